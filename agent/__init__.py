@@ -1,0 +1,1 @@
+"""The agent: a conversation loop, its tools and its ports. Knows no platform and no SQL."""

@@ -1,0 +1,137 @@
+"""Everything that can go wrong in the agent, as one tree. A docstring is the sentence a person reads.
+
+HermesError
+├── ModelError                 the provider did not give a complete answer
+│   ├── ModelOverloaded        (transient)
+│   ├── RateLimited            (transient, may carry retry_after)
+│   ├── NetworkFailed          (transient)
+│   ├── StreamCut              (transient, carries the text that arrived)
+│   ├── AuthenticationFailed
+│   ├── QuotaExhausted
+│   ├── ContextOverflow
+│   ├── BadRequest
+│   ├── EmptyAnswer
+│   └── ModelNotAvailable
+├── StoreError                 the store refused or could not do it
+│   ├── NotFound
+│   ├── HeadMoved
+│   ├── StoreFull
+│   ├── StoreReadOnly
+│   ├── StoreCorrupt
+│   └── NewerSchema
+├── UnknownTool                exit code 2: a tool is enabled that does not exist
+└── ToolError                  a tool says no; its text goes to the model
+"""
+
+from __future__ import annotations
+
+
+class HermesError(Exception):
+    """Hermes could not do that."""
+
+    exit_code = 1
+
+    def __init__(self, detail: str = "") -> None:
+        sentence = (type(self).__doc__ or "").strip()
+        super().__init__(f"{sentence} {detail}".strip() if detail else sentence)
+        self.detail = detail
+
+
+class ModelError(HermesError):
+    """The model did not answer."""
+
+    transient = False
+
+
+class ModelOverloaded(ModelError):
+    """The model provider is overloaded or failing; try again in a moment."""
+
+    transient = True
+
+
+class RateLimited(ModelError):
+    """The model provider limits how often it can be asked; try again later."""
+
+    transient = True
+
+    def __init__(self, detail: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
+
+
+class NetworkFailed(ModelError):
+    """The model provider cannot be reached; check the network and `model.base_url`."""
+
+    transient = True
+
+
+class StreamCut(ModelError):
+    """The model's answer was cut off on the way."""
+
+    transient = True
+
+    def __init__(self, detail: str = "", *, partial_text: str = "") -> None:
+        super().__init__(detail)
+        self.partial_text = partial_text
+
+
+class AuthenticationFailed(ModelError):
+    """The model provider refused the key; check `model.api_key` or the provider's environment variable."""
+
+
+class QuotaExhausted(ModelError):
+    """The account at the model provider has no credit left."""
+
+
+class ContextOverflow(ModelError):
+    """The conversation no longer fits the model's context window."""
+
+
+class BadRequest(ModelError):
+    """The model provider did not accept the request."""
+
+
+class EmptyAnswer(ModelError):
+    """The model answered with nothing at all; ask again, perhaps in other words."""
+
+
+class ModelNotAvailable(ModelError):
+    """This model cannot be used here; choose another with `hermes setup`."""
+
+
+class StoreError(HermesError):
+    """The store could not do that."""
+
+
+class NotFound(StoreError):
+    """There is nothing under that id."""
+
+
+class HeadMoved(StoreError):
+    """The conversation has moved on to another session since this one was read."""
+
+
+class StoreFull(StoreError):
+    """The disk is full; free some space and send the message again. Nothing stored was lost."""
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written; check its permissions and the disk."""
+
+
+class StoreCorrupt(StoreError):
+    """The database file is damaged. Move it aside, then restore a backup or start anew."""
+
+
+class NewerSchema(StoreError):
+    """The database was written by a newer Hermes; upgrade Hermes to open it."""
+
+
+class UnknownTool(HermesError):
+    """A tool is enabled that does not exist; correct `tools` in the configuration."""
+
+    exit_code = 2
+
+
+class ToolError(HermesError):
+    """The tool could not do that:"""

@@ -1,0 +1,115 @@
+"""What happens during a turn, as typed events. Every chat surface shows these and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+from agent.llm import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A message has been taken up."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """A message that arrived while the turn ran has been given to the model."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    call_id: str
+    name: str
+    ok: bool
+    result: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported:
+    """After every model call."""
+
+    usage: Usage
+    model: str
+    context_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The conversation was split; it goes on in a child session."""
+
+    session_id: str
+    messages_before: int
+    messages_after: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence from Hermes to the person, not from the model and not part of the history."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone:
+    """The turn is over. `text` is the last answer; it equals what is stored."""
+
+    text: str
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """The turn ended without an answer. `error` is a sentence for the person."""
+
+    error: str
+
+
+TurnEvent = (
+    TurnStarted
+    | Steered
+    | TextDelta
+    | ToolStarted
+    | ToolFinished
+    | UsageReported
+    | Compacted
+    | Notice
+    | TurnDone
+    | TurnFailed
+)
+
+_BY_NAME: dict[str, type[Any]] = {cls.__name__: cls for cls in get_args(TurnEvent)}
+
+
+def event_to_dict(event: TurnEvent) -> dict[str, Any]:
+    return {"type": type(event).__name__, **asdict(event)}
+
+
+def event_from_dict(data: dict[str, Any]) -> TurnEvent:
+    fields = {key: value for key, value in data.items() if key != "type"}
+    if data["type"] == "UsageReported":
+        fields["usage"] = Usage(**fields["usage"])
+    event: TurnEvent = _BY_NAME[data["type"]](**fields)
+    return event

@@ -1,0 +1,94 @@
+"""The port to language models: what the loop asks, what it gets. Implemented in `gateway/models/`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agent.messages import ChatDict, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call. `prompt_tokens` includes what the cache served."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float | None = None
+    """None where the price is not known; 0.0 where it is free."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One call. Messages are in OpenAI form, the system message first."""
+
+    messages: list[ChatDict]
+    tools: tuple[ChatDict, ...] = ()
+    """OpenAI tool definitions, in a stable order: the provider's cache depends on it."""
+    tool_choice: Literal["auto", "none"] = "auto"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    purpose: str = "turn"
+    """`turn`, `compression`, ...: for accounting and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A piece of the answer as it arrives."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The answer is being asked for again; what arrived so far stays and is not repeated."""
+
+    reason: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The whole answer; always the last item of a stream."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    """`stop`, `tool_calls`, `length` or `content_filter`."""
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+LLMEvent = TextChunk | Retrying | Completion
+
+
+class LLMClient(Protocol):
+    """One model, or a chain of them that behaves like one."""
+
+    @property
+    def model(self) -> str:
+        """The configured id, for example `anthropic/claude-sonnet-4-5`."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """The window in tokens."""
+        ...
+
+    @property
+    def supports_tools(self) -> bool: ...
+
+    def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
+        """Ends with a Completion or raises a ModelError. Closing the iterator closes the request."""
+        ...
+
+    async def complete(self, request: ChatRequest) -> Completion: ...
+
+    async def close(self) -> None: ...

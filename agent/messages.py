@@ -1,0 +1,74 @@
+"""What was said: immutable messages with ids of our own, and their OpenAI form."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent.ids import new_id
+
+Role = Literal["user", "assistant", "tool"]
+"""The system prompt is not a message: its bytes are pinned on the session."""
+
+Kind = Literal["said", "summary", "pruned", "note"]
+"""`said` happened in the conversation. The others exist only in a child session's context, and search skips them."""
+
+ChatDict = dict[str, Any]
+"""A message in OpenAI's chat format."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it; `arguments` is raw text and may be broken JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Written once, never changed."""
+
+    role: Role
+    content: str = ""
+    parts: tuple[ChatDict, ...] = ()
+    """Content parts (text and images) when the message is more than text; `content` stays its searchable text."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    """The tool's name on a tool message; the speaker's in a group."""
+    kind: Kind = "said"
+    source_id: str | None = None
+    """For a `pruned` copy: the message it stands for."""
+    id: str = field(default_factory=lambda: new_id("msg"))
+    created_at: float = field(default_factory=time.time)
+    session_id: str = ""
+    """Set by the store."""
+
+
+def as_chat(message: Message) -> ChatDict:
+    """The OpenAI form. Empty assistant text beside tool calls is None, as providers want it."""
+    chat: ChatDict = {"role": message.role, "content": list(message.parts) or message.content}
+    if message.tool_calls:
+        chat["content"] = chat["content"] or None
+        chat["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        chat["tool_call_id"] = message.tool_call_id
+    if message.role == "user" and message.name:
+        chat["name"] = message.name
+    return chat
+
+
+def unanswered_calls(messages: Iterable[Message]) -> list[ToolCall]:
+    """Calls without a result: left behind by a stop or a crash. Providers refuse a history that holds one."""
+    waiting: dict[str, ToolCall] = {}
+    for message in messages:
+        waiting.update({call.id: call for call in message.tool_calls})
+        waiting.pop(message.tool_call_id or "", None)
+    return list(waiting.values())

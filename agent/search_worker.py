@@ -1,0 +1,110 @@
+"""Looks through a folder for names and contents, as a process of its own, started by path with `python -I`.
+
+A regular expression can take for ever, and meanwhile Python's engine cannot be interrupted and holds the
+interpreter's lock. A process can be killed. It starts fast because it imports only the standard library.
+
+Arguments: a descriptor of the folder, and the query as JSON. Output: a JSON object per line, `done` the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import os
+import re
+import resource
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+MAX_FILE_BYTES = 5_000_000
+MAX_MEMORY_BYTES = 1_000_000_000
+MAX_DEPTH = 50
+SNIPPET_CHARS = 200
+_NOT_SEARCHED = {".git"}
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def main() -> None:
+    folder, query = int(sys.argv[1]), json.loads(sys.argv[2])
+    with contextlib.suppress(ValueError, OSError):
+        # Not every system lets a process bound itself; the time limit holds in any case.
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    try:
+        search(folder, **query)
+    except re.error as exc:
+        say(error=f"the pattern is not a valid regular expression: {exc}")
+    except (OverflowError, MemoryError, RecursionError):
+        say(error="the pattern is too large")
+
+
+def search(folder: int, *, pattern: str, glob: str, ignore_case: bool, limit: int) -> None:
+    expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0) if pattern else None
+    found = too_large = 0
+    for path, parent, name in files(folder):
+        if glob and not fnmatch.fnmatchcase(path if "/" in glob else name, glob):
+            continue
+        if expression is None:
+            hits: Iterator[dict[str, Any]] = iter([{"path": path}])
+        else:
+            data = read(parent, name)
+            too_large += data is None
+            hits = matching_lines(path, data or b"", expression)
+        for hit in hits:
+            if found == limit:
+                say(done=True, more=True, too_large=too_large)
+                return
+            say(**hit)
+            found += 1
+    say(done=True, more=False, too_large=too_large)
+
+
+def files(top: int) -> Iterator[tuple[str, int, str]]:
+    """Every regular file: its path, a descriptor of its folder, its name. Links are not followed."""
+    for folder, folders, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+        inner = folder.removeprefix(".").removeprefix("/")
+        deep = inner.count("/") >= MAX_DEPTH
+        folders[:] = [] if deep else sorted(name for name in folders if name not in _NOT_SEARCHED)
+        for name in sorted(names):
+            with contextlib.suppress(OSError):
+                if stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    yield os.path.join(inner, name), descriptor, name  # noqa: PTH118 - only a label
+
+
+def read(folder: int, name: str) -> bytes | None:
+    """The file's bytes, nothing for a binary or vanished one, None if it is too large."""
+    try:
+        with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return b""
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return b""
+    if len(data) > MAX_FILE_BYTES:
+        return None
+    return b"" if b"\0" in data[:8_192] else data
+
+
+def matching_lines(path: str, data: bytes, expression: re.Pattern[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(data.decode(errors="replace").split("\n"), start=1):
+        if match := expression.search(line):
+            yield {"path": path, "line": number, "text": snippet(line, match.start())}
+
+
+def snippet(line: str, position: int) -> str:
+    start = max(0, position - SNIPPET_CHARS // 4) if len(line) > SNIPPET_CHARS else 0
+    text = line[start : start + SNIPPET_CHARS]
+    return f"{'…' if start else ''}{text}{'…' if start + SNIPPET_CHARS < len(line) else ''}"
+
+
+def say(**message: Any) -> None:
+    # At once: what was found before the time ran out is still worth having.
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

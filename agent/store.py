@@ -1,0 +1,185 @@
+"""The port to storage. No verb here rewrites or deletes a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agent.llm import Usage
+from agent.messages import Message
+
+SplitReason = Literal["compression", "hygiene", "command", "reset", "branch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a conversation takes place. `user_id` is set only where a group is split per person."""
+
+    platform: str
+    chat_id: str
+    thread_id: str = ""
+    user_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Its id never changes; `live_session_id` is the one pointer to where it is now."""
+
+    id: str
+    address: Address
+    person: str
+    live_session_id: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A segment of a conversation between two splits."""
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    reason: SplitReason | None
+    """Why it was split off its parent; None for the first one."""
+    created_at: float
+    engine: str = ""
+    model: str = ""
+    system_prompt: str | None = None
+    """Rendered once, then these exact bytes every time."""
+    prompt_tokens: int | None = None
+    """What the API reported for the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What one compaction did; a row per split."""
+
+    trigger: str
+    engine: str
+    messages_before: int
+    messages_after: int
+    tokens_before: int
+    tokens_after: int
+    focus: str | None = None
+    seconds: float = 0.0
+    cost_usd: float | None = None
+    outcome: str = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A child session to be: kept messages by id, new ones whole, in order."""
+
+    parent_id: str
+    reason: SplitReason
+    context: Sequence[str | Message] = ()
+    system_prompt: str | None = None
+    engine: str = ""
+    model: str = ""
+    compaction: Compaction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A conversation as a line in a list."""
+
+    conversation: Conversation
+    title: str
+    """The beginning of the first thing the person said."""
+    messages: int
+    sessions: int
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    message: Message
+    conversation_id: str
+    snippet: str
+    """Text around the match, matched words between \\x02 and \\x03."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something about a person that outlives a session."""
+
+    id: str
+    text: str
+    created_at: float = field(default=0.0)
+
+
+class SessionStore(Protocol):
+    async def open_conversation(self, address: Address, *, person: str) -> Conversation:
+        """The conversation at this address, made with a first session if there is none."""
+        ...
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """Raises NotFound. So do all verbs below that name an id."""
+        ...
+
+    async def conversations(
+        self, *, person: str | None = None, platform: str | None = None, limit: int = 50
+    ) -> list[Overview]:
+        """Newest activity first."""
+        ...
+
+    async def session(self, session_id: str) -> Session: ...
+
+    async def append(self, session_id: str, messages: Sequence[Message]) -> list[Message]:
+        """Stored, in this order, all or none, durable when this returns."""
+        ...
+
+    async def history(self, session_id: str) -> list[Message]:
+        """What the model sees: the context the session began with, then its own messages."""
+        ...
+
+    async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
+        """All that was said, oldest first, through every ancestor of the live session; `limit` keeps the newest."""
+        ...
+
+    async def pin(self, session_id: str, *, system_prompt: str, model: str, engine: str = "") -> Session:
+        """Pins the session's rendered system prompt; the first call wins, later ones change nothing."""
+        ...
+
+    async def split(self, split: Split) -> Session:
+        """One transaction: new rows, child, its context, the live pointer, the compaction row. Raises HeadMoved."""
+        ...
+
+    async def lineage(self, session_id: str) -> list[Session]:
+        """The session and its ancestors, oldest first, in one query."""
+        ...
+
+    async def sessions(self, conversation_id: str) -> list[Session]:
+        """All sessions of a conversation, oldest first."""
+        ...
+
+    async def compactions(self, conversation_id: str) -> list[tuple[str, Compaction]]:
+        """(child session id, what was done), oldest first."""
+        ...
+
+    async def record_usage(self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn") -> None:
+        """One row per model call. A `turn` call also sets the session's `prompt_tokens`."""
+        ...
+
+    async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage: ...
+
+    async def search(
+        self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20
+    ) -> list[SearchHit]:
+        """Full text, best first. Any input is a valid query; each message appears at most once."""
+        ...
+
+    async def facts(self, person: str) -> list[Fact]: ...
+
+    async def remember(self, person: str, text: str) -> Fact: ...
+
+    async def forget(self, person: str, fact_id: str) -> bool: ...
+
+    async def load_state(self, conversation_id: str, key: str) -> str | None:
+        """Small named state of a conversation that tools keep (a todo list, say)."""
+        ...
+
+    async def save_state(self, conversation_id: str, key: str, value: str) -> None: ...
+
+    async def close(self) -> None: ...

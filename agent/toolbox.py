@@ -1,0 +1,168 @@
+"""The tools of one platform: what the model is offered, and one safe way to run what it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from agent.errors import ToolError, UnknownTool
+from agent.messages import ChatDict, ToolCall
+from agent.tool import Tool, ToolContext, did_you_mean
+from agent.workspace import Workspace
+
+log = structlog.get_logger(__name__)
+
+OUTPUTS = ".outputs"
+"""The folder of the workspace that keeps long results whole."""
+
+_HEAD_SHARE = 2 / 3
+"""Of a long result, how much of what is shown comes from its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model is told. `ok` is False where the call did not do what it was meant to."""
+
+    content: str
+    ok: bool
+
+
+class Toolbox:
+    """Runs calls and turns everything that can go wrong with one into a result the model can act on."""
+
+    def __init__(self, tools: Sequence[Tool], *, result_limit: int = 12_000) -> None:
+        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        if len(self._tools) != len(tools):
+            raise ValueError("Two tools have the same name.")
+        self._result_limit = result_limit
+        self.definitions: tuple[ChatDict, ...] = tuple(tool.definition for tool in self._tools.values())
+        """In OpenAI form, in an order that never changes: the provider's cache depends on it."""
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def has_effects(self, name: str) -> bool:
+        """Whether a call changes something outside the conversation."""
+        return name in self._tools and self._tools[name].effects
+
+    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        """Raises nothing but CancelledError."""
+        try:
+            tool = self._find(call.name)
+            content = await self._call(tool, _parse_arguments(call), ctx)
+            result = ToolResult(content or "(no output)", ok=True)
+        except ToolError as error:
+            result = ToolResult(str(error), ok=False)
+        except asyncio.CancelledError:
+            if _being_cancelled():
+                raise
+            result = _crashed(call, ctx)
+        except Exception:  # noqa: BLE001 - whatever a tool does wrong must not end the turn
+            result = _crashed(call, ctx)
+        return ToolResult(await self._bounded(_storable(result.content), call, ctx), result.ok)
+
+    def _find(self, name: str) -> Tool:
+        if name not in self._tools:
+            raise ToolError(f"there is no tool `{name}`. {did_you_mean(name, self._tools)}")
+        return self._tools[name]
+
+    async def _call(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> str:
+        scope = asyncio.timeout(tool.timeout)
+        try:
+            async with scope:
+                return await tool.call(ctx, arguments)
+        except TimeoutError as exc:
+            if not scope.expired():
+                raise
+            doubt = " Part of it may have taken effect." if tool.effects else ""
+            raise ToolError(
+                f"`{tool.name}` took longer than {tool.timeout:g} s and was stopped.{doubt}"
+            ) from exc
+
+    async def _bounded(self, content: str, call: ToolCall, ctx: ToolContext) -> str:
+        if len(content) <= self._result_limit:
+            return content
+        head = int(self._result_limit * _HEAD_SHARE)
+        tail = self._result_limit - head
+        left_out = f"{len(content) - head - tail:,} of {len(content):,} characters left out here."
+        pointer = await self._keep_whole(content, call, ctx)
+        return f"{content[:head]}\n\n[… {left_out} {pointer} …]\n\n{content[-tail:]}"
+
+    async def _keep_whole(self, content: str, call: ToolCall, ctx: ToolContext) -> str:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", call.id)[:64] or "call"
+        data = content.encode()
+        try:
+            path = await asyncio.to_thread(Workspace(ctx.workspace).write_new, f"{OUTPUTS}/{name}.txt", data)
+        except ToolError as error:
+            log.warning("tool.output_not_kept", tool=call.name, call_id=call.id, reason=error.detail)
+            return "The full text could not be kept."
+        how = ": use `read_file` with an offset" if "read_file" in self._tools else ""
+        return f"The full text is in `{path}`{how}."
+
+
+def choose_tools(
+    available: Mapping[str, Tool],
+    enabled: Sequence[str],
+    platform_overrides: Mapping[str, Sequence[str]],
+    platform: str,
+) -> list[Tool]:
+    """The tools of a platform: its own list if it has one, else the common one. Raises UnknownTool."""
+    for names in (enabled, *platform_overrides.values()):
+        for name in names:
+            if name not in available:
+                raise UnknownTool(f"There is no tool `{name}`. {did_you_mean(name, available)}")
+    return [available[name] for name in sorted(set(platform_overrides.get(platform, enabled)))]
+
+
+def _parse_arguments(call: ToolCall) -> dict[str, Any]:
+    again = f"Call `{call.name}` again with one JSON object as its arguments."
+    try:
+        # Providers send an empty text for a call without arguments.
+        arguments = json.loads(call.arguments.strip() or "{}")
+    except json.JSONDecodeError as exc:
+        near = call.arguments.strip()[max(0, exc.pos - 20) : exc.pos + 20]
+        raise ToolError(
+            f"the arguments are not valid JSON: {exc.msg[:1].lower()}{exc.msg[1:]} at line {exc.lineno}, "
+            f"column {exc.colno} (near `{near}`). {again}"
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise ToolError(f"the arguments are nested too deeply or hold a number too large. {again}") from exc
+    if not isinstance(arguments, dict):
+        raise ToolError(f"the arguments must be a JSON object, not {type(arguments).__name__}. {again}")
+    if not _is_encodable(arguments):
+        raise ToolError(f"the arguments hold half of a character (a lone surrogate). {again}")
+    return arguments
+
+
+def _crashed(call: ToolCall, ctx: ToolContext) -> ToolResult:
+    """For use while the exception is being handled: its story is for the log, not for the model."""
+    log.exception("tool.crashed", tool=call.name, call_id=call.id, conversation_id=ctx.conversation_id)
+    return ToolResult(
+        f"The tool `{call.name}` broke down; the fault has been logged. Try another way.", ok=False
+    )
+
+
+def _being_cancelled() -> bool:
+    """Whether this task is meant, rather than something a tool was waiting for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _is_encodable(arguments: dict[str, Any]) -> bool:
+    """Some models escape characters beyond the BMP in two halves and lose one."""
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _storable(content: str) -> str:
+    """Lone surrogates, as in undecodable file names, can be neither stored nor sent."""
+    return content.encode(errors="replace").decode()

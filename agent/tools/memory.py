@@ -1,0 +1,69 @@
+"""Facts about the person that outlive a session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent.errors import ToolError
+from agent.locks import turn_on
+from agent.store import Fact
+from agent.tool import ToolContext, tool
+
+MAX_FACT_CHARS = 300
+MAX_PERSON_CHARS = 4_000
+"""All facts of a person stand in each new session's prompt: this bounds what they cost."""
+
+_SUGGESTED = 5
+
+
+@tool(effects=True)
+async def memory(
+    ctx: ToolContext,
+    action: Annotated[Literal["add", "list", "forget"], Field(description="What to do.")],
+    text: Annotated[str, Field(description="For `add`: one fact, in one short sentence.")] = "",
+    fact_id: Annotated[str, Field(description="For `forget`: the id that `list` shows.")] = "",
+) -> str:
+    """Remember lasting facts about the person (preferences, names, circumstances) for later conversations.
+    Not for passing matters, and never for secrets such as passwords."""
+    if not ctx.person:
+        raise ToolError("nobody is known here whose facts could be kept.")
+    if action == "list":
+        return _as_text(await ctx.store.facts(ctx.person))
+    if action == "forget":
+        return await _forget(ctx, fact_id)
+    async with turn_on(f"memory {ctx.person}"):
+        return await _add(ctx, " ".join(text.split()))
+
+
+async def _add(ctx: ToolContext, text: str) -> str:
+    if not text:
+        raise ToolError("`text` is empty; give the fact to remember.")
+    if len(text) > MAX_FACT_CHARS:
+        raise ToolError(f"a fact has at most {MAX_FACT_CHARS} characters, this one {len(text)}; shorten it.")
+    facts = await ctx.store.facts(ctx.person)
+    if any(fact.text.casefold() == text.casefold() for fact in facts):
+        return "That is remembered already."
+    missing = sum(len(fact.text) for fact in facts) + len(text) - MAX_PERSON_CHARS
+    if missing > 0:
+        oldest = sorted(facts, key=lambda fact: fact.created_at)[:_SUGGESTED]
+        raise ToolError(
+            f"the memory is full; forget facts of {missing} characters or more first, or merge some. "
+            f"The oldest are:\n{_as_text(oldest)}"
+        )
+    fact = await ctx.store.remember(ctx.person, text)
+    return f"Remembered as {fact.id}."
+
+
+async def _forget(ctx: ToolContext, fact_id: str) -> str:
+    if not await ctx.store.forget(ctx.person, fact_id):
+        raise ToolError(f"there is no fact `{fact_id}`; `list` shows the ids.")
+    return f"Forgot {fact_id}."
+
+
+def _as_text(facts: Sequence[Fact]) -> str:
+    if not facts:
+        return "Nothing is remembered yet."
+    return "\n".join(f"{fact.id}: {fact.text}" for fact in facts)

@@ -1,0 +1,1 @@
+"""The gateway: platforms, commands, storage and models around the agent."""

@@ -1,0 +1,132 @@
+"""The command line: `hermes`. Each command is a file of its own, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from agent.errors import HermesError
+
+INTERRUPTED = 130
+"""What shells expect of a program that Ctrl-C ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What stands before the command; every command finds it in `ctx.obj`."""
+
+    config_path: Path | None = None
+
+
+class Entry(NamedTuple):
+    """A command as `hermes --help` shows it, and where it lives."""
+
+    section: str
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Entry("Talk", "run_command", "Start the gateway: the web chat and every platform that is on."),
+    "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask one question with -q."),
+    "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
+    "doctor": Entry("Look", "doctor", "Check this installation and say what to mend."),
+    "setup": Entry("Set up", "setup", "Choose a model and write hermes.yaml."),
+    "config": Entry("Set up", "config_commands", "Check or show the configuration."),
+    "completion": Entry("Set up", "completion", "Print the completion script for your shell."),
+}
+
+
+class CommandIndex(click.Group):
+    """Knows all commands by name and summary, so that help and completion import none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name].module}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if near and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"There is no command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands first: they are what people look for."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), entry.summary)
+                        for name, entry in COMMANDS.items()
+                        if entry.section == section
+                    ]
+                )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+@click.group(
+    cls=CommandIndex,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Begin with `hermes chat`, or `hermes run` and a browser. Neither needs a key.",
+)
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Use this hermes.yaml. Without it: $HERMES_CONFIG, ./hermes.yaml, $HERMES_HOME/hermes.yaml.",
+)
+@click.version_option(package_name="hermes-gateway", prog_name="hermes")
+@click.pass_context
+def cli(ctx: click.Context, config_path: Path | None) -> None:
+    """Hermes: one agent, wherever you talk to it."""
+    ctx.obj = Options(config_path)
+
+
+def main() -> None:
+    """The one place where an error becomes a sentence and an exit code. A bug keeps its traceback."""
+    try:
+        code = cli.main(prog_name="hermes", standalone_mode=False)
+        sys.stdout.flush()
+    except HermesError as error:
+        click.echo(f"hermes: {error}", err=True)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has left. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

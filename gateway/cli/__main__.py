@@ -1,0 +1,7 @@
+"""`python -m gateway.cli` is `hermes`."""
+
+from __future__ import annotations
+
+from gateway.cli import main
+
+main()

@@ -1,0 +1,112 @@
+"""The port between the terminal and the agent, and the agent inside this process behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from agent.errors import HermesError
+from agent.events import TextDelta, TurnEvent, TurnStarted
+from agent.store import Address
+from gateway.gateway import Gateway
+from gateway.messages import OWNER, InboundMessage
+
+PLATFORM = "terminal"
+
+
+class GatewayGone(HermesError):
+    """The Hermes this chat was connected to has stopped. Start `hermes chat` again; nothing said is lost."""
+
+
+class ChatBackend(Protocol):
+    """One conversation with the agent, wherever the agent runs."""
+
+    @property
+    def greeting(self) -> str:
+        """Who answers, in a line or two."""
+        ...
+
+    async def open(self, chat: str) -> None:
+        """Before anything else. Goes on where the chat of this name was left."""
+        ...
+
+    async def send(self, text: str) -> str:
+        """Hands the message over and gives its id; what comes of it are events.
+
+        Raises GatewayGone, or another HermesError if only this message was refused.
+        """
+        ...
+
+    async def stop(self) -> bool:
+        """Ends the running turn, if there is one."""
+        ...
+
+    def events(self) -> AsyncGenerator[TurnEvent, None]:
+        """Everything since `open`, each event once; a turn that was running then, from its beginning."""
+        ...
+
+
+class LocalChat:
+    """The agent in this process."""
+
+    def __init__(self, gateway: Gateway, greeting: str) -> None:
+        self.greeting = greeting
+        self._gateway = gateway
+
+    async def open(self, chat: str) -> None:
+        self._address = Address(PLATFORM, chat)
+        conversation = await self._gateway.store.open_conversation(self._address, person=OWNER)
+        self._conversation_id = conversation.id
+        self._unseen = Unseen(after=self._gateway.hub.last_number(conversation.id))
+
+    async def send(self, text: str) -> str:
+        inbound = InboundMessage(self._address, OWNER, text)
+        await self._gateway.receive(inbound)
+        return inbound.id
+
+    async def stop(self) -> bool:
+        return self._gateway.stop_turn(self._conversation_id)
+
+    async def events(self) -> AsyncGenerator[TurnEvent, None]:
+        while True:  # the hub cuts off a watcher that lags far behind; it watches again and gets the rest
+            with self._gateway.hub.watch(self._conversation_id, after=self._unseen.last) as envelopes:
+                async for envelope in envelopes:
+                    if event := self._unseen.take(envelope.number, envelope.event):
+                        yield event
+
+
+class Unseen:
+    """Lets every event through once.
+
+    Whoever watches again gets the whole turn again, its text cut into other pieces. A terminal cannot take
+    back what it has printed, so what was seen is left out here.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.last = after
+        self._message_id = ""
+        self._text_seen = 0
+        self._text_to_skip = 0
+        self._repeating = False
+
+    def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
+        if isinstance(event, TurnStarted):
+            self._begin(event.message_id)
+        known = self._repeating and number <= self.last
+        # Not the greater of the two: after a restart of the gateway, numbers begin anew.
+        self.last = self.last if known else number
+        if isinstance(event, TextDelta):
+            return self._unseen_text(event.text)
+        return None if known else event
+
+    def _begin(self, message_id: str) -> None:
+        self._repeating = message_id == self._message_id
+        if not self._repeating:
+            self._message_id, self._text_seen = message_id, 0
+        self._text_to_skip = self._text_seen
+
+    def _unseen_text(self, text: str) -> TextDelta | None:
+        unseen = text[self._text_to_skip :]
+        self._text_to_skip -= len(text) - len(unseen)
+        self._text_seen += len(unseen)
+        return TextDelta(unseen) if unseen else None

@@ -1,0 +1,84 @@
+"""An answer as the terminal shows it: Markdown, written block by block while it still arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.segment import Segment
+from rich.syntax import Syntax
+
+# Nothing the model writes may vanish: HTML and link definitions are shown as the text they are.
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
+
+
+def split_finished(text: str) -> tuple[str, str]:
+    """(blocks that later text cannot change, the rest): the former can be printed once and for all."""
+    whole_lines = text[: text.rfind("\n") + 1]
+    starts = [token.map[0] for token in _PARSER.parse(whole_lines) if token.level == 0 and token.map]
+    if not starts:
+        return "", text
+    finished = "".join(whole_lines.splitlines(keepends=True)[: starts[-1]])
+    return finished, text[len(finished) :]
+
+
+class Answer:
+    """Markdown without the padding: it stays copyable, and right when the window is made narrower."""
+
+    def __init__(self, text: str) -> None:
+        self._markdown = _PlainSpoken(text)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [_trimmed(line) for line in console.render_lines(self._markdown, options, pad=False)]
+        while lines and not lines[0]:
+            lines.pop(0)
+        while lines and not lines[-1]:
+            lines.pop()
+        for line in lines:
+            yield from line
+            yield Segment.line()
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class _IndentedCode(CodeBlock):
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = self.text.plain.rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+
+
+class _PlainSpoken(Markdown):
+    """With the line breaks the model wrote, addresses that can be read, and nothing centred."""
+
+    elements = Markdown.elements | {
+        "heading_open": _LeftHeading,
+        "fence": _IndentedCode,
+        "code_block": _IndentedCode,
+    }
+
+    def __init__(self, text: str) -> None:
+        # The terminal's own colours suit its background, whatever that is.
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
+        self.parsed = _PARSER.parse(text)
+        _keep_line_breaks(self.parsed)
+
+
+def _keep_line_breaks(tokens: Iterable[Token]) -> None:
+    for token in tokens:
+        if token.type == "softbreak":
+            token.type = "hardbreak"
+        _keep_line_breaks(token.children or ())
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    """Without the spaces that fill it up to the window's width."""
+    while line and not line[-1].text.strip():
+        line.pop()
+    if line:
+        line[-1] = Segment(line[-1].text.rstrip(), line[-1].style, line[-1].control)
+    return line

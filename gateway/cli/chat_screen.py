@@ -1,0 +1,189 @@
+"""What a turn looks like in the terminal.
+
+Whatever is finished is printed once and scrolls away: whole blocks of the answer, tool calls, notices. What
+is still changing (the block being written, the clock) is drawn with the prompt below it, see `live()`, and
+leaves no trace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal, Protocol
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from agent.events import (
+    Compacted,
+    Notice,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from gateway.cli.chat_markdown import Answer, split_finished
+from gateway.cli.output import describe_call, one_line, printable
+
+Kind = Literal["blank", "prompt", "answer", "tool", "notice", "aside"]
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SHOWN_TOOLS = 3
+
+
+class Print(Protocol):
+    def __call__(self, *renderables: RenderableType) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Something that runs: a tool, or the model."""
+
+    label: str
+    began: float
+
+    def __str__(self) -> str:
+        seconds = f"{time.monotonic() - self.began:.0f} s"
+        return f"{self.label} · {seconds}" if self.label else seconds
+
+
+class ChatScreen:
+    """Shows one conversation's events."""
+
+    def __init__(self, console: Console, print_above: Print, is_mine: Callable[[str], bool]) -> None:
+        self._console = console
+        self._print_above = print_above
+        self._is_mine = is_mine
+        self._frames = count()
+        self._last: Kind = "blank"
+        self._turn: _Clock | None = None
+        self._tools: dict[str, _Clock] = {}
+        self._pending = ""
+
+    @property
+    def running(self) -> bool:
+        return self._turn is not None
+
+    def prompted(self) -> None:
+        """A line was entered: the next thing printed stands below it."""
+        self._last = "prompt"
+
+    async def show(self, event: TurnEvent) -> None:
+        match event:
+            case TurnStarted():
+                await self._start(event)
+            case TextDelta():
+                await self._write(event.text)
+            case ToolStarted():
+                await self._start_tool(event)
+            case ToolFinished():
+                await self._finish_tool(event)
+            case Steered():
+                self._is_mine(event.text)
+                await self._put("aside", Text(f"↳ taken in: {one_line(event.text, 60)}", "dim"))
+            case Compacted():
+                await self.say(
+                    f"Older messages were summarised: {event.messages_before} became {event.messages_after}."
+                )
+            case Notice():
+                await self.say(event.text)
+            case TurnDone():
+                await self._done(event)
+            case TurnFailed():
+                await self._put("aside", Text(printable(event.error), "red"))
+                await self._end()
+
+    async def say(self, sentence: str) -> None:
+        """Something from Hermes, not from the model."""
+        await self._put("notice", Text(printable(sentence), "yellow"))
+        if not self.running:
+            await self._end()
+
+    def live(self, width: int, height: int) -> str:
+        """What is still changing, as ANSI text that fits; empty when nothing is."""
+        if self._turn is None:
+            return ""
+        clocks = list(self._tools.values())[:_SHOWN_TOOLS] or [self._turn]
+        tail = self._unfinished(width)[-max(1, height - len(clocks)) :]
+        spin = _SPINNER[next(self._frames) % len(_SPINNER)]
+        status = [f"{spin} {clock}" for clock in clocks]
+        status[-1] += " · Ctrl-C stops"
+        return "\n".join([*tail, *(f"\x1b[2m{one_line(line, width - 1)}\x1b[0m" for line in status)])
+
+    # -- one turn --------------------------------------------------------------------------------------------
+
+    async def _start(self, event: TurnStarted) -> None:
+        self._forget_turn()
+        self._turn = _Clock("", time.monotonic())
+        if not self._is_mine(event.text):
+            await self._put("prompt", Text(f"› {printable(event.text)}", "dim"))
+
+    async def _write(self, text: str) -> None:
+        self._pending += printable(text)
+        if "\n" in text:
+            finished, self._pending = split_finished(self._pending)
+            await self._put_answer(finished)
+
+    async def _start_tool(self, event: ToolStarted) -> None:
+        await self._flush()
+        self._tools[event.call_id] = _Clock(describe_call(event.name, event.arguments), time.monotonic())
+
+    async def _finish_tool(self, event: ToolFinished) -> None:
+        running = self._tools.pop(event.call_id, None)
+        label = running.label if running else describe_call(event.name, "")
+        line = Text(f"{'✓' if event.ok else '✗'} {label} · {event.seconds:.1f} s", "dim")
+        if not event.ok:
+            line.append(f" · failed: {one_line(event.result, 80)}", "red")
+        line.truncate(self._console.width, overflow="ellipsis")
+        await self._put("tool", line)
+
+    async def _done(self, event: TurnDone) -> None:
+        await self._flush()
+        if event.stopped and self._last != "notice":  # the answer to /stop has said it already
+            await self._put("aside", Text("Stopped.", "dim"))
+        await self._end()
+
+    async def _end(self) -> None:
+        self._forget_turn()
+        if self._last != "blank":
+            self._last = "blank"
+            await self._print_above(Text())
+
+    def _forget_turn(self) -> None:
+        self._turn = None
+        self._tools.clear()
+        self._pending = ""
+
+    # -- printing --------------------------------------------------------------------------------------------
+
+    async def _put(self, kind: Kind, renderable: RenderableType) -> None:
+        await self._flush()
+        await self._print(kind, renderable)
+
+    async def _flush(self) -> None:
+        rest, self._pending = self._pending, ""
+        await self._put_answer(rest)
+
+    async def _put_answer(self, text: str) -> None:
+        if text.strip():
+            await self._print("answer", Answer(text))
+
+    async def _print(self, kind: Kind, renderable: RenderableType) -> None:
+        """Blank lines stand around paragraphs and between things of different kinds."""
+        apart = self._last != "blank" and (kind == "answer" or kind != self._last)
+        self._last = kind
+        await self._print_above(*([Text()] if apart else []), renderable)
+
+    def _unfinished(self, width: int) -> list[str]:
+        """The block being written, below a blank line."""
+        if not self._pending.strip():
+            return [""]
+        with self._console.capture() as captured:
+            self._console.print(Answer(self._pending), width=width)
+        return ["", *captured.get().rstrip("\n").split("\n")]

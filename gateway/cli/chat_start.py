@@ -1,0 +1,103 @@
+"""Brings a chat and the agent together: the agent runs here, or in a gateway that is already running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
+from pathlib import Path
+
+from agent.ids import new_id
+from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
+from gateway.cli.chat_once import ask
+from gateway.cli.output import console
+from gateway.commands import Commands
+from gateway.config.load import Loaded, ensure_home, load
+from gateway.config.schema import WebConfig
+from gateway.errors import AlreadyRunning
+from gateway.logs import configure_logging
+from gateway.run import compose
+
+_LONGEST_LOG = 1_000_000
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
+
+
+def converse(config_path: Path | None, name: str | None, *, new_session: bool) -> None:
+    """Until the person leaves."""
+    from gateway.cli.chat_terminal import TerminalChat  # noqa: PLC0415 - a single question needs no prompt
+
+    loaded = _prepared(config_path)
+    history = loaded.home / "chat_history"
+    history.touch(mode=0o600)
+
+    async def run() -> None:
+        async with _opened(loaded, name or "main") as backend:
+            chat = TerminalChat(backend, Commands.discover(), console(), history)
+            await chat.run(new_session=new_session)
+
+    asyncio.run(run())
+
+
+def ask_once(config_path: Path | None, name: str | None, question: str, *, new_session: bool) -> None:
+    """Until the answer is complete. Without a name, nothing said before is part of it."""
+    loaded = _prepared(config_path)
+    overtakes = Commands.discover().overtakes(question)
+
+    async def run() -> None:
+        async with _opened(loaded, name or new_id("once")) as backend:
+            await ask(backend, question, overtakes=overtakes, new_session=new_session)
+
+    asyncio.run(run())
+
+
+def _prepared(config_path: Path | None) -> Loaded:
+    loaded = load(config_path)
+    ensure_home(loaded.home)
+    _log_to_file(loaded)
+    return loaded
+
+
+def _log_to_file(loaded: Loaded) -> None:
+    """The terminal belongs to the conversation: what would be logged there goes into `chat.log`."""
+    path = loaded.home / "chat.log"
+    path.touch(mode=0o600)
+    mode = "w" if path.stat().st_size > _LONGEST_LOG else "a"
+    with redirect_stderr(path.open(mode, encoding="utf-8", buffering=1)):
+        # The loggers take hold of the stream now and keep it.
+        configure_logging(loaded.config.logging.level, loaded.config.logging.format)
+
+
+@asynccontextmanager
+async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
+    backend: ChatBackend
+    async with AsyncExitStack() as stack:
+        try:
+            hermes = await stack.enter_async_context(compose(loaded))
+            greeting = "\n".join(filter(None, [hermes.model_choice, hermes.model_line]))
+            backend = LocalChat(hermes.gateway, greeting)
+            await backend.open(name)
+        except AlreadyRunning as running:
+            backend = await _connected(stack, loaded.config.platforms.web, name, running)
+        yield backend
+
+
+async def _connected(
+    stack: AsyncExitStack, web: WebConfig, name: str, running: AlreadyRunning
+) -> ChatBackend:
+    """The running gateway, over its web API. Raises `running` where that cannot be reached."""
+    from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
+
+    if not web.enabled or web.port == 0:
+        raise running
+    token = web.token.get_secret_value() if web.token else None
+    backend = await stack.enter_async_context(RemoteChat.connect(_address(web), token))
+    try:
+        await backend.open(name)
+    except GatewayGone:
+        raise running from None
+    return backend
+
+
+def _address(web: WebConfig) -> str:
+    host = _WILDCARDS.get(web.host, web.host)
+    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"

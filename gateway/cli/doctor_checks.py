@@ -1,0 +1,225 @@
+"""What `hermes doctor` looks at: each check yields findings and raises nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import http.client
+import importlib.metadata
+import importlib.util
+import json
+import platform
+import socket
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import gateway
+from agent.errors import HermesError, ModelNotAvailable
+from agent.tool import discover
+from agent.toolbox import choose_tools
+from gateway.cli.model_probe import ask_model
+from gateway.config import load as configuration_files
+from gateway.config.environment import PROVIDER_KEYS
+from gateway.config.load import Loaded, load, provider_keys
+from gateway.config.schema import WebConfig
+from gateway.errors import ConfigError
+from gateway.models import embedded
+from gateway.models.choose import explain_choice
+from gateway.store.sqlite import SqliteStore
+
+OLDEST_PYTHON = (3, 11)
+SECONDS_TO_ANSWER = 20
+_DISTRIBUTION = "hermes-gateway"
+_OTHERS = 0o077
+"""The permission bits of everybody but the owner."""
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was seen, and what to do if that is not right."""
+
+    level: Literal["ok", "warn", "fail"]
+    text: str
+
+
+def python() -> Finding:
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("fail", f"Python {version} is too old; install Python 3.11 or newer")
+    return Finding("ok", f"Python {version}")
+
+
+def packages() -> Iterator[Finding]:
+    """Another distribution with a top-level `agent` or `gateway` would answer our imports."""
+    providers = importlib.metadata.packages_distributions()
+    strangers = {name: set(providers.get(name, ())) - {_DISTRIBUTION} for name in ("agent", "gateway")}
+    for name, distributions in strangers.items():
+        for distribution in sorted(distributions):
+            yield Finding(
+                "fail", f"{distribution} also installs `{name}`; give Hermes an environment of its own"
+            )
+    if not any(strangers.values()):
+        yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
+
+
+def state_directory() -> Iterator[Finding]:
+    try:
+        home = configuration_files.state_directory()
+        if not home.exists():
+            yield Finding("ok", f"the state directory {home} will be made at the first start")
+            return
+        configuration_files.ensure_home(home)
+        yield from _private(home, "chmod 700")
+        if (home / ".env").exists():
+            yield from _private(home / ".env", "chmod 600")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", str(error))
+
+
+def _private(path: Path, remedy: str) -> Iterator[Finding]:
+    if path.stat().st_mode & _OTHERS:
+        yield Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
+    else:
+        yield Finding("ok", f"{path} is yours alone")
+
+
+def configuration(path: Path | None) -> Generator[Finding, None, Loaded | None]:
+    """Gives the configuration, if it can be used."""
+    try:
+        loaded = load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Finding("fail", problem)
+    except HermesError as error:
+        yield Finding("fail", str(error))
+    else:
+        yield Finding(
+            "ok", f"configuration from {loaded.path or 'the defaults; `hermes setup` writes a file'}"
+        )
+        return loaded
+    return None
+
+
+def keys() -> Iterator[Finding]:
+    """Names only. No key is no fault: the embedded model needs none."""
+    try:
+        found = provider_keys()
+    except HermesError as error:
+        yield Finding("fail", str(error))
+    else:
+        yield Finding("ok", f"keys: {', '.join(found) or 'no provider has one here'}")
+
+
+def tools(loaded: Loaded) -> Iterator[Finding]:
+    chosen = loaded.config.tools
+    try:
+        names = [tool.name for tool in choose_tools(discover(), chosen.enabled, chosen.platforms, "")]
+    except HermesError as error:
+        yield Finding("fail", str(error))
+    else:
+        yield Finding("ok", f"tools: {', '.join(names) or 'none'}")
+
+
+def store(loaded: Loaded) -> Iterator[Finding]:
+    """Opened for reading only, so that nothing is made, migrated or locked by looking."""
+    path = loaded.database
+    try:
+        if not path.exists():
+            yield Finding("ok", f"the database {path} will be made at the first start")
+            return
+        asyncio.run(_read_something(path))
+        yield Finding("ok", f"the database {path} can be read")
+        yield from _private(path, "chmod 600")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+
+
+async def _read_something(path: Path) -> None:
+    opened = await SqliteStore.open(path, read_only=True)
+    try:
+        await opened.conversations(limit=1)
+    finally:
+        await opened.close()
+
+
+def web_port(web: WebConfig) -> Iterator[Finding]:
+    where = f"{web.host}:{web.port}"
+    if not web.enabled:
+        yield Finding("ok", "the chat page is off")
+        return
+    try:
+        _try_to_listen(web.host, web.port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            yield Finding(
+                "fail", f"cannot listen on {where} ({error.strerror}); set platforms.web.host and port"
+            )
+        elif _is_hermes(web.host, web.port):
+            yield Finding("ok", f"Hermes is running at {where}")
+        else:
+            yield Finding(
+                "fail", f"{where} is in use by another program; set platforms.web.port to a free port"
+            )
+    else:
+        yield Finding("ok", f"{where} is free for the chat page")
+
+
+def _try_to_listen(host: str, port: int) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+
+
+def _is_hermes(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(_WILDCARDS.get(host, host), port, timeout=2)
+    try:
+        connection.request("GET", "/healthz")
+        answer = json.loads(connection.getresponse().read(1000))
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()
+    return isinstance(answer, dict) and answer.get("service") == "hermes"
+
+
+def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
+    """The model in use, and whether it answers."""
+    configured = loaded.config.model
+    try:
+        known = provider_keys()
+        name = explain_choice(configured.name, base_url=configured.base_url, keys=known).model
+        variable = f"{name.partition('/')[0].upper()}_API_KEY"
+        if variable in PROVIDER_KEYS and not (
+            known.get(variable) or configured.api_key or configured.base_url
+        ):
+            yield Finding("fail", f"{name} needs a key; set {variable}, or run `hermes setup`")
+            return
+        yield from _embedded_model(needed=name == embedded.MODEL_ID)
+        if offline:
+            yield Finding("ok", f"{name} was not asked for an answer (--offline)")
+            return
+        ask_model(configured, seconds=SECONDS_TO_ANSWER)
+    except HermesError as error:
+        yield Finding("fail", f"{configured.name}: {error}")
+    else:
+        yield Finding("ok", f"{name} answers")
+
+
+def _embedded_model(*, needed: bool) -> Iterator[Finding]:
+    """Looked up and not imported: that would load 100 MB."""
+    level: Literal["fail", "warn"] = "fail" if needed else "warn"
+    try:
+        embedded.find_weights()
+    except ModelNotAvailable as error:
+        yield Finding(level, error.detail)
+        return
+    if importlib.util.find_spec("xllamacpp") is None:
+        yield Finding(level, "the embedded model cannot run; `pip install xllamacpp`")
+    else:
+        yield Finding("ok", "the embedded demonstration model is installed")

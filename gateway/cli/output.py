@@ -1,0 +1,107 @@
+"""What commands print: for a person at a terminal, or plain and unwrapped for a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_UNBOUNDED = 100_000
+"""Columns of something that is not a terminal."""
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Colours and wrapping only where a person looks."""
+    from rich.console import Console  # noqa: PLC0415 - commands that print one sentence do without it
+
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = _UNBOUNDED
+    return made
+
+
+def printable(text: str) -> str:
+    """Control characters made visible: text from a model or a file must not steer the terminal."""
+    return text.replace("\r\n", "\n").translate(_CONTROLS)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text on one line, shortened."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def describe_call(name: str, arguments: str) -> str:
+    """A tool call as a person would say it: `read_file notes.txt`."""
+    return f"{one_line(name, 40)} {one_line(_brief(arguments), 60)}".strip()
+
+
+def _brief(arguments: str) -> str:
+    """The value where there is one, names and values where there are more; raw where it is no JSON object."""
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    if not isinstance(given, dict):
+        return arguments
+    texts = [
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()
+    ]
+    if len(texts) == 1:
+        return texts[0]
+    return " ".join(f"{key}={text}" for key, text in zip(given, texts, strict=True))
+
+
+def local_time(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for a person, its last column cut to the window; for a pipe, tabs and no headings."""
+    if not out.is_terminal:
+        for row in rows:
+            click.echo("\t".join(row))
+        return
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, column in enumerate(columns):
+        widest = max(len(row[at]) for row in [columns, *rows])
+        numbers = all(row[at].isdigit() for row in rows)
+        table.add_column(
+            column,
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=None if at == len(columns) - 1 else widest,
+            justify="right" if numbers else "left",
+        )
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def write_new_file(path: Path, text: str, *, overwrite: bool) -> None:
+    """For the owner's eyes only. Refuses to replace a file unless told to."""
+    mode = os.O_TRUNC if overwrite else os.O_EXCL
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(text)
+    except FileExistsError:
+        raise click.ClickException(f"{path} exists; --force overwrites it.") from None
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))

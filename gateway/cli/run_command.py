@@ -1,0 +1,25 @@
+"""`hermes run`: the gateway, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from gateway.cli import Options
+
+
+@click.command()
+@click.pass_obj
+def run(options: Options) -> None:
+    """Start the gateway: the web chat and every platform that is on.
+
+    It runs until Ctrl-C or SIGTERM. Running answers are ended then; what was said so far is kept.
+    """
+    from gateway.config.load import load  # noqa: PLC0415 - heavy, and `run --help` needs none of it
+    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.run import serve  # noqa: PLC0415
+
+    loaded = load(options.config_path)
+    configure_logging(loaded.config.logging.level, loaded.config.logging.format)
+    asyncio.run(serve(loaded, announce=click.echo))

@@ -1,0 +1,183 @@
+"""Conversations on paper: as rows, as JSON, as text to read and as files to keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from agent.messages import Message, ToolCall
+from agent.store import Conversation, Overview, SearchHit, Session
+from gateway.cli.output import describe_call, local_time, one_line, printable
+
+OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
+
+_SHORT_ID = 15
+_SPEAKERS = {"user": "You", "assistant": "Hermes", "tool": "Tool"}
+_MATCH_BEGINS, _MATCH_ENDS = "\x02", "\x03"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All of one conversation."""
+
+    conversation: Conversation
+    sessions: list[Session]
+    messages: list[Message]
+
+
+# -- lists ---------------------------------------------------------------------------------------------------
+
+
+def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[str]]:
+    """`brief`: of the ids only as much as it takes to tell them apart; commands accept that."""
+    ids = [overview.conversation.id for overview in overviews]
+    shown = next(length for length in range(_SHORT_ID, 100) if _tells_apart(ids, length)) if brief else None
+    return [
+        [
+            overview.conversation.id[:shown],
+            overview.conversation.address.platform,
+            str(overview.messages),
+            str(overview.sessions),
+            local_time(overview.updated_at),
+            one_line(overview.title, 80),
+        ]
+        for overview in overviews
+    ]
+
+
+def _tells_apart(ids: Sequence[str], length: int) -> bool:
+    return len({each[:length] for each in ids}) == len(ids)
+
+
+def overview_as_dict(overview: Overview) -> dict[str, Any]:
+    counted = {key: value for key, value in asdict(overview).items() if key != "conversation"}
+    return {**asdict(overview.conversation), **counted}
+
+
+def hit_as_dict(hit: SearchHit) -> dict[str, Any]:
+    plain = hit.snippet.replace(_MATCH_BEGINS, "").replace(_MATCH_ENDS, "")
+    return {"conversation_id": hit.conversation_id, "snippet": plain, "message": asdict(hit.message)}
+
+
+def print_hits(hits: Sequence[SearchHit], console: Console) -> None:
+    """For a person, where it was and below it what was said; in a pipe, one line for each hit."""
+    for hit in hits:
+        where = f"{local_time(hit.message.created_at)}  {hit.conversation_id}  {_SPEAKERS[hit.message.role]}"
+        line = Text.assemble(
+            (where, "dim"), "\n  " if console.is_terminal else "  ", _highlighted(hit.snippet)
+        )
+        console.print(line, soft_wrap=not console.is_terminal)
+
+
+def _highlighted(snippet: str) -> Text:
+    flat = " ".join(snippet.split())
+    text = Text()
+    for number, piece in enumerate(flat.replace(_MATCH_ENDS, _MATCH_BEGINS).split(_MATCH_BEGINS)):
+        text.append(printable(piece), "bold yellow" if number % 2 else "")
+    return text
+
+
+# -- one conversation ----------------------------------------------------------------------------------------
+
+
+def record_as_dict(record: Record) -> dict[str, Any]:
+    return {
+        "conversation": asdict(record.conversation),
+        "sessions": [asdict(session) for session in record.sessions],
+        "messages": [asdict(message) for message in record.messages],
+    }
+
+
+def as_jsonl(record: Record) -> str:
+    lines = (json.dumps(asdict(message), ensure_ascii=False) for message in record.messages)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_markdown(record: Record) -> str:
+    parts = [f"# {_title(record)}", _about(record)]
+    for entry in _entries(record):
+        if isinstance(entry, _SessionBreak):
+            parts += ["---", f"*{entry.sentence}*"]
+        else:
+            parts.append(f"**{entry.who}** · {entry.when}")
+            parts += [entry.text] if entry.text else []
+            parts += ["\n".join(f"- `{call}`" for call in entry.calls)] if entry.calls else []
+    return "\n\n".join(parts) + "\n"
+
+
+def print_record(record: Record, console: Console) -> None:
+    console.print(Text(_title(record), "bold"), Text(_about(record), "dim"), sep="\n")
+    for entry in _entries(record):
+        console.print()
+        if isinstance(entry, _SessionBreak):
+            console.print(Text(entry.sentence, "dim"))
+            continue
+        console.print(Text.assemble((entry.who, "bold cyan"), (f" · {entry.when}", "dim")))
+        if entry.text:
+            console.print(_formatted(entry, console))
+        for call in entry.calls:
+            console.print(Text(call, "dim"))
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionBreak:
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    who: str
+    when: str
+    text: str
+    by_model: bool
+    calls: list[str]
+    """One line for each tool call and its result."""
+
+
+def _entries(record: Record) -> Iterator[_SessionBreak | _Spoken]:
+    reasons = {session.id: session.reason for session in record.sessions}
+    results = {message.tool_call_id: message.content for message in record.messages if message.role == "tool"}
+    session_id = record.messages[0].session_id if record.messages else ""
+    for message in record.messages:
+        if message.session_id != session_id:
+            session_id = message.session_id
+            yield _SessionBreak(f"A new session began here ({reasons.get(session_id) or 'unknown reason'}).")
+        if message.role != "tool":
+            yield _Spoken(
+                who="Hermes" if message.role == "assistant" else message.name or "You",
+                when=local_time(message.created_at),
+                text=message.content,
+                by_model=message.role == "assistant",
+                calls=[_call_line(call, results.get(call.id)) for call in message.tool_calls],
+            )
+
+
+def _call_line(call: ToolCall, result: str | None) -> str:
+    outcome = "no result" if result is None else one_line(result, 60) or "nothing"
+    return f"{describe_call(call.name, call.arguments)} → {outcome}"
+
+
+def _formatted(entry: _Spoken, console: Console) -> RenderableType:
+    """Markdown where a person looks; in a pipe, the text as it was written."""
+    if not entry.by_model or not console.is_terminal:
+        return Text(printable(entry.text))
+    from gateway.cli.chat_markdown import Answer  # noqa: PLC0415 - slow to import, and pipes do without it
+
+    return Answer(printable(entry.text))
+
+
+def _title(record: Record) -> str:
+    said = (message.content for message in record.messages if message.role == "user")
+    return one_line(next(said, ""), 80) or "An empty conversation"
+
+
+def _about(record: Record) -> str:
+    conversation, address = record.conversation, record.conversation.address
+    size = f"{len(record.messages)} messages, {len(record.sessions)} sessions"
+    where = f"{address.platform} {one_line(address.chat_id, 40)}"
+    return f"{conversation.id} · {where} · {size} · since {local_time(conversation.created_at)}"

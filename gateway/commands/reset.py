@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from agent.store import Split
+from gateway.commands import Command, CommandContext
+
+
+async def _run(context: CommandContext, rest: str) -> str:
+    await context.store.split(Split(context.conversation.live_session_id, "reset"))
+    return "A new session begins. What was said before stays searchable."
+
+
+COMMAND = Command("reset", "begin a new session; the old one stays searchable", _run, aliases=("new",))

@@ -1,0 +1,1 @@
+"""Configuration: `schema` says what can be set, `load` reads it. Nothing else reads the environment."""

@@ -1,0 +1,162 @@
+"""A YAML file as plain data that still knows its lines, with variables filled in.
+
+Nothing is raised for what is wrong inside: problems are collected, so that a person sees all of them at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Place = tuple[str | int, ...]
+"""The way to a value: `("model", "fallbacks", 0, "name")`."""
+
+MAX_NODES = 10_000
+MAX_DEPTH = 20
+
+_PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*))?\}|\$\{", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something to mend, and where."""
+
+    place: Place
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Document:
+    """A file's content. `variables` names those whose value was filled in, by place."""
+
+    tree: Any = field(default_factory=dict, repr=False)
+    lines: dict[Place, int] = field(default_factory=dict)
+    variables: dict[Place, list[str]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    unread: set[Place] = field(default_factory=set)
+    """Places with a problem that left them without a value; there is nothing more to say about them."""
+
+    def line(self, place: Place) -> int:
+        """Of the value, or of the nearest thing around it that is in the file."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+    def complain(self, place: Place, text: str, *, line: int | None = None) -> None:
+        self.problems.append(Problem(place, line or self.line(place), text))
+
+
+def parse(text: str, variables: Mapping[str, str]) -> Document:
+    # Not the loader in C: it needs a stack as deep as the file nests, and ends the process on a hostile one.
+    document = Document()
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        content = root and _Reader(loader, variables, document).read(root, ())
+        document.tree = {} if content is None else content
+    except yaml.MarkedYAMLError as error:
+        document.complain((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        document.complain((), "not valid YAML: it holds a control character", line=line)
+    except (_TooLarge, RecursionError):
+        document.complain((), f"expected at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
+    return document
+
+
+class _TooLarge(Exception):
+    """A few aliases can stand for millions of values, or for themselves."""
+
+
+class _Reader:
+    """Turns nodes into data and notes where each came from."""
+
+    def __init__(self, loader: yaml.SafeLoader, variables: Mapping[str, str], document: Document) -> None:
+        self._loader = loader
+        self._variables = variables
+        self._document = document
+        self._nodes = 0
+
+    def read(self, node: Node, place: Place) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES or len(place) > MAX_DEPTH:
+            raise _TooLarge
+        self._document.lines.setdefault(place, node.start_mark.line + 1)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, place)
+        if node.tag not in _PLAIN_TAGS:
+            self._document.complain(place, f"the tag {node.tag} is not supported")
+        if isinstance(node, SequenceNode):
+            return [self.read(child, (*place, index)) for index, child in enumerate(node.value)]
+        assert isinstance(node, MappingNode)
+        return self._mapping(node, place)
+
+    def _mapping(self, node: MappingNode, place: Place) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, ScalarNode):
+                self._document.complain((*place, "?"), "expected a name before the colon", line=line)
+                continue
+            # The text as written: YAML would read the key `on` as true.
+            child: Place = (*place, key_node.value)
+            if key_node.value in content:
+                first = self._document.lines[child]
+                self._document.complain(child, f"is set twice; the first time on line {first}", line=line)
+                continue
+            self._document.lines[child] = line
+            content[key_node.value] = self.read(value_node, child)
+        return content
+
+    def _scalar(self, node: ScalarNode, place: Place) -> Any:
+        try:
+            value = self._loader.construct_object(node)
+        except yaml.YAMLError:
+            return self._give_up(place, f"the tag {node.tag} is not supported")
+        except ValueError:  # 2024-99-99 looks like a date and is none
+            return node.value
+        return self._fill_in(value, place) if isinstance(value, str) else value
+
+    def _fill_in(self, text: str, place: Place) -> str:
+        return _VARIABLE.sub(lambda match: self._variable(match, place), text)
+
+    def _variable(self, match: re.Match[str], place: Place) -> str:
+        name, default = match["name"], match["default"]
+        if match[0] == "$${":
+            return "${"
+        if name is None:
+            return self._give_up(
+                place, "expected a variable as ${NAME} or ${NAME:-default}; $${ is a plain ${"
+            )
+        value = self._variables.get(name)
+        if value:
+            self._document.variables.setdefault(place, []).append(name)
+        elif value is None and default is None:
+            hint = f"set it, or give a default as ${{{name}:-default}}"
+            return self._give_up(place, f"the variable {name} is not set; {hint}")
+        return value or default or ""
+
+    def _give_up(self, place: Place, text: str) -> str:
+        if place not in self._document.unread:
+            self._document.complain(place, text)
+            self._document.unread.add(place)
+        return ""
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    """Only the parser's words: its full message would show a line of the file, and that may hold a secret."""
+    if "'\\t'" in (error.problem or ""):
+        return "a line begins with a tab; use spaces"
+    return " ".join(part for part in (error.context, error.problem) if part)
+
+
+def _line_of(error: yaml.MarkedYAMLError) -> int:
+    mark = error.problem_mark or error.context_mark
+    return mark.line + 1 if mark else 1

@@ -1,0 +1,57 @@
+"""The environment, and the `.env` file that stands in for variables it does not have."""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.errors import ConfigError, ConfigNotWritten
+
+PROVIDER_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+
+
+def state_directory() -> Path:
+    """`$HERMES_HOME`, or `~/.hermes`."""
+    try:
+        return Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser().absolute()
+    except RuntimeError:  # no home directory is known for this user
+        raise ConfigError("this user has no home directory; set HERMES_HOME.") from None
+
+
+def environment(home: Path) -> Mapping[str, str]:
+    """The process's variables first, then those of `.env` in the state directory."""
+    return ChainMap(dict(os.environ), _dotenv(home / ".env"))
+
+
+def provider_keys() -> dict[str, str]:
+    """The model providers' keys that are set, by variable."""
+    known = environment(state_directory())
+    return {name: known[name] for name in PROVIDER_KEYS if known.get(name)}
+
+
+def remember_secret(home: Path, name: str, value: str) -> Path:
+    """Writes the variable into `.env`, which only its owner can read. Gives the file's path."""
+    from dotenv import set_key  # noqa: PLC0415 - only the setup writes
+
+    path = home / ".env"
+    try:
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        set_key(path, name, value, follow_symlinks=True)
+    except OSError as error:
+        raise ConfigNotWritten(f"{path}: {error.strerror}.") from None
+    return path
+
+
+def _dotenv(path: Path) -> dict[str, str]:
+    try:
+        if not path.exists():
+            return {}
+        from dotenv import dotenv_values  # noqa: PLC0415 - most installations have no such file
+
+        return {name: value for name, value in dotenv_values(path, interpolate=False).items() if value}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read: {reason}.") from None

@@ -1,0 +1,111 @@
+"""Finds the configuration, reads it, and says everything that is wrong with it at once.
+
+Searched in this order: `--config`, `$HERMES_CONFIG`, `./hermes.yaml`, `$HERMES_HOME/hermes.yaml`, and last
+the `hermes.yaml` that comes with Hermes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.config.describe import dotted
+from gateway.config.document import Document, parse
+from gateway.config.environment import environment, provider_keys, state_directory
+from gateway.config.schema import Config
+from gateway.config.validate import messages, validate
+from gateway.errors import ConfigError, StateDirectoryUnusable
+
+__all__ = [
+    "SHIPPED",
+    "Loaded",
+    "ensure_home",
+    "find",
+    "load",
+    "provider_keys",
+    "read_text",
+    "state_directory",
+]
+
+SHIPPED = Path(__file__).parents[2] / "hermes.yaml"
+"""The documented default; it lies beside the package, in a clone and in an installed wheel."""
+
+_MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and where it came from."""
+
+    config: Config
+    path: Path | None
+    """The file the person chose or keeps; None while only the shipped defaults are in use."""
+    home: Path
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Which keys are set where: `line 3` or `$VARIABLE`; the others have their defaults."""
+
+    @property
+    def database(self) -> Path:
+        """The store's file: `storage.path`, or `state.db` in the state directory."""
+        return self.home / (self.config.storage.path or "state.db")
+
+
+def load(explicit: Path | None = None) -> Loaded:
+    """Raises ConfigError with all problems of the file."""
+    home = state_directory()
+    path = find(explicit, home)
+    source = path or SHIPPED
+    document = parse(read_text(source), environment(home))
+    config = validate(document)
+    if config is None:
+        raise ConfigError(problems=messages(document, str(source)))
+    return Loaded(config, path and path.absolute(), home, _origins(document, path))
+
+
+def find(explicit: Path | None, home: Path) -> Path | None:
+    """The file to read; None if there is none but the shipped one."""
+    if explicit is not None:
+        return explicit
+    if named := os.environ.get("HERMES_CONFIG"):
+        return Path(named)
+    try:
+        return next((path for path in (Path("hermes.yaml"), home / "hermes.yaml") if path.exists()), None)
+    except PermissionError as error:
+        raise StateDirectoryUnusable(f"({error.filename}: {error.strerror})") from None
+
+
+def ensure_home(home: Path) -> None:
+    """The state directory exists, is ours alone if we made it, and can be read and written."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateDirectoryUnusable(f"({home}: {error.strerror})") from None
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        raise StateDirectoryUnusable(f"({home}: Permission denied)")
+
+
+def read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        why = " (HERMES_CONFIG names it)" if str(path) == os.environ.get("HERMES_CONFIG") else ""
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}{why}.") from None
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; is that the right file?")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text.") from None
+
+
+def _origins(document: Document, path: Path | None) -> dict[str, str]:
+    """A line of the shipped file is a default like any other."""
+    lines = {dotted(place): f"line {line}" for place, line in document.lines.items() if path}
+    variables = {
+        dotted(place): " ".join(f"${name}" for name in names) for place, names in document.variables.items()
+    }
+    return lines | variables

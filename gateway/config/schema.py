@@ -1,0 +1,277 @@
+"""What can be configured: every key with its default, its range and a sentence about it.
+
+`hermes.yaml` shows the same keys with the same defaults, and `docs/configuration.md` is generated from here.
+Descriptions stand in `Field(...)` because reading docstrings back costs 30 ms at every start.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
+
+URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
+"""Without user name and password: secrets have keys of their own, which are never shown."""
+
+DEFAULT_SYSTEM_PROMPT = """\
+You are Hermes, a helpful assistant. Answer in the language you are spoken to, plainly and briefly.
+If you do not know something, say so.
+"""
+
+
+def _refuse_booleans(value: object) -> object:
+    """YAML reads `yes` and `on` as true, and pydantic would count that as 1."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+def _expand_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError("expected a path; `~` stands for no known directory here") from None
+
+
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_refuse_booleans)]
+Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_refuse_booleans)]
+Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(_refuse_booleans)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(_refuse_booleans)]
+TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(_refuse_booleans)]
+Url = Annotated[str, Field(pattern=URL_PATTERN)]
+
+
+class Section(BaseModel):
+    """A mapping in the file. Unknown keys are refused; nothing can be changed once it is read."""
+
+    # Validators are built on first use: `hermes --help` never needs them.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_empty(cls, given: Any) -> Any:
+        """An empty value (`key:`, or an unset variable) means null, and for a section all its defaults."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            key: value
+            for key, value in given.items()
+            if value not in (None, "") or not cls._may_be_empty(key)
+        }
+
+    @classmethod
+    def _may_be_empty(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        return field is not None and (field.default is None or field.default_factory is not None)
+
+
+class ModelChoice(Section):
+    """A model and where it is served. In a list of models, its bare id will do."""
+
+    name: Name = Field(description="A litellm id such as `openai/gpt-4.1-mini`.")
+    base_url: Url | None = Field(default=None, description="Where it is served, if not at its provider.")
+    api_key: SecretStr | None = Field(default=None, description="Its key, if not the provider's variable.")
+    context_length: Count | None = Field(
+        default=None, description="Its window in tokens, if litellm does not know it."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_bare_id(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+
+class ModelConfig(Section):
+    """The model that answers."""
+
+    name: Name = Field(
+        default="auto",
+        description="Any litellm id, such as `anthropic/claude-sonnet-4-5`. `auto` takes the provider whose "
+        "key is set (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `OPENROUTER_API_KEY`), else the embedded "
+        "demonstration model, `embedded/smollm2`.",
+    )
+    base_url: Url | None = Field(
+        default=None,
+        description="An OpenAI-compatible server, such as Ollama at `http://127.0.0.1:11434/v1`.",
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="The key, if it is not in the provider's own variable."
+    )
+    context_length: Count | None = Field(
+        default=None, description="The model's window in tokens. Empty: what litellm's table says."
+    )
+    max_tokens: Count | None = Field(
+        default=None, description="The longest answer in tokens. Empty: the provider's limit."
+    )
+    fallbacks: tuple[ModelChoice, ...] = Field(
+        default=(),
+        description="Models to ask, in this order, when the one above fails. Each is an id, or a mapping of "
+        "`name`, `base_url`, `api_key` and `context_length`.",
+    )
+
+
+class AgentConfig(Section):
+    """How it works on a message."""
+
+    max_iterations: Steps = Field(
+        default=50, description="Model calls for one message. The last one must answer without tools."
+    )
+    system_prompt: str = Field(
+        default=DEFAULT_SYSTEM_PROMPT,
+        description="What the model is told about itself. New sessions use it; running ones keep theirs.",
+    )
+
+
+class ToolsConfig(Section):
+    """What the model may do."""
+
+    enabled: tuple[Name, ...] = Field(
+        default=("todo", "memory", "session_search", "read_file", "write_file", "search_files"),
+        description="The tools offered to the model. `terminal` runs commands and `fetch_url` reaches the "
+        "network: both are off unless named here.",
+    )
+    platforms: Mapping[Name, tuple[Name, ...]] = Field(
+        default={}, description="Other lists for single platforms, such as `web: [todo, memory]`."
+    )
+
+
+class StorageConfig(Section):
+    """Where conversations are kept."""
+
+    path: Annotated[Path, AfterValidator(_expand_home)] | None = Field(
+        default=None,
+        description="The database file, relative to the state directory. Empty: `state.db` there.",
+    )
+
+
+class WebConfig(Section):
+    """The chat page."""
+
+    enabled: bool = Field(default=True, description="Whether the chat page is served.")
+    host: Name = Field(
+        default="127.0.0.1", description="The address to listen on. Any but a loopback address needs a token."
+    )
+    port: Port = Field(default=8686, description="The port to listen on. 0 takes any free one.")
+    token: SecretStr | None = Field(
+        default=None,
+        validate_default=True,
+        description="The password of the chat page. Empty: none is asked for.",
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _guard_an_open_door(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        host = info.data.get("host", "localhost")
+        if token is None and not is_loopback(host):
+            raise ValueError(
+                f"expected a token, because platforms.web.host is {host} and others can reach it; "
+                "set a token, or listen on 127.0.0.1"
+            )
+        return token
+
+
+class PlatformsConfig(Section):
+    """Where people talk to Hermes."""
+
+    web: WebConfig = Field(default_factory=WebConfig)
+
+
+class ContextConfig(Section):
+    """What keeps a conversation inside the model's window."""
+
+    engine: Name = Field(
+        default="compressor",
+        description="The context engine: `compressor`, or a plugin's name in `plugins/context_engine/`.",
+    )
+
+
+class CompressionConfig(Section):
+    """The built-in context engine."""
+
+    enabled: bool = Field(default=True, description="Whether long conversations are compressed.")
+    threshold: Share = Field(
+        default=0.50, description="Compress when the prompt fills this fraction of the window."
+    )
+    target_ratio: TailShare = Field(
+        default=0.20,
+        description="Newest messages kept as they are, as a fraction of the threshold in tokens.",
+    )
+    protect_last_n: Count = Field(
+        default=20, description="At least this many of the newest messages are kept as they are."
+    )
+
+
+class AuxiliaryModelConfig(Section):
+    """A second model for one task."""
+
+    model: Name | None = Field(
+        default=None, description="The model that writes summaries. Empty: chosen automatically."
+    )
+    provider: Name = Field(
+        default="auto", description="Its provider: `auto`, `main` (the model that answers), `openrouter`, ..."
+    )
+    base_url: Url | None = Field(default=None, description="An OpenAI-compatible server to ask instead.")
+
+
+class AuxiliaryConfig(Section):
+    """Models for side tasks."""
+
+    compression: AuxiliaryModelConfig = Field(default_factory=AuxiliaryModelConfig)
+
+
+class PromptCachingConfig(Section):
+    """Caching of the conversation's beginning by Anthropic's models."""
+
+    cache_ttl: Literal["5m", "1h"] = Field(
+        default="5m",
+        description="How long the provider keeps it. `1h` costs more to write and pays off across breaks.",
+    )
+
+
+class LoggingConfig(Section):
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least severe event to write."
+    )
+    format: Literal["human", "json"] = Field(default="human", description="Lines for people or for machines.")
+
+
+class Config(Section):
+    """All of `hermes.yaml`."""
+
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    agent: AgentConfig = Field(default_factory=AgentConfig)
+    tools: ToolsConfig = Field(default_factory=ToolsConfig)
+    storage: StorageConfig = Field(default_factory=StorageConfig)
+    platforms: PlatformsConfig = Field(default_factory=PlatformsConfig)
+    context: ContextConfig = Field(default_factory=ContextConfig)
+    compression: CompressionConfig = Field(default_factory=CompressionConfig)
+    auxiliary: AuxiliaryConfig = Field(default_factory=AuxiliaryConfig)
+    prompt_caching: PromptCachingConfig = Field(default_factory=PromptCachingConfig)
+    logging: LoggingConfig = Field(default_factory=LoggingConfig)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it. A name other than `localhost` could point anywhere."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,53 @@
+"""Everything that can keep the gateway from running, as one tree. A docstring is the sentence a person reads.
+
+HermesError                     (agent/errors.py, where the models', the store's and the tools' errors live)
+├── ConfigError                 exit code 2: the person can mend it by editing
+├── ConfigNotWritten
+├── StateDirectoryUnusable
+├── AlreadyRunning
+└── CannotListen
+    └── PortTaken
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.errors import HermesError
+
+
+class ConfigError(HermesError):
+    """The configuration cannot be used:"""
+
+    exit_code = 2
+
+    def __init__(self, detail: str = "", *, problems: Sequence[str] = ()) -> None:
+        self.problems = tuple(problems) or (detail,)
+        """One sentence each, all that were found."""
+        super().__init__(detail or _as_list(self.problems))
+
+
+class ConfigNotWritten(HermesError):
+    """The configuration was not changed:"""
+
+
+class StateDirectoryUnusable(HermesError):
+    """Hermes cannot keep its state there; set HERMES_HOME to a directory you may read and write."""
+
+
+class AlreadyRunning(HermesError):
+    """Another Hermes is using this state directory; stop it, or set HERMES_HOME to another directory."""
+
+
+class CannotListen(HermesError):
+    """Hermes cannot listen there; check `platforms.web.host` and `platforms.web.port`."""
+
+
+class PortTaken(CannotListen):
+    """The port is in use by another program; stop it, or set `platforms.web.port` to a free one."""
+
+
+def _as_list(problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return "\n  ".join([f"{len(problems)} problems.", *problems])

@@ -1,0 +1,107 @@
+"""The path of one message: mailbox, command or turn, events to whoever watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import structlog
+
+from agent.errors import HermesError
+from agent.events import Notice, TurnDone, TurnFailed, TurnStarted
+from agent.loop import Agent, Turn
+from agent.messages import Message
+from agent.store import Conversation, SessionStore
+from gateway.commands import CommandContext, Commands, is_command
+from gateway.hub import EventHub
+from gateway.mailbox import Mailbox
+from gateway.messages import InboundMessage
+
+log = structlog.get_logger(__name__)
+
+_OUR_FAULT = "Something went wrong inside Hermes; the message is kept. `hermes doctor` and the log say more."
+
+
+class Gateway:
+    """Takes messages from every platform and runs them against the agent."""
+
+    def __init__(self, agent: Agent, store: SessionStore, commands: Commands, *, workspaces: Path) -> None:
+        self.agent = agent
+        self.store = store
+        self.commands = commands
+        self.hub = EventHub()
+        self._workspaces = workspaces
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._closing = False
+
+    async def receive(self, inbound: InboundMessage) -> Conversation:
+        """Queues the message; its events come through `hub.watch(conversation.id)`."""
+        conversation = await self.store.open_conversation(inbound.address, person=inbound.person)
+        if self._closing:
+            raise HermesError("Hermes is shutting down; send the message again in a moment.")
+        if self.commands.overtakes(inbound.text):
+            await self._run_command(conversation, inbound)
+        else:
+            self._mailbox(conversation.id).put(inbound)
+        return conversation
+
+    def stop_turn(self, conversation_id: str) -> bool:
+        mailbox = self._mailboxes.get(conversation_id)
+        return mailbox is not None and mailbox.stop_turn()
+
+    async def close(self) -> None:
+        self._closing = True
+        await asyncio.gather(*(mailbox.close() for mailbox in list(self._mailboxes.values())))
+
+    def _mailbox(self, conversation_id: str) -> Mailbox:
+        if conversation_id not in self._mailboxes:
+            self._mailboxes[conversation_id] = Mailbox(conversation_id, self._handle, self._forget)
+        return self._mailboxes[conversation_id]
+
+    def _forget(self, conversation_id: str) -> None:
+        self._mailboxes.pop(conversation_id, None)
+
+    async def _handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        """One message, to its end. Nothing that goes wrong with it may reach the next one."""
+        conversation_id = mailbox.conversation_id
+        with structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id):
+            self.hub.publish(conversation_id, TurnStarted(inbound.id, inbound.text))
+            try:
+                # Read now, not when it was queued: a command before it may have moved the live session.
+                conversation = await self.store.conversation(conversation_id)
+                if is_command(inbound.text):
+                    await self._run_command(conversation, inbound)
+                    self.hub.publish(conversation_id, TurnDone(""))
+                else:
+                    await self._run_turn(conversation, mailbox, inbound)
+            except asyncio.CancelledError:
+                log.info("turn.stopped")
+                self.hub.publish(conversation_id, TurnDone("", stopped=True))
+            except HermesError as error:
+                log.warning("turn.failed", error=type(error).__name__)
+                self.hub.publish(conversation_id, TurnFailed(str(error)))
+            except Exception:  # the broad handler per message: a bug in one must not end the mailbox
+                log.exception("turn.crashed")
+                self.hub.publish(conversation_id, TurnFailed(_OUR_FAULT))
+
+    async def _run_turn(self, conversation: Conversation, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        def steering() -> Sequence[Message]:
+            arrived = mailbox.take_while(lambda waiting: not is_command(waiting.text))
+            return [Message("user", waiting.text, id=waiting.id) for waiting in arrived]
+
+        turn = Turn(
+            conversation,
+            Message("user", inbound.text, id=inbound.id),
+            workspace=self._workspaces / conversation.id,
+            steering=steering,
+        )
+        async with aclosing(self.agent.run(turn)) as events:
+            async for event in events:
+                self.hub.publish(conversation.id, event)
+        log.info("turn.done")
+
+    async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> None:
+        context = CommandContext(conversation, self.store, self.agent, self.commands, self.stop_turn)
+        self.hub.publish(conversation.id, Notice(await self.commands.run(inbound.text, context)))

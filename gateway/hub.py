@@ -1,0 +1,117 @@
+"""Who is watching a conversation: publishes turn events and replays a turn to those who join late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agent.events import TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
+
+_SLOW_WATCHER = 10_000
+"""Events a watcher may lag behind before it is cut off; it reconnects and gets the turn replayed."""
+
+_IDLE_CHANNELS = 256
+"""Conversations whose last turn is kept for a watcher that lost its connection near the end."""
+
+_PIECE = 1_000
+"""Remembered text is joined up to this length: a long answer costs few entries and no quadratic copying."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An event with its number; numbers grow over all conversations and never repeat in a process."""
+
+    number: int
+    event: TurnEvent
+
+
+@dataclass(slots=True)
+class _Channel:
+    number: int = 0
+    turn: list[Envelope] = field(default_factory=list)
+    """The running or last turn, for replay."""
+    running: TurnStarted | None = None
+    watchers: set[asyncio.Queue[Envelope | None]] = field(default_factory=set)
+
+
+class EventHub:
+    """One channel per conversation."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, _Channel] = {}
+        self._last_number = 0
+
+    def publish(self, conversation_id: str, event: TurnEvent) -> None:
+        channel = self._channel(conversation_id)
+        self._last_number = channel.number = self._last_number + 1
+        envelope = Envelope(channel.number, event)
+        if isinstance(event, TurnStarted):
+            channel.turn, channel.running = [], event
+        elif isinstance(event, TurnDone | TurnFailed):
+            channel.running = None
+        _remember(channel.turn, envelope)
+        for watcher in list(channel.watchers):
+            if watcher.qsize() >= _SLOW_WATCHER:
+                channel.watchers.discard(watcher)
+                watcher.put_nowait(None)
+            else:
+                watcher.put_nowait(envelope)
+        self._forget_the_oldest_idle()
+
+    def running(self, conversation_id: str) -> TurnStarted | None:
+        """The turn in progress, if there is one."""
+        channel = self._channels.get(conversation_id)
+        return channel.running if channel else None
+
+    def last_number(self, conversation_id: str) -> int:
+        """Where a watcher that has read the store begins. A running turn counts as not yet read."""
+        channel = self._channels.get(conversation_id)
+        if channel is None:
+            return self._last_number
+        return channel.turn[0].number - 1 if channel.running else channel.number
+
+    @contextmanager
+    def watch(self, conversation_id: str, *, after: int) -> Iterator[AsyncIterator[Envelope]]:
+        """Events from now on. If any came after number `after`, first the whole last turn again, from its
+        TurnStarted: a watcher that sees a TurnStarted it knows begins that turn anew."""
+        channel = self._channel(conversation_id)
+        queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
+        if after < channel.number:
+            for envelope in channel.turn:
+                queue.put_nowait(envelope)
+        channel.watchers.add(queue)
+        try:
+            yield _drain(queue)
+        finally:
+            channel.watchers.discard(queue)
+            self._forget_the_oldest_idle()
+
+    def _channel(self, conversation_id: str) -> _Channel:
+        """Moved to the end, so the dictionary stays in order of use."""
+        channel = self._channels.pop(conversation_id, None) or _Channel()
+        self._channels[conversation_id] = channel
+        return channel
+
+    def _forget_the_oldest_idle(self) -> None:
+        if len(self._channels) <= _IDLE_CHANNELS:
+            return
+        idle = (
+            key for key, channel in self._channels.items() if not channel.watchers and not channel.running
+        )
+        if (oldest := next(idle, None)) is not None:
+            del self._channels[oldest]
+
+
+def _remember(turn: list[Envelope], envelope: Envelope) -> None:
+    last = turn[-1].event if turn else None
+    if isinstance(envelope.event, TextDelta) and isinstance(last, TextDelta) and len(last.text) < _PIECE:
+        turn[-1] = Envelope(envelope.number, TextDelta(last.text + envelope.event.text))
+    else:
+        turn.append(envelope)
+
+
+async def _drain(queue: asyncio.Queue[Envelope | None]) -> AsyncIterator[Envelope]:
+    while (envelope := await queue.get()) is not None:
+        yield envelope

@@ -1,0 +1,59 @@
+"""One turn at a time per conversation, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from gateway.messages import InboundMessage
+
+Handler = Callable[["Mailbox", InboundMessage], Awaitable[None]]
+
+
+class Mailbox:
+    """Messages of one conversation waiting for their turn, and the task that works through them."""
+
+    def __init__(self, conversation_id: str, handle: Handler, on_idle: Callable[[str], None]) -> None:
+        self.conversation_id = conversation_id
+        self._handle = handle
+        self._on_idle = on_idle
+        self._waiting: deque[InboundMessage] = deque()
+        self._turn: asyncio.Task[None] | None = None
+        self._worker: asyncio.Task[None] | None = None
+
+    def put(self, message: InboundMessage) -> None:
+        self._waiting.append(message)
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work(), name=f"mailbox {self.conversation_id}")
+
+    def take_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
+        """Takes waiting messages from the front, for the turn that is running."""
+        taken: list[InboundMessage] = []
+        while self._waiting and wanted(self._waiting[0]):
+            taken.append(self._waiting.popleft())
+        return taken
+
+    def stop_turn(self) -> bool:
+        """Ends the running turn; what waits behind it comes next."""
+        return self._turn is not None and self._turn.cancel()
+
+    async def close(self) -> None:
+        """Ends the running turn and leaves the rest."""
+        if self._worker is not None:
+            self._waiting.clear()
+            self.stop_turn()
+            await asyncio.wait([self._worker])
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                self._turn = asyncio.create_task(self._run(self._waiting.popleft()))
+                await asyncio.wait([self._turn])
+                self._turn = None
+        finally:
+            self._worker = None
+            self._on_idle(self.conversation_id)
+
+    async def _run(self, message: InboundMessage) -> None:
+        await self._handle(self, message)

@@ -1,0 +1,157 @@
+"""What is known about models: windows, tools and prices, from the table that litellm ships.
+
+The table is read as a file: importing litellm takes seconds. The first look-up reads it, in 30 ms.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from gateway.models import embedded
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_WINDOW = 32_768
+"""For models that nobody knows; where one answers at `model.base_url`, set `model.context_length` as well."""
+
+OLLAMA_WINDOW = 4_096
+"""What Ollama serves on machines with less than 24 GB of video memory, whatever the model could do. It cuts
+longer prompts without a word, so that a guess must not be too large."""
+
+_PRICES = "litellm/model_prices_and_context_window_backup.json"
+_PROVIDERS = "litellm/provider_endpoints_support_backup.json"
+_CHAT_MODES = {"chat", "responses", "completion"}
+
+_VENDORS = {
+    "google": "gemini",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "x-ai": "xai",
+    "z-ai": "zai",
+}
+"""OpenRouter's names for vendors that litellm calls otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per token; None where a provider has no such price."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    provider: str
+    context_length: int
+    max_output_tokens: int | None
+    supports_tools: bool
+    prices: Prices | None
+    """None where they are not known."""
+
+
+def lookup(model_id: str) -> ModelFacts | None:
+    """The facts about a model under any of the usual spellings of its id."""
+    if model_id == embedded.MODEL_ID:
+        return ModelFacts("embedded", embedded.WINDOW, None, supports_tools=False, prices=Prices(0.0, 0.0))
+    provider, _, name = model_id.partition("/")
+    if provider == "openrouter":
+        return _resold(name)
+    if provider == "ollama_chat":
+        return lookup(f"ollama/{name}")
+    return _table().get(model_id) or _of_provider(provider, name)
+
+
+def context_length_for(model_id: str, configured: int | None = None) -> int:
+    """The window: as configured, else as the table says, else a cautious guess."""
+    if configured:
+        return configured
+    if model_id.startswith(("ollama/", "ollama_chat/")) and not model_id.endswith("-cloud"):
+        return OLLAMA_WINDOW
+    facts = lookup(model_id)
+    return facts.context_length if facts else DEFAULT_WINDOW
+
+
+def provider_of(model_id: str) -> str | None:
+    """The provider that an id names, or that the table knows for a bare name."""
+    prefix, slash, _ = model_id.partition("/")
+    if not slash:
+        facts = _table().get(model_id)
+        prefix = facts.provider if facts else ""
+    return prefix if prefix == "embedded" or prefix in _providers() else None
+
+
+def _of_provider(provider: str, name: str) -> ModelFacts | None:
+    """`anthropic/claude-x` is listed as `claude-x`; under another provider that name is another model."""
+    facts = _table().get(name)
+    return facts if facts and facts.provider.startswith(provider) else None
+
+
+def _resold(name: str) -> ModelFacts | None:
+    """A model at OpenRouter: its window and tools are the vendor's, its price need not be."""
+    for spelling in _vendor_spellings(name):
+        if facts := lookup(spelling):
+            return replace(facts, provider="openrouter", prices=None)
+    return None
+
+
+def _vendor_spellings(name: str) -> Iterator[str]:
+    """`anthropic/claude-x-4.5:beta` at OpenRouter is `anthropic/claude-x-4-5` at home."""
+    vendor, _, model = name.partition(":")[0].partition("/")
+    vendor = _VENDORS.get(vendor, vendor)
+    yield f"{vendor}/{model}"
+    yield f"{vendor}/{model.replace('.', '-')}"
+
+
+@cache
+def _table() -> dict[str, ModelFacts]:
+    entries = _read(_PRICES).items()
+    return {model_id: facts for model_id, entry in entries if (facts := _facts(entry)) is not None}
+
+
+@cache
+def _providers() -> frozenset[str]:
+    return frozenset(_read(_PROVIDERS).get("providers", {}))
+
+
+def _read(name: str) -> dict[str, Any]:
+    """A file of the installed litellm. Without it Hermes still works, with cautious guesses."""
+    try:
+        path = importlib.metadata.distribution("litellm").locate_file(name)
+        table: dict[str, Any] = json.loads(Path(str(path)).read_bytes())
+    except (importlib.metadata.PackageNotFoundError, FileNotFoundError):
+        log.warning("model.catalog_missing", file=name)
+        return {}
+    return table
+
+
+def _facts(entry: dict[str, Any]) -> ModelFacts | None:
+    """None for what is not a chat model or has no known window."""
+    window = entry.get("max_input_tokens") or entry.get("max_tokens")
+    if entry.get("mode") not in _CHAT_MODES or not isinstance(window, int):
+        return None
+    return ModelFacts(
+        provider=entry["litellm_provider"],
+        context_length=window,
+        max_output_tokens=entry.get("max_output_tokens"),
+        supports_tools=bool(entry.get("supports_function_calling")),
+        prices=_prices(entry),
+    )
+
+
+def _prices(entry: dict[str, Any]) -> Prices | None:
+    price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if price_in is None or price_out is None:
+        return None
+    cached, written = entry.get("cache_read_input_token_cost"), entry.get("cache_creation_input_token_cost")
+    return Prices(price_in, price_out, cached, written)

@@ -1,0 +1,144 @@
+"""Which model answers, and why: the configured one, else what the keys allow, else the embedded one.
+
+The first decision reads litellm's table from the disk: on an event loop, make it with `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from agent.errors import ModelNotAvailable
+from agent.llm import LLMClient
+from agent.resilient import ResilientLLM
+from gateway.models import embedded
+from gateway.models.catalog import context_length_for, lookup, provider_of
+from gateway.models.embedded import EmbeddedLLM, EmbeddedServer
+from gateway.models.litellm_client import LiteLLMClient
+
+AUTO = "auto"
+
+DEFAULT_MODELS = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
+    # Takes tools on the chat route, where its successors want settings of another route.
+    "OPENAI_API_KEY": "openai/gpt-5.4",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
+}
+"""What `auto` means: the model of the first key that is set."""
+
+_OLLAMA_URL = "http://127.0.0.1:11434"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model as configured."""
+
+    name: str = AUTO
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    context_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    model: str
+    """The full id."""
+    why: str
+    """A sentence for the start-up banner."""
+
+
+def choose_model(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> str:
+    """The full id of the model to use."""
+    return explain_choice(name, base_url=base_url, keys=keys).model
+
+
+def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> Decision:
+    """The model and the reason. `keys` are environment variables by name, such as OPENAI_API_KEY."""
+    if name == AUTO:
+        return _automatic(base_url, keys)
+    model = _full_id(name, base_url)
+    if base_url is None:
+        return Decision(model, f"Using {model}, as `model.name` says.")
+    return Decision(model, f"Using {model} at {urlsplit(base_url).netloc}, as `model.base_url` says.")
+
+
+def build_llm(
+    main: ModelSpec,
+    *,
+    keys: Mapping[str, str],
+    fallbacks: Sequence[ModelSpec] = (),
+    max_tokens: int | None = None,
+    server: EmbeddedServer | None = None,
+) -> LLMClient:
+    """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
+    if main.name == AUTO and main.api_key:
+        raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
+    main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
+    specs = [main, *(_beside(main, spec, keys) for spec in fallbacks)]
+    return ResilientLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+
+
+def _automatic(base_url: str | None, keys: Mapping[str, str]) -> Decision:
+    if base_url is not None:
+        raise ModelNotAvailable("`model.base_url` is set: say in `model.name` which model to ask for there.")
+    for variable, model in DEFAULT_MODELS.items():
+        if keys.get(variable):
+            return Decision(model, f"Using {model}, because {variable} is set.")
+    return Decision(embedded.MODEL_ID, f"Using {embedded.MODEL_ID}, because no provider's key is set.")
+
+
+def _full_id(name: str, base_url: str | None) -> str:
+    """With a provider in front. What answers at a `base_url` is taken to speak OpenAI's language."""
+    provider = provider_of(name)
+    if provider == "embedded" and name != embedded.MODEL_ID:
+        raise ModelNotAvailable(f"`{name}` does not exist: the one embedded model is `{embedded.MODEL_ID}`.")
+    if provider is not None and name.startswith(f"{provider}/"):
+        return name
+    if base_url is not None:
+        return f"openai/{name}"
+    if provider is not None:
+        return f"{provider}/{name}"
+    if "/" in name:
+        # litellm knows providers that its own list leaves out.
+        return name
+    raise ModelNotAvailable(
+        f"Nobody is known to serve `{name}`: write it as `provider/{name}`, or set `model.base_url`."
+    )
+
+
+def _beside(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
+    """A fallback. One of the main model's provider is found at the same address and with the same key."""
+    name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
+    if spec.base_url is None and provider_of(name) == provider_of(main.name):
+        return replace(spec, name=name, base_url=main.base_url, api_key=spec.api_key or main.api_key)
+    return replace(spec, name=name)
+
+
+def _client(
+    spec: ModelSpec, keys: Mapping[str, str], max_tokens: int | None, server: EmbeddedServer | None
+) -> LLMClient:
+    if spec.name == embedded.MODEL_ID:
+        window = spec.context_length or embedded.WINDOW
+        return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
+    provider, _, name = spec.name.partition("/")
+    litellm_model, base_url = spec.name, spec.base_url
+    if provider in ("ollama", "ollama_chat"):
+        litellm_model, base_url = f"openai/{name}", _ollama_route(base_url or _OLLAMA_URL)
+    facts = lookup(spec.name)
+    return LiteLLMClient(
+        spec.name,
+        context_length=context_length_for(spec.name, spec.context_length),
+        # Unknown models are mostly new ones, and those use tools.
+        supports_tools=facts.supports_tools if facts else True,
+        # The provider's key is for the provider: an address of one's own gets only the key configured for it.
+        api_key=spec.api_key or (None if base_url else keys.get(f"{provider.upper()}_API_KEY")),
+        base_url=base_url,
+        max_tokens=max_tokens,
+        litellm_model=litellm_model,
+    )
+
+
+def _ollama_route(url: str) -> str:
+    """Ollama's OpenAI route, which reports tool calls and usage in streams."""
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"

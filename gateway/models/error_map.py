@@ -1,0 +1,168 @@
+"""Foreign errors become ours, by one table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from agent.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    ContextOverflow,
+    ModelError,
+    ModelNotAvailable,
+    ModelOverloaded,
+    NetworkFailed,
+    QuotaExhausted,
+    RateLimited,
+)
+
+Condition = Callable[[Exception], bool]
+
+_OVERFLOW = (
+    r"context.{0,3}(length|window|limit|size)|prompt is too long|input is too long|reduce the length"
+    r"|too many (input )?tokens|maximum input length|exceeds? the (maximum|limit|available).{0,30}tokens"
+    r"|request_too_large|request entity too large"
+)
+_NO_CREDIT = (
+    r"insufficient_quota|exceeded your current quota|credit balance|insufficient (credits|balance|funds)"
+)
+_UNKNOWN_MODEL = (
+    r"LLM Provider NOT provided|model.{0,80}(does not exist|not found|not supported)|model_not_found"
+)
+_ASK_LATER = r"(?:retry|try again) (?:in|after) ([\d.]+) ?s"
+
+
+def _status(*statuses: int) -> Condition:
+    return lambda exc: getattr(exc, "status_code", None) in statuses
+
+
+def _says(pattern: str, *statuses: int) -> Condition:
+    """Statuses bound what the words may mean: an answer can quote the person's own text."""
+    return lambda exc: (
+        _status(*statuses)(exc) and re.search(pattern, str(exc), re.IGNORECASE | re.DOTALL) is not None
+    )
+
+
+def _comes_from(*causes: type[BaseException]) -> Condition:
+    return lambda exc: any(isinstance(cause, causes) for cause in _chain(exc))
+
+
+def _never_answered(exc: Exception) -> bool:
+    """No response came. litellm calls that an internal server error caused by the transport's error."""
+    import httpx  # noqa: PLC0415 - it costs 60 ms, and only a process that has called a model gets here
+
+    if getattr(exc, "litellm_response_headers", None) is not None:
+        return False
+    return _comes_from(httpx.TransportError, ConnectionError, TimeoutError)(exc)
+
+
+TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
+    (_comes_from(ImportError), ModelNotAvailable),
+    (_never_answered, NetworkFailed),
+    (_says(_OVERFLOW, 400, 413, 422), ContextOverflow),
+    (_says(_ASK_LATER, 429), RateLimited),
+    (_says(_NO_CREDIT, 400, 403, 429), QuotaExhausted),
+    (_says(_UNKNOWN_MODEL, 400), ModelNotAvailable),
+    (_status(402), QuotaExhausted),
+    (_status(401, 403), AuthenticationFailed),
+    (_status(404), ModelNotAvailable),
+    (_status(408), NetworkFailed),
+    (_status(413), ContextOverflow),
+    (_status(429), RateLimited),
+    (_status(*range(400, 500)), BadRequest),
+)
+"""The first row that holds decides; a failure that none knows is the provider's."""
+
+
+def translate(exc: Exception, *, model: str, api_key: str | None = None) -> ModelError:
+    """Our error for one of litellm's. Also takes the key out of the foreign one, which stays as the cause."""
+    exc = getattr(exc, "original_exception", None) or exc
+    for link in _chain(exc):
+        _redact_in_place(link, api_key)
+    kind = next((kind for holds, kind in TABLE if holds(exc)), ModelOverloaded)
+    detail = f"{model} said: {_message(exc)}"
+    if kind is RateLimited:
+        return RateLimited(detail, retry_after=_retry_after(exc))
+    return kind(detail)
+
+
+def _chain(exc: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it."""
+    seen: set[int] = set()
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        yield exc
+        exc = exc.__cause__ or exc.__context__
+
+
+def _message(exc: Exception) -> str:
+    """The provider's sentence without litellm's wrapping, and without the conversation it may quote."""
+    text = _unquoted(str(exc).partition("Received Messages=")[0].strip())
+    if quoted := re.search(r'"message":\s*("(?:[^"\\]|\\.)*")', text):
+        return str(json.loads(quoted[1]))[:500]
+    text = re.sub(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -) )+", "", text)
+    text = re.sub(r"\.? Handle with `litellm\.\w+`\.?$", "", text)
+    return re.sub(r" ssl:(<[^>]*>|\w+)", "", text)[:500]
+
+
+def _unquoted(text: str) -> str:
+    """Errors of streams hold the provider's body as a bytes literal."""
+    literal = re.search(r"\bb(['\"])\{.*\}\1", text, re.DOTALL)
+    if literal is None:
+        return text
+    try:
+        return str(ast.literal_eval(literal[0]).decode(errors="replace"))
+    except (SyntaxError, ValueError):
+        return text
+
+
+_KEY_SHAPES = re.compile(
+    r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_]?[\w-]{16,}|(?<=Bearer )\S+|(?<=[?&]key=)[^\s&'\"]+"
+)
+
+
+def _redact(value: Any, api_key: str | None) -> Any:
+    if isinstance(value, bytes):
+        return _redact(value.decode(errors="replace"), api_key).encode()
+    if not isinstance(value, str):
+        return value
+    return _KEY_SHAPES.sub("[key]", value.replace(api_key, "[key]") if api_key else value)
+
+
+def _redact_in_place(exc: BaseException, api_key: str | None) -> None:
+    """Tracebacks print causes too."""
+    exc.args = tuple(_redact(arg, api_key) for arg in exc.args)
+    if hasattr(exc, "message"):  # what litellm prints
+        exc.message = _redact(exc.message, api_key)
+
+
+def _retry_after(exc: Exception) -> float | None:
+    """Seconds, from the headers or else from the sentence."""
+    headers: Mapping[str, Any] = getattr(exc, "litellm_response_headers", None) or {}
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    if (value := headers.get("retry-after")) is not None:
+        seconds = _number(value)
+        return seconds if seconds is not None else _seconds_until(value)
+    found = re.search(_ASK_LATER, str(exc), re.IGNORECASE)
+    return float(found[1]) if found else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return max(0.0, float(value))
+    except (TypeError, ValueError):
+        return None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None

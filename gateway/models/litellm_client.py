@@ -1,0 +1,133 @@
+"""The LLMClient over litellm: one model, one attempt. Retries and fallbacks live in `agent.resilient`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from weakref import WeakSet
+
+from agent.errors import ModelError, NetworkFailed, StreamCut
+from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
+from gateway.models.error_map import translate
+from gateway.models.litellm_answer import Answer, normal_usage, whole_answer
+from gateway.models.litellm_call import close_stream, send
+from gateway.models.litellm_library import Library, close_connections, load_litellm
+from gateway.models.litellm_request import outgoing
+
+_NO_KEY = "not-needed"
+"""Sent to a `base_url` that has no key: without it litellm would send the key of the real provider there."""
+
+_open_clients: WeakSet[LiteLLMClient] = WeakSet()
+"""litellm shares its connections between clients, so the last one that closes puts them away."""
+
+
+class LiteLLMClient:
+    def __init__(
+        self,
+        model: str,
+        *,
+        context_length: int,
+        supports_tools: bool,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_tokens: int | None = None,
+        timeout: float = 300.0,
+        litellm_model: str | None = None,
+    ) -> None:
+        """`timeout` bounds each silence of the provider; `litellm_model` is litellm's name for the model."""
+        self._model = model
+        self._context_length = context_length
+        self._supports_tools = supports_tools
+        self._api_key = api_key
+        self._base_url = base_url
+        self._max_tokens = max_tokens
+        self._timeout = timeout
+        self._litellm_model = litellm_model or model
+        _open_clients.add(self)
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def context_length(self) -> int:
+        return self._context_length
+
+    @property
+    def supports_tools(self) -> bool:
+        return self._supports_tools
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[LLMEvent]:
+        library = await load_litellm()
+        stream = await self._send(library, request, stream=True, stream_options={"include_usage": True})
+        answer = Answer()
+        try:
+            async for chunk in stream:
+                if text := answer.add(chunk):
+                    yield TextChunk(text)
+                if answer.usage is not None:
+                    break
+                # Chunks that piled up are worked off without waiting: let other conversations in between.
+                pass
+        except library.errors as exc:
+            raise self._broken_off(exc, answer) from exc
+        finally:
+            await close_stream(stream)
+        if not _has_finished(stream):
+            raise StreamCut(f"{self._model} ended it without a reason.", partial_text=answer.text)
+        yield self._completion(library, answer)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        library = await load_litellm()
+        response = await self._send(library, request)
+        return self._completion(library, whole_answer(response))
+
+    async def close(self) -> None:
+        _open_clients.discard(self)
+        if not _open_clients:
+            await close_connections()
+
+    async def _send(self, library: Library, request: ChatRequest, **how: Any) -> Any:
+        try:
+            return await send(library, **self._arguments(request), **how)
+        except library.errors as exc:
+            raise translate(exc, model=self._model, api_key=self._api_key) from exc
+
+    def _arguments(self, request: ChatRequest) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "model": self._litellm_model,
+            "messages": outgoing(request.messages),
+            "api_key": self._api_key or (_NO_KEY if self._base_url else None),
+            "api_base": self._base_url,
+            "max_tokens": request.max_tokens or self._max_tokens,
+            "temperature": request.temperature,
+            "timeout": self._timeout,
+            "num_retries": 0,
+            "max_retries": 0,
+            # Models that do not know a parameter (temperature, say) answer without it.
+            "drop_params": True,
+            # Otherwise it wants the package `mcp` as soon as there are tools.
+            "_skip_mcp_handler": True,
+        }
+        if request.tools and self._supports_tools:
+            arguments["tools"] = list(request.tools)
+            if request.tool_choice == "none":
+                arguments["tool_choice"] = "none"
+        return {name: value for name, value in arguments.items() if value is not None}
+
+    def _broken_off(self, exc: Exception, answer: Answer) -> ModelError:
+        """A failure in the middle. Once text has arrived, whatever could be tried again is a cut stream."""
+        error = translate(exc, model=self._model, api_key=self._api_key)
+        if isinstance(error, NetworkFailed) or (answer.text and error.transient):
+            return StreamCut(error.detail, partial_text=answer.text)
+        return error
+
+    def _completion(self, library: Library, answer: Answer) -> Completion:
+        usage = normal_usage(library.litellm, answer.usage, model=self._litellm_model)
+        return answer.completion(model=self._model, usage=usage)
+
+
+def _has_finished(stream: Any) -> bool:
+    """Whether the provider gave a reason to stop: litellm makes one up in the chunks, but keeps the truth."""
+    return bool(stream.received_finish_reason or stream.intermittent_finish_reason)

@@ -1,0 +1,1 @@
+"""Where people talk to Hermes: one file or folder per platform."""

@@ -1,0 +1,168 @@
+"""The JSON API: for the page, for the terminal client of a running gateway, and for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from agent.events import event_to_dict
+from agent.messages import Message
+from agent.store import Overview
+from gateway.gateway import Gateway
+from gateway.hub import Envelope
+from gateway.messages import OWNER, InboundMessage
+from gateway.platforms.web.desk import PLATFORMS, Desk
+from gateway.platforms.web.sse import EventStreams, frame
+
+_LONGEST_TEXT = 100_000
+_LONGEST_CHAT_ID = 200
+_MOST_MESSAGES = 10_000
+
+
+class Api:
+    """Handlers under `/api` and `/healthz`."""
+
+    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams) -> None:
+        self._gateway = gateway
+        self._desk = desk
+        self._streams = streams
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        one = "/api/conversations/{id}"
+        return [
+            web.get("/healthz", self._health),
+            web.post("/api/conversations", self._open),
+            web.get("/api/conversations", self._list),
+            web.get(f"{one}/messages", self._messages),
+            web.post(f"{one}/messages", self._send),
+            web.get(f"{one}/events", self._events),
+            web.post(f"{one}/stop", self._stop),
+        ]
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok", "service": "hermes"})
+
+    async def _open(self, request: web.Request) -> web.Response:
+        body = await _json_object(request)
+        platform, chat_id = body.get("platform"), body.get("chat_id")
+        if platform not in PLATFORMS:
+            raise web.HTTPBadRequest(text="`platform` must be `web` or `terminal`.")
+        if chat_id is not None and not (_is_text(chat_id) and 0 < len(chat_id) <= _LONGEST_CHAT_ID):
+            raise web.HTTPBadRequest(text=f"`chat_id` must be text of 1 to {_LONGEST_CHAT_ID} characters.")
+        conversation = await self._desk.open(platform, chat_id)
+        after = self._gateway.hub.last_number(conversation.id)
+        return web.json_response({"id": conversation.id, "after": after})
+
+    async def _list(self, request: web.Request) -> web.Response:
+        return web.json_response([_overview_as_dict(each) for each in await self._desk.overviews()])
+
+    async def _messages(self, request: web.Request) -> web.Response:
+        limit = whole_number(request, "limit", lowest=1, highest=_MOST_MESSAGES)
+        conversation = await self._desk.conversation(request.match_info["id"])
+        messages = await self._desk.transcript(conversation.id, limit)
+        return web.json_response([_message_as_dict(message) for message in messages])
+
+    async def _send(self, request: web.Request) -> web.Response:
+        """`overtook` tells the page that this message ran at once and will not begin a turn."""
+        text = _checked_text(await _json_object(request))
+        conversation = await self._desk.conversation(request.match_info["id"])
+        inbound = InboundMessage(conversation.address, OWNER, text)
+        await self._gateway.receive(inbound)
+        answer = {"message_id": inbound.id, "overtook": self._gateway.commands.overtakes(text)}
+        return web.json_response(answer, status=202)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        after = whole_number(request, "after") or 0
+        if seen := request.headers.get("Last-Event-ID"):
+            # Sent by a browser that connects again; newer than the `after` of its first address.
+            after = int(seen) if _is_whole(seen) else after
+        conversation = await self._desk.conversation(request.match_info["id"])
+        with self._gateway.hub.watch(conversation.id, after=after) as envelopes:
+            return await self._streams.send(request, _frames(envelopes))
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        conversation = await self._desk.conversation(request.match_info["id"])
+        return web.json_response({"stopped": self._gateway.stop_turn(conversation.id)})
+
+
+def whole_number(
+    request: web.Request, name: str, *, lowest: int = 0, highest: int | None = None
+) -> int | None:
+    """A number from the address, None where it is not given."""
+    given = request.query.get(name)
+    if given is None:
+        return None
+    if not _is_whole(given) or int(given) < lowest:
+        raise web.HTTPBadRequest(text=f"`{name}` must be a whole number, {lowest} or more.")
+    return int(given) if highest is None else min(int(given), highest)
+
+
+def _is_whole(given: str) -> bool:
+    return given.isascii() and given.isdigit() and len(given) <= 18
+
+
+async def _frames(envelopes: AsyncIterator[Envelope]) -> AsyncGenerator[bytes, None]:
+    async for envelope in envelopes:
+        yield frame(event_to_dict(envelope.event), number=envelope.number)
+
+
+async def _json_object(request: web.Request) -> dict[str, Any]:
+    try:
+        # Not `request.json()`: JSON says itself how it is encoded, and the header may name any charset.
+        body = json.loads(await request.read())
+    except (ValueError, RecursionError):
+        raise web.HTTPBadRequest(text="The body is not valid JSON.") from None
+    if not isinstance(body, dict):
+        raise web.HTTPBadRequest(text="The body must be a JSON object.")
+    return body
+
+
+def _checked_text(body: dict[str, Any]) -> str:
+    text = body.get("text")
+    if not isinstance(text, str):
+        raise web.HTTPBadRequest(text="`text` must be there, and it must be text.")
+    if not text.strip():
+        raise web.HTTPBadRequest(text="The message is empty.")
+    if not _is_text(text):
+        raise web.HTTPBadRequest(text="The message holds half a character, which cannot be stored.")
+    size = len(text.encode())
+    if size > _LONGEST_TEXT:
+        raise web.HTTPRequestEntityTooLarge(_LONGEST_TEXT, size)
+    return text
+
+
+def _is_text(value: object) -> bool:
+    """JSON can spell lone surrogates, which no encoding can store."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _overview_as_dict(overview: Overview) -> dict[str, Any]:
+    return {
+        "id": overview.conversation.id,
+        "title": overview.title,
+        "platform": overview.conversation.address.platform,
+        "messages": overview.messages,
+        "updated_at": overview.updated_at,
+    }
+
+
+def _message_as_dict(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "role": message.role,
+        "content": message.content,
+        "tool_calls": [asdict(call) for call in message.tool_calls],
+        "tool_call_id": message.tool_call_id,
+        "name": message.name,
+        "created_at": message.created_at,
+    }

@@ -1,0 +1,104 @@
+"""The pages, and the stream that keeps an open page up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from pathlib import Path
+
+from aiohttp import web
+from markupsafe import Markup
+
+from agent.events import TurnStarted
+from agent.ids import new_id
+from agent.store import Conversation
+from gateway.gateway import Gateway
+from gateway.hub import Envelope
+from gateway.platforms.web.api import whole_number
+from gateway.platforms.web.desk import Desk
+from gateway.platforms.web.live import LiveTurn, Update
+from gateway.platforms.web.sse import EventStreams, frame
+from gateway.platforms.web.views import Views, title_of
+
+STATIC = Path(__file__).parent / "static"
+
+_SHOWN_MESSAGES = 200
+_MOST_SHOWN = 10_000
+
+
+class Pages:
+    """Handlers that answer with HTML."""
+
+    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams, views: Views) -> None:
+        self._gateway = gateway
+        self._desk = desk
+        self._streams = streams
+        self._views = views
+        self._boot = new_id("boot")
+        """Tells an open page that the gateway was restarted and has forgotten what waited."""
+
+    def routes(self) -> Iterable[web.RouteDef]:
+        return [
+            web.get("/", self._home),
+            web.get("/new", self._new),
+            web.get("/c/{id}", self._conversation),
+            web.get("/c/{id}/live", self._live),
+        ]
+
+    async def _home(self, request: web.Request) -> web.Response:
+        latest = await self._desk.latest_on_the_web()
+        location = f"/c/{latest.conversation.id}" if latest else "/new"
+        return web.Response(status=303, headers={"Location": location})
+
+    async def _new(self, request: web.Request) -> web.Response:
+        overviews = await self._desk.overviews()
+        html = self._views.chat(None, overviews, Markup(), limit=_SHOWN_MESSAGES, earlier=False)
+        return web.Response(text=html, content_type="text/html")
+
+    async def _conversation(self, request: web.Request) -> web.Response:
+        limit = _limit(request)
+        conversation = await self._desk.conversation(request.match_info["id"])
+        transcript, earlier = await self._transcript(conversation, limit)
+        overviews = await self._desk.overviews()
+        html = self._views.chat(conversation, overviews, transcript, limit=limit, earlier=earlier)
+        return web.Response(text=html, content_type="text/html")
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        """First what is stored, then the whole last turn, then what happens.
+
+        Watching begins before the store is read, so nothing falls between the two; the page redraws a turn
+        that it finds in both. A reconnect, even to a restarted gateway, is the same thing as a first visit.
+        """
+        limit = _limit(request)
+        conversation = await self._desk.conversation(request.match_info["id"])
+        with self._gateway.hub.watch(conversation.id, after=-1) as envelopes:
+            return await self._streams.send(request, self._frames(conversation, envelopes, limit))
+
+    async def _frames(
+        self, conversation: Conversation, envelopes: AsyncIterator[Envelope], limit: int
+    ) -> AsyncGenerator[bytes, None]:
+        transcript, _ = await self._transcript(conversation, limit)
+        yield frame({"op": "snapshot", "html": transcript, "boot": self._boot})
+        turn = LiveTurn(self._views)
+        beginning = False
+        async for envelope in envelopes:
+            for update in await turn.updates(envelope.event):
+                yield frame(update)
+            if beginning:
+                # The message is in the store by now, so a new conversation has its title.
+                yield frame(await self._sidebar(conversation))
+            beginning = isinstance(envelope.event, TurnStarted)
+
+    async def _sidebar(self, conversation: Conversation) -> Update:
+        overviews = await self._desk.overviews()
+        html = self._views.sidebar(conversation, overviews)
+        return {"op": "sidebar", "html": html, "title": title_of(conversation, overviews)}
+
+    async def _transcript(self, conversation: Conversation, limit: int) -> tuple[Markup, bool]:
+        """And whether more came before."""
+        messages, earlier = await self._desk.whole_turns(conversation.id, limit)
+        return await asyncio.to_thread(self._views.transcript, messages), earlier
+
+
+def _limit(request: web.Request) -> int:
+    return whole_number(request, "limit", lowest=1, highest=_MOST_SHOWN) or _SHOWN_MESSAGES

@@ -1,0 +1,105 @@
+"""The web chat as a platform: one HTTP server inside the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import structlog
+from aiohttp import web
+
+from gateway.errors import CannotListen, PortTaken
+from gateway.gateway import Gateway
+from gateway.platforms.web.api import Api
+from gateway.platforms.web.desk import Desk
+from gateway.platforms.web.pages import STATIC, Pages
+from gateway.platforms.web.problems import problems_as_sentences
+from gateway.platforms.web.security import TokenGate, add_security_headers, only_our_own_requests
+from gateway.platforms.web.sse import EventStreams
+from gateway.platforms.web.views import Views
+
+log = structlog.get_logger(__name__)
+
+_BODY_LIMIT = 1024 * 1024
+"""Room for the longest message even when its JSON escapes every character."""
+
+_SHUTDOWN_SECONDS = 2.0
+"""What a request in flight gets to finish; event streams are ended at once."""
+
+_WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  recognised here, never chosen
+
+
+class WebPlatform:
+    """Serves the chat page and the API."""
+
+    name = "web"
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        host: str,
+        port: int,
+        token: str | None,
+        model_line: str = "",
+        heartbeat_seconds: float = 15.0,
+    ) -> None:
+        self._gateway = gateway
+        self._host = host
+        self._port = port
+        self._token = token
+        self._model_line = model_line
+        self._heartbeat_seconds = heartbeat_seconds
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def where(self) -> str:
+        host = "127.0.0.1" if self._host in _WILDCARDS else self._host
+        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    async def start(self) -> None:
+        # It reads the templates, and file work must not happen on the event loop.
+        app = await asyncio.to_thread(self._app)
+        # No access log: it would write down every conversation id, and a token given in the address.
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError as exc:
+            await runner.cleanup()
+            detail = f"({self._host}, port {self._port})"
+            if exc.errno == errno.EADDRINUSE:
+                raise PortTaken(detail) from exc
+            raise CannotListen(f"{detail} {exc.strerror or exc}") from exc
+        self._runner = runner
+        self._port = runner.addresses[0][1]
+        log.info("web.started", where=self.where)
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+            log.info("web.stopped")
+
+    def _app(self) -> web.Application:
+        views, desk = Views(self._model_line), Desk(self._gateway)
+        streams = EventStreams(self._heartbeat_seconds)
+
+        def port() -> int:
+            """Asked for at each request: with port 0 it is known only once the server listens."""
+            return self._port
+
+        app = web.Application(
+            client_max_size=_BODY_LIMIT,
+            middlewares=[
+                problems_as_sentences(views),
+                only_our_own_requests(self._host, port),
+                TokenGate(self._token, port).middleware,
+            ],
+        )
+        app.add_routes(Api(self._gateway, desk, streams).routes())
+        app.add_routes(Pages(self._gateway, desk, streams, views).routes())
+        app.router.add_static("/static", STATIC)
+        app.on_response_prepare.append(add_security_headers)
+        app.on_shutdown.append(streams.close)
+        return app

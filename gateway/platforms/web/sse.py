@@ -1,0 +1,81 @@
+"""Server-sent events: frames, heartbeats, and streams that end when the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio import FIRST_COMPLETED
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from agent.errors import HermesError
+
+log = structlog.get_logger(__name__)
+
+_HEARTBEAT = b": still here\n\n"
+_RECONNECT = b"retry: 1000\n\n"
+"""Milliseconds a browser waits before it connects again."""
+
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    # Asks proxies not to collect the stream before passing it on.
+    "X-Accel-Buffering": "no",
+}
+
+
+def frame(data: Any, *, number: int | None = None) -> bytes:
+    """One event. JSON text has no line breaks, so it is always one `data` line."""
+    head = f"id: {number}\n" if number is not None else ""
+    return f"{head}data: {json.dumps(data)}\n\n".encode()
+
+
+class EventStreams:
+    """The open event streams of one server."""
+
+    def __init__(self, heartbeat_seconds: float) -> None:
+        self._heartbeat_seconds = heartbeat_seconds
+        self._closing = asyncio.Event()
+
+    async def send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
+        """Returns when the frames end or the client is gone; a silent client is noticed by the heartbeat."""
+        response = web.StreamResponse(headers=_HEADERS)
+        try:
+            await response.prepare(request)
+            await response.write(_RECONNECT)
+            async with aclosing(frames), aclosing(self._with_heartbeats(frames)) as pieces:
+                async for piece in pieces:
+                    await response.write(piece)
+        except ConnectionResetError:
+            log.debug("web.client_gone")
+        except HermesError as error:
+            # The status has long been sent. The client connects again, and is then told what is wrong.
+            log.warning("web.stream_failed", error=type(error).__name__)
+        return response
+
+    async def close(self, app: web.Application) -> None:
+        """Ends all streams, so that a page left open does not hold up the shutdown."""
+        self._closing.set()
+
+    async def _with_heartbeats(self, frames: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """The wait for a frame goes on during a heartbeat, so none is lost."""
+        seconds = self._heartbeat_seconds
+        closing = asyncio.create_task(self._closing.wait())
+        following = asyncio.ensure_future(anext(frames, None))
+        try:
+            while not closing.done():
+                await asyncio.wait({following, closing}, timeout=seconds, return_when=FIRST_COMPLETED)
+                if not following.done():
+                    yield _HEARTBEAT
+                elif (piece := following.result()) is not None:
+                    yield piece
+                    following = asyncio.ensure_future(anext(frames, None))
+                else:
+                    return
+        finally:
+            closing.cancel()
+            following.cancel()
+            await asyncio.wait({closing, following})

@@ -1,0 +1,82 @@
+// The field at the bottom, and the messages that were sent but not yet taken up.
+
+export class Composer {
+  #field = document.querySelector("#text");
+
+  constructor(onSend) {
+    const form = document.querySelector("#composer");
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const text = this.#field.value;
+      if (!text.trim()) return;
+      this.#set("");
+      onSend(text);
+    });
+    this.#field.addEventListener("keydown", (event) => {
+      // While an input method composes a character, Enter belongs to it.
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        form.requestSubmit();
+      }
+    });
+    this.#field.addEventListener("input", () => this.#fit());
+    // On a phone the focus would open the keyboard over the conversation.
+    if (matchMedia("(hover: hover)").matches) this.#field.focus();
+    this.#fit();
+  }
+
+  /** Gives back a text that could not be sent, before what was typed since. */
+  giveBack(text) {
+    this.#set(this.#field.value ? `${text}\n${this.#field.value}` : text);
+    this.#field.focus();
+  }
+
+  #set(text) {
+    this.#field.value = text;
+    this.#fit();
+  }
+
+  #fit() {
+    this.#field.style.height = "auto";
+    this.#field.style.height = `${this.#field.scrollHeight}px`;
+  }
+}
+
+export class Waiting {
+  #list = document.querySelector("#waiting");
+
+  add(text, label) {
+    const item = document.createElement("article");
+    const bubble = document.createElement("div");
+    const note = document.createElement("p");
+    item.className = "said waiting";
+    bubble.className = "bubble";
+    bubble.textContent = text;
+    note.className = "label";
+    note.textContent = label;
+    item.append(bubble, note);
+    this.#list.append(item);
+    return item;
+  }
+
+  taken(messageId) {
+    this.#find((item) => item.dataset.waiting === messageId).forEach((item) => item.remove());
+  }
+
+  /** After a reconnect: what the conversation shows is no longer waiting. */
+  dropShown(log) {
+    this.#find((item) => log.has(item.dataset.waiting)).forEach((item) => item.remove());
+  }
+
+  /** A restarted gateway has forgotten what it had not yet read. */
+  lost() {
+    for (const item of this.#find((each) => each.dataset.waiting)) {
+      delete item.dataset.waiting;
+      item.lastChild.textContent = "Hermes was restarted before it read this. Send it again.";
+    }
+  }
+
+  #find(wanted) {
+    return [...this.#list.children].filter(wanted);
+  }
+}

@@ -1,0 +1,117 @@
+// Puts what the server rendered into its place. The server escapes; nothing here makes markup out of text.
+
+/** Follows the end of the conversation, unless the reader has scrolled away from it. */
+class Reader {
+  #scroller;
+  #atEnd = true;
+
+  constructor(scroller, content) {
+    this.#scroller = scroller;
+    scroller.addEventListener("scroll", () => {
+      this.#atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 64;
+    }, { passive: true });
+    const sizes = new ResizeObserver(() => this.#atEnd && this.toEnd());
+    sizes.observe(scroller);
+    sizes.observe(content);
+  }
+
+  toEnd() {
+    this.#atEnd = true;
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  }
+}
+
+/** The conversation on the page. Each method but `apply` and `has` is an operation the server may ask for. */
+export class Log {
+  running = false;
+  #log = document.querySelector("#log");
+  #working = document.querySelector("#working");
+  #stop = document.querySelector("#stop");
+  #writing = null;
+  #reader = new Reader(document.querySelector("#scroller"), document.querySelector(".column"));
+
+  #operations = {
+    snapshot: ({ html }) => this.#keepingFolds(() => { this.#log.innerHTML = html; }),
+    turn: ({ id, html }) => this.#keepingFolds(() => { this.#cutFrom(id); this.#append(html); this.running = true; }),
+    append: ({ html }) => this.#append(html),
+    note: ({ html }) => this.#writing ? this.#writing.insertAdjacentHTML("beforebegin", html) : this.#append(html),
+    text: ({ text }) => this.#write(text),
+    draw: ({ html, rest }) => this.#draw(html, rest),
+    settle: ({ html }) => this.#settle(html),
+    replace: ({ id, html }) => this.#keepingFolds(() => this.#calls(id).at(-1)?.replaceWith(element(html))),
+    end: () => { this.running = false; },
+  };
+
+  apply(update) {
+    if (update.op === "snapshot" || update.op === "turn") this.#writing = null;
+    if (update.op === "snapshot") this.running = false;
+    this.#operations[update.op](update);
+    this.#log.ariaBusy = String(this.running);
+    this.#stop.hidden = !this.running;
+    this.#working.hidden = !this.running || this.#writing !== null || this.#log.querySelector("[data-state=running]");
+  }
+
+  has(messageId) {
+    return this.#message(messageId) !== undefined;
+  }
+
+  toEnd() {
+    this.#reader.toEnd();
+  }
+
+  #append(html) {
+    this.#log.insertAdjacentHTML("beforeend", html);
+  }
+
+  /** While it arrives, the end of an answer is plain text. */
+  #write(text) {
+    this.#open().lastChild.append(text);
+  }
+
+  #draw(html, rest) {
+    const [drawn, plain] = this.#open().children;
+    drawn.innerHTML = html;
+    plain.textContent = rest;
+  }
+
+  #open() {
+    if (this.#writing === null) {
+      this.#writing = element('<article class="answer writing"><div class="drawn"></div><div class="plain"></div></article>');
+      this.#log.append(this.#writing);
+    }
+    return this.#writing;
+  }
+
+  #settle(html) {
+    if (this.#writing) this.#writing.outerHTML = html;
+    else this.#append(html);
+    this.#writing = null;
+  }
+
+  #cutFrom(messageId) {
+    const known = this.#message(messageId);
+    while (known && this.#log.lastChild !== known) this.#log.lastChild.remove();
+    known?.remove();
+  }
+
+  #message(id) {
+    return [...this.#log.querySelectorAll("[data-message]")].find((each) => each.dataset.message === id);
+  }
+
+  #calls(id) {
+    return [...this.#log.querySelectorAll("[data-call]")].filter((each) => each.dataset.call === id);
+  }
+
+  /** What the reader has unfolded stays so when it is drawn again. */
+  #keepingFolds(redraw) {
+    const open = [...this.#log.querySelectorAll(".tool[open]")].map((each) => each.dataset.call);
+    redraw();
+    for (const id of open) for (const each of this.#calls(id)) each.open = true;
+  }
+}
+
+function element(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content.firstElementChild;
+}

@@ -1,0 +1,207 @@
+"""Everything a person sees, as HTML. The templates escape; no other file writes markup."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from agent.llm import Usage
+from agent.messages import Message, ToolCall
+from agent.store import Conversation, Overview
+from gateway.platforms.web.markdown import remembered_markdown, render_markdown
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_LONGEST_HINT = 72
+_LONGEST_SHOWN = 20_000
+
+ToolState = Literal["running", "done", "failed", "abandoned"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolView:
+    """A tool call as it is shown. The store keeps no seconds, so an old call has none."""
+
+    call: ToolCall
+    state: ToolState
+    result: str = ""
+    seconds: float | None = None
+
+
+class Views:
+    """The templates. All are read here: later would be file work on the event loop."""
+
+    def __init__(self, model_line: str) -> None:
+        environment = Environment(
+            loader=DictLoader({file.name: file.read_text() for file in _TEMPLATES.iterdir()}),
+            autoescape=True,
+            auto_reload=False,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters.update(ago=_ago, iso=_iso, took=_took, with_code=_with_code)
+        environment.globals["model_line"] = model_line
+        self._chat = environment.get_template("chat.html")
+        self._sidebar = environment.get_template("sidebar.html")
+        self._problem = environment.get_template("problem.html")
+        self._parts = environment.get_template("parts.html").module
+
+    def chat(
+        self,
+        conversation: Conversation | None,
+        overviews: Sequence[Overview],
+        transcript: Markup,
+        *,
+        limit: int,
+        earlier: bool,
+    ) -> str:
+        """The whole page; without a conversation, the beginning of a new one."""
+        return self._chat.render(
+            conversation=conversation,
+            title=title_of(conversation, overviews),
+            sidebar=self.sidebar(conversation, overviews),
+            transcript=transcript,
+            limit=limit,
+            earlier=earlier,
+        )
+
+    def sidebar(self, conversation: Conversation | None, overviews: Sequence[Overview]) -> Markup:
+        current = conversation.id if conversation else ""
+        return Markup(self._sidebar.render(overviews=overviews, current=current))  # noqa: S704  autoescaped
+
+    def problem(self, sentence: str, *, asks_for_token: bool) -> str:
+        return self._problem.render(sentence=sentence, asks_for_token=asks_for_token)
+
+    def transcript(self, messages: Sequence[Message]) -> Markup:
+        """All of it, Markdown included: call it in a thread."""
+        results = _results(messages)
+        parts: list[Markup] = []
+        for message in messages:
+            if message.role == "user":
+                parts.append(self.said(message.id, message.content))
+            elif message.role == "assistant":
+                if message.content.strip():
+                    parts.append(self.answer(message.content))
+                for call in message.tool_calls:
+                    result = results.get((message.id, call.id))
+                    parts.append(self.tool(_stored_call(call, result)))
+        return Markup("\n").join(parts)
+
+    def said(self, message_id: str, text: str) -> Markup:
+        return self._part("said", message_id, text)
+
+    def answer(self, text: str) -> Markup:
+        return self._part("answer", remembered_markdown(text))
+
+    def unfinished(self, text: str) -> Markup:
+        """The inside of an answer that is still being written."""
+        return render_markdown(text)
+
+    def tool(self, view: ToolView) -> Markup:
+        return self._part(
+            "tool", view, _hint(view.call.arguments), _pretty(view.call.arguments), _bounded(view.result)
+        )
+
+    def notice(self, text: str) -> Markup:
+        return self._part("notice", text)
+
+    def failure(self, text: str) -> Markup:
+        return self._part("failure", text)
+
+    def usage(self, usage: Usage) -> Markup:
+        return self._part("usage", usage)
+
+    def _part(self, macro: str, *arguments: object) -> Markup:
+        return Markup(getattr(self._parts, macro)(*arguments))  # noqa: S704  autoescaped
+
+
+def title_of(conversation: Conversation | None, overviews: Sequence[Overview]) -> str:
+    if conversation is None:
+        return "New chat"
+    found = (overview.title for overview in overviews if overview.conversation.id == conversation.id)
+    return next(found, "") or "New chat"
+
+
+def _results(messages: Sequence[Message]) -> dict[tuple[str, str], Message]:
+    """By asking message and call id: some providers use the same call ids in every turn."""
+    asked: dict[str, str] = {}
+    results: dict[tuple[str, str], Message] = {}
+    for message in messages:
+        asked.update({call.id: message.id for call in message.tool_calls})
+        if message.tool_call_id in asked:
+            results[asked[message.tool_call_id], message.tool_call_id] = message
+    return results
+
+
+def _stored_call(call: ToolCall, result: Message | None) -> ToolView:
+    return ToolView(call, "abandoned") if result is None else ToolView(call, "done", result.content)
+
+
+def _hint(arguments: str) -> str:
+    """The first text among the arguments, for the folded line: a path, a query, a command."""
+    parsed = _parsed(arguments)
+    values = parsed.values() if isinstance(parsed, dict) else ()
+    line = " ".join(next((value for value in values if isinstance(value, str)), "").split())
+    return line if len(line) <= _LONGEST_HINT else line[: _LONGEST_HINT - 1] + "…"
+
+
+def _pretty(arguments: str) -> str:
+    parsed = _parsed(arguments)
+    if parsed in ({}, None):
+        return _bounded(arguments.strip() if parsed is None else "")
+    return _bounded(json.dumps(parsed, indent=2, ensure_ascii=False))
+
+
+def _parsed(arguments: str) -> object:
+    """None for what a model broke."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[:_LONGEST_SHOWN]}\n… {len(text) - _LONGEST_SHOWN:,} more characters"
+
+
+def _ago(stamp: float) -> str:
+    """Rough, as in a list of letters."""
+    minutes = int(max(0.0, time.time() - stamp) // 60)
+    if minutes < 1:
+        return "now"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h"
+    if minutes < 7 * 24 * 60:
+        return f"{minutes // (24 * 60)} d"
+    return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
+
+
+def _iso(stamp: float) -> str:
+    return datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds")
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.05 else "<0.1 s"
+
+
+def _with_code(sentence: str) -> Markup:
+    """Our own sentences put commands and settings between backticks."""
+    pieces = sentence.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(sentence)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece)
+        for at, piece in enumerate(pieces)
+    )

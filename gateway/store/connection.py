@@ -1,0 +1,110 @@
+"""Connections to the database file, each on a thread of its own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+import aiosqlite
+
+from agent.errors import StoreError
+from gateway.store.errors import translated
+from gateway.store.migrate import check_current, load_migrations, migrate
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_SECONDS = 5.0
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    # INSERT OR REPLACE deletes behind the back of triggers without this, and messages are never deleted.
+    "PRAGMA recursive_triggers = ON",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class ThreadedConnection(aiosqlite.Connection):
+    """An aiosqlite connection that does a whole operation in one hop to its thread.
+
+    aiosqlite offers a hop per statement, and the hop is what costs. So an operation of ours is a function
+    that runs over there with the plain connection in its hand.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        # Else a program that dies without closing its store would never end. What was committed is safe.
+        self._thread.daemon = True
+
+    running = 0
+    """How many operations are over there or on the way."""
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """`work(connection, *arguments)` on the connection's thread."""
+        if self._connection is None:
+            raise StoreError("It is closed.")
+        self.running += 1
+        try:
+            return cast(T, await self._execute(work, self._conn, *arguments))  # type: ignore[no-untyped-call]
+        finally:
+            self.running -= 1
+
+
+async def open_writer(path: Path) -> ThreadedConnection:
+    """Creates and migrates the database where needed."""
+    return await _open(lambda: _connect_writer(path))
+
+
+async def open_reader(path: Path) -> ThreadedConnection:
+    """Can write nothing, waits for nobody, sees what was committed before its query began."""
+    return await _open(lambda: _connect_reader(path))
+
+
+async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection:
+    with translated():
+        connection = await ThreadedConnection(connect)
+        assert isinstance(connection, ThreadedConnection)
+        return connection
+
+
+def _connect_writer(path: Path) -> sqlite3.Connection:
+    def prepare(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection, load_migrations())
+
+    _create_private_file(path)
+    return _connect(f"file:{quote(str(path))}?mode=rw", prepare)
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    def prepare(connection: sqlite3.Connection) -> None:
+        check_current(connection, load_migrations())
+
+    if not path.exists():
+        raise StoreError(f"There is no database at {path} yet; start `hermes run` once.")
+    return _connect(f"file:{quote(str(path))}?mode=ro", prepare)
+
+
+def _connect(uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """In autocommit mode: every transaction is one that the code begins."""
+    with ExitStack() as if_it_fails:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
+        if_it_fails.callback(connection.close)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        prepare(connection)
+        if_it_fails.pop_all()
+    return connection
+
+
+def _create_private_file(path: Path) -> None:
+    """Conversations are nobody else's business. SQLite gives its side files the mode of this one."""
+    for directory in reversed(path.parents):
+        directory.mkdir(mode=0o700, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    path.chmod(0o600)

@@ -1,0 +1,56 @@
+"""What SQLite and the file system say, mapped by one table to the errors of `agent.errors`."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+
+_BY_SQLITE_CODE: dict[int, type[StoreError]] = {
+    sqlite3.SQLITE_FULL: StoreFull,
+    sqlite3.SQLITE_IOERR_SHMSIZE: StoreFull,  # no room to grow the shared memory file
+    sqlite3.SQLITE_READONLY: StoreReadOnly,
+    sqlite3.SQLITE_PERM: StoreReadOnly,
+    sqlite3.SQLITE_CANTOPEN: StoreReadOnly,
+    sqlite3.SQLITE_CORRUPT: StoreCorrupt,
+    sqlite3.SQLITE_NOTADB: StoreCorrupt,
+}
+
+_BY_ERRNO: dict[int, type[StoreError]] = {
+    errno.ENOSPC: StoreFull,
+    errno.EDQUOT: StoreFull,
+    errno.EACCES: StoreReadOnly,
+    errno.EPERM: StoreReadOnly,
+    errno.EROFS: StoreReadOnly,
+}
+
+_ADVICE: dict[int, str] = {
+    sqlite3.SQLITE_BUSY: "Another program holds the database; close it and try again.",
+    sqlite3.SQLITE_LOCKED: "Another program holds the database; close it and try again.",
+    sqlite3.SQLITE_IOERR: "The disk failed to read or write; check it.",
+}
+
+_PRIMARY_CODE = 0xFF
+"""The low byte of an extended result code is the general one."""
+
+
+def as_store_error(error: sqlite3.Error | OSError) -> StoreError:
+    """The error of ours that says the same."""
+    if isinstance(error, OSError):
+        return _BY_ERRNO.get(error.errno or 0, StoreError)(str(error))
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    kind = _BY_SQLITE_CODE.get(code) or _BY_SQLITE_CODE.get(code & _PRIMARY_CODE, StoreError)
+    advice = _ADVICE.get(code & _PRIMARY_CODE)
+    return kind(f"{advice} ({error})" if advice else f"({error})")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Foreign errors raised in this block come out as ours."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise as_store_error(error) from error

@@ -1,0 +1,45 @@
+"""What every store holds to, whatever it keeps its messages in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.messages import Message
+from agent.store import Split
+
+TITLE_LENGTH = 80
+
+
+def check_said(messages: Sequence[Message]) -> None:
+    """Only what was said is appended: nothing could ever reach another kind outside a child's context."""
+    strange = {message.kind for message in messages} - {"said"}
+    if strange:
+        raise ValueError(f"only messages of kind 'said' are appended, not {sorted(strange)}; use split()")
+
+
+def check_context(split: Split) -> None:
+    """Each message once, and no new row that would also count as said in the child."""
+    ids = context_ids(split)
+    if len(set(ids)) < len(ids):
+        raise ValueError("a message stands twice in the context of a split")
+    if any(isinstance(entry, Message) and entry.kind == "said" for entry in split.context):
+        raise ValueError("a message that was said is kept in a split by its id, not written anew")
+
+
+def context_ids(split: Split) -> list[str]:
+    return [entry if isinstance(entry, str) else entry.id for entry in split.context]
+
+
+def title_from(text: str | None) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def storable(text: str) -> str:
+    """Without lone surrogates: broken JSON escapes make them, and UTF-8 cannot hold them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,168 @@
+"""The store in a SQLite file: `agent.store.SessionStore` on aiosqlite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from agent.errors import StoreReadOnly
+from agent.llm import Usage
+from agent.messages import Message
+from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Split
+from gateway.store import reads, writes
+from gateway.store.connection import ThreadedConnection, open_reader, open_writer
+from gateway.store.errors import translated
+from gateway.store.hits import search
+from gateway.store.index import Progress, progress
+from gateway.store.indexer import Indexer
+from gateway.store.rules import check_context, check_said
+from gateway.store.search import Scope
+from gateway.store.writer import Writer
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+READERS = 2
+"""A long search must not keep a short question waiting."""
+
+
+class SqliteStore:
+    """Made by `open`. One writer that shares its commits; readers of their own that wait for nobody."""
+
+    def __init__(self, readers: Sequence[ThreadedConnection], writing: ThreadedConnection | None) -> None:
+        self._readers = readers
+        self._writing = writing
+        self._writer = Writer(writing) if writing else None
+        self._indexer = Indexer(self._writer, self._index_progress) if self._writer else None
+
+    @classmethod
+    async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:
+        """The database at `path`, made and migrated where needed. A read-only one can run beside it."""
+        async with AsyncExitStack() as if_it_fails:
+            writing = None if read_only else await open_writer(path)
+            if writing:
+                if_it_fails.push_async_callback(writing.close)
+            readers = []
+            for _ in range(READERS):
+                readers.append(await open_reader(path))
+                if_it_fails.push_async_callback(readers[-1].close)
+            if_it_fails.pop_all()
+        log.debug("store.opened", path=str(path), read_only=read_only)
+        return cls(readers, writing)
+
+    async def close(self) -> None:
+        """What was accepted is stored first. Closing twice is fine."""
+        if self._indexer:
+            await self._indexer.close()
+        if self._writer:
+            await self._writer.close()
+        with translated():
+            for connection in self._readers:
+                await connection.close()
+            if self._writing:
+                await self._writing.close()
+
+    async def open_conversation(self, address: Address, *, person: str) -> Conversation:
+        known = await self._read(reads.conversation_at, address)
+        if known is not None:
+            return known
+        return await self._write(writes.open_conversation, address, person)
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        return await self._read(reads.conversation, conversation_id)
+
+    async def conversations(
+        self, *, person: str | None = None, platform: str | None = None, limit: int = 50
+    ) -> list[Overview]:
+        return await self._read(reads.conversations, person, platform, limit)
+
+    async def session(self, session_id: str) -> Session:
+        return await self._read(reads.session, session_id)
+
+    async def append(self, session_id: str, messages: Sequence[Message]) -> list[Message]:
+        check_said(messages)
+        stored = await self._write(writes.append, session_id, messages)
+        self._index_soon()
+        return stored
+
+    async def history(self, session_id: str) -> list[Message]:
+        return await self._read(reads.history, session_id)
+
+    async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
+        return await self._read(reads.transcript, conversation_id, limit)
+
+    async def pin(self, session_id: str, *, system_prompt: str, model: str, engine: str = "") -> Session:
+        known = await self._read(reads.session, session_id)
+        if known.system_prompt is not None:
+            return known
+        return await self._write(writes.pin, session_id, system_prompt, model, engine)
+
+    async def split(self, split: Split) -> Session:
+        check_context(split)
+        child = await self._write(writes.split, split)
+        log.info(
+            "session.split",
+            conversation=child.conversation_id,
+            session=child.id,
+            parent=child.parent_id,
+            reason=child.reason,
+        )
+        return child
+
+    async def lineage(self, session_id: str) -> list[Session]:
+        return await self._read(reads.lineage, session_id)
+
+    async def sessions(self, conversation_id: str) -> list[Session]:
+        return await self._read(reads.sessions, conversation_id)
+
+    async def compactions(self, conversation_id: str) -> list[tuple[str, Compaction]]:
+        return await self._read(reads.compactions, conversation_id)
+
+    async def record_usage(self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn") -> None:
+        await self._write(writes.record_usage, session_id, usage, model, purpose)
+
+    async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage:
+        return await self._read(reads.usage, conversation_id, since)
+
+    async def search(
+        self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20
+    ) -> list[SearchHit]:
+        if self._indexer:
+            await self._indexer.catch_up()
+        return await self._read(search, query, Scope(person, conversation_id), limit)
+
+    async def facts(self, person: str) -> list[Fact]:
+        return await self._read(reads.facts, person)
+
+    async def remember(self, person: str, text: str) -> Fact:
+        return await self._write(writes.remember, person, text)
+
+    async def forget(self, person: str, fact_id: str) -> bool:
+        return await self._write(writes.forget, person, fact_id)
+
+    async def load_state(self, conversation_id: str, key: str) -> str | None:
+        return await self._read(reads.load_state, conversation_id, key)
+
+    async def save_state(self, conversation_id: str, key: str, value: str) -> None:
+        await self._write(writes.save_state, conversation_id, key, value)
+
+    async def _read(self, work: Callable[..., T], *arguments: Any) -> T:
+        idlest = min(self._readers, key=lambda reader: reader.running)
+        with translated():
+            return await idlest.run(work, *arguments)
+
+    async def _write(self, work: Callable[..., T], *arguments: Any) -> T:
+        if self._writer is None:
+            raise StoreReadOnly("It was opened for reading only.")
+        return await self._writer.write(work, *arguments)
+
+    async def _index_progress(self) -> Progress:
+        return await self._read(progress)
+
+    def _index_soon(self) -> None:
+        if self._indexer:
+            self._indexer.notice()

@@ -1,0 +1,92 @@
+"""Text as the search index sees it, and what people type as a query.
+
+The index cuts text into words at spaces and punctuation. Chinese, Japanese, Korean and some other scripts
+write no spaces (or glue particles to words), so their characters are set apart one by one, and a run of them is
+searched as a phrase: every word of such a text is found, however short.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BOUNDARY = "\x1f"
+"""Set around characters that are words by themselves. The tokenizer sees a separator; nobody types it."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
+    "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # kana, bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_CHUNK = re.compile(r'["“”]([^"“”]+)["“”]|([^\s"“”]+)')
+_RUN = re.compile(f"[{_UNSPACED}]+|[^\\W{_UNSPACED}]+")
+
+MAX_TERMS = 24
+"""A pasted page is not a better query than its beginning."""
+
+_STOP_WORDS_TEXT = """
+    a about am an and any are as at be been but by can could d did do does for from had has have he her him
+    his how i if in into is it its just ll m me my not of on or our re s she should so some t than that the their
+    them then there these they this to up us ve was we were what when where which who whom why will with would
+    you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
+
+
+def indexable(text: str) -> str:
+    """One form for what looks the same (width, composition), with unspaced characters set apart."""
+    if text.isascii():
+        return text
+    return _UNSPACED_CHARACTER.sub(f"{BOUNDARY}\\g<0>{BOUNDARY}", unicodedata.normalize("NFKC", text))
+
+
+def quoted(phrase: str) -> str:
+    """A phrase in the index's query language, safe whatever it holds."""
+    return '"' + indexable(phrase).replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for, as phrases of one word or more."""
+
+    phrases: tuple[str, ...]
+    """Written between quotes: a hit has all of them."""
+    terms: tuple[str, ...]
+    """The best hits have all of these, too,"""
+    words: tuple[str, ...]
+    """and a hit has at least one of these: the terms in smaller pieces, without words that say nothing."""
+
+
+def parse_query(text: str) -> Query:
+    """Any text is a query; what the index cannot hold (punctuation, emoji) is left out."""
+    phrases: list[str] = []
+    terms: list[str] = []
+    for phrase, term in _CHUNK.findall(unicodedata.normalize("NFKC", text).replace("\0", " ")):
+        if _has_word(phrase or term):
+            (phrases if phrase else terms).append(phrase or term)
+    words = list(_pieces(terms))
+    telling = [word for word in words if word.casefold() not in STOP_WORDS]
+    return Query(_distinct(phrases), _distinct(terms), _distinct(telling or words))
+
+
+def _pieces(terms: Iterable[str]) -> Iterator[str]:
+    """Single words, and pairs of unspaced characters: the usual length of a word in those scripts."""
+    for term in terms:
+        for run in _RUN.findall(term):
+            if _UNSPACED_CHARACTER.match(run) and len(run) > 2:
+                yield from (run[i : i + 2] for i in range(len(run) - 1))
+            elif _has_word(run):
+                yield run
+
+
+def _has_word(text: str) -> bool:
+    """As the tokenizer has it: letters, numbers and private use make words."""
+    return any(category[0] in "LN" or category == "Co" for category in map(unicodedata.category, text))
+
+
+def _distinct(phrases: Iterable[str]) -> tuple[str, ...]:
+    return tuple({phrase.casefold(): phrase for phrase in phrases}.values())[:MAX_TERMS]

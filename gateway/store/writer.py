@@ -1,0 +1,113 @@
+"""One writer for everybody: what is waiting is committed together.
+
+A commit waits for the disk, and the way to the database thread costs as much again. So while one transaction
+is on its way, the operations that arrive form the next one, and all of them share its cost. Each runs in a
+savepoint of its own: one that fails is undone and reported to its caller, and the others never notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+from agent.errors import HermesError, StoreError
+from gateway.store.connection import ThreadedConnection
+from gateway.store.errors import translated
+
+T = TypeVar("T")
+
+MAX_TOGETHER = 256
+"""Bounds how long the first of a transaction waits for the last."""
+
+Operation = Callable[[sqlite3.Connection], Any]
+
+
+class Outcome(NamedTuple):
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Driven by callbacks and not by a task of its own, so that nobody's cancellation can stop it."""
+
+    def __init__(self, connection: ThreadedConnection) -> None:
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[Operation, asyncio.Future[Any]]] = []
+        self._busy = False
+        self._closed = False
+        self.last_shared = False
+        """Whether the last transaction held the work of more than one."""
+
+    async def write(self, work: Callable[..., T], *arguments: Any) -> T:
+        """`work(connection, *arguments)` in a transaction; durable when this returns."""
+        if self._closed:
+            raise StoreError("It is closed.")
+        with translated():
+            return cast(T, await self._submit(lambda connection: work(connection, *arguments)))
+
+    async def close(self) -> None:
+        """Everything accepted before is committed first."""
+        last = self._submit(lambda connection: None)
+        self._closed = True
+        await last
+
+    def _submit(self, operation: Operation) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append((operation, done))
+        if not self._busy:
+            self._busy = True
+            # Not at once: whoever else is ready to write in this turn of the loop comes along.
+            self._loop.call_soon(self._take_off)
+        return done
+
+    def _take_off(self) -> None:
+        wanted = [(operation, done) for operation, done in self._waiting if not done.cancelled()]
+        batch, self._waiting = wanted[:MAX_TOGETHER], wanted[MAX_TOGETHER:]
+        self._busy = bool(batch)
+        self.last_shared = len(batch) > 1
+        if batch:
+            operations = [operation for operation, _ in batch]
+            hop = asyncio.ensure_future(self._connection.run(commit_together, operations))
+            hop.add_done_callback(partial(self._land, [done for _, done in batch]))
+
+    def _land(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
+        failure = asyncio.CancelledError() if hop.cancelled() else hop.exception()
+        outcomes = [Outcome(error=failure)] * len(batch) if failure else hop.result()
+        for done, outcome in zip(batch, outcomes, strict=True):
+            if done.cancelled():
+                continue
+            if outcome.error is None:
+                done.set_result(outcome.result)
+            else:
+                done.set_exception(outcome.error)
+        # After the callers that this has just woken: what they write next shares the next transaction.
+        self._loop.call_soon(self._take_off)
+
+
+def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """One transaction, one wait for the disk. Raises when nothing of it was stored."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes = [_attempt(connection, operation) for operation in operations]
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return outcomes
+
+
+def _attempt(connection: sqlite3.Connection, operation: Operation) -> Outcome:
+    connection.execute("SAVEPOINT operation")
+    try:
+        outcome = Outcome(operation(connection))
+    except (sqlite3.Error, HermesError, ValueError, TypeError) as error:
+        if not connection.in_transaction:
+            raise  # a full disk, say: SQLite has undone the whole transaction
+        connection.execute("ROLLBACK TO operation")
+        outcome = Outcome(error=error)
+    connection.execute("RELEASE operation")
+    return outcome

@@ -1,0 +1,184 @@
+# ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
+"""The changes the store makes. Each runs on the writer's thread, in a transaction that others may share."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from typing import Any
+
+from agent.errors import HeadMoved, NotFound
+from agent.ids import new_id
+from agent.llm import Usage
+from agent.messages import Message
+from agent.store import Address, Compaction, Conversation, Fact, Session, Split
+from gateway.store import reads
+from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
+from gateway.store.rules import context_ids, storable
+
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_SESSION = f"INSERT INTO sessions ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def open_conversation(connection: sqlite3.Connection, address: Address, person: str) -> Conversation:
+    known = reads.conversation_at(connection, address)
+    if known:
+        return known
+    conversation = Conversation(new_id("conv"), address, person, new_id("ses"), time.time())
+    connection.execute(
+        """
+        INSERT INTO conversations
+            (id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            conversation.id,
+            address.platform,
+            address.chat_id,
+            address.thread_id,
+            address.user_id,
+            person,
+            conversation.live_session_id,
+            conversation.created_at,
+        ),
+    )
+    first = Session(conversation.live_session_id, conversation.id, None, None, conversation.created_at)
+    _insert_session(connection, first)
+    return conversation
+
+
+def append(connection: sqlite3.Connection, session_id: str, messages: Sequence[Message]) -> list[Message]:
+    rows = [message_row(message, session_id) for message in messages]
+    with _not_found_without(session_id):
+        connection.executemany(_INSERT_MESSAGE, rows)
+    if not rows:
+        reads.session(connection, session_id)
+    return messages_from(rows)
+
+
+def pin(
+    connection: sqlite3.Connection, session_id: str, system_prompt: str, model: str, engine: str
+) -> Session:
+    connection.execute(
+        "UPDATE sessions SET system_prompt = ?, model = ?, engine = ? WHERE id = ? AND system_prompt IS NULL",
+        (storable(system_prompt), model, engine, session_id),
+    )
+    return reads.session(connection, session_id)
+
+
+def split(connection: sqlite3.Connection, split: Split) -> Session:
+    parent = reads.session(connection, split.parent_id)
+    if reads.conversation(connection, parent.conversation_id).live_session_id != parent.id:
+        raise HeadMoved(f"({parent.conversation_id})")
+    child = Session(
+        new_id("ses"),
+        parent.conversation_id,
+        parent.id,
+        split.reason,
+        time.time(),
+        split.engine,
+        split.model,
+        split.system_prompt,
+    )
+    _insert_session(connection, child)
+    new = [message for message in split.context if isinstance(message, Message)]
+    append(connection, child.id, new)
+    _insert_context(connection, child, context_ids(split))
+    connection.execute(
+        "UPDATE conversations SET live_session_id = ? WHERE id = ?", (child.id, child.conversation_id)
+    )
+    if split.compaction:
+        _insert_compaction(connection, child, split.compaction)
+    return reads.session(connection, child.id)
+
+
+def record_usage(
+    connection: sqlite3.Connection, session_id: str, usage: Usage, model: str, purpose: str
+) -> None:
+    with _not_found_without(session_id):
+        connection.execute(
+            """
+            INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens,
+                cache_read_tokens, cache_write_tokens, cost_usd, created_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            (session_id, purpose, model, *astuple(usage), time.time()),
+        )
+    if purpose == "turn":
+        connection.execute(
+            "UPDATE sessions SET prompt_tokens = ? WHERE id = ?", (usage.prompt_tokens, session_id)
+        )
+
+
+def remember(connection: sqlite3.Connection, person: str, text: str) -> Fact:
+    fact = Fact(new_id("fact"), storable(text), time.time())
+    connection.execute(
+        "INSERT INTO facts (id, person, text, created_at) VALUES (?, ?, ?, ?)",
+        (fact.id, person, fact.text, fact.created_at),
+    )
+    return fact
+
+
+def forget(connection: sqlite3.Connection, person: str, fact_id: str) -> bool:
+    return connection.execute("DELETE FROM facts WHERE id = ? AND person = ?", (fact_id, person)).rowcount > 0
+
+
+def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, value: str) -> None:
+    with _not_found_without(conversation_id):
+        connection.execute(
+            """
+            INSERT INTO conversation_state (conversation_id, key, value) VALUES (?, ?, ?)
+            ON CONFLICT (conversation_id, key) DO UPDATE SET value = excluded.value
+            """,
+            (conversation_id, key, storable(value)),
+        )
+
+
+def _insert_session(connection: sqlite3.Connection, session: Session) -> None:
+    connection.execute(_INSERT_SESSION, _values(session))
+
+
+def _insert_context(connection: sqlite3.Connection, child: Session, message_ids: list[str]) -> None:
+    """By reference, and only to messages of the same conversation."""
+    written = connection.execute(
+        """
+        INSERT INTO session_context (session_id, position, message_seq)
+        SELECT :child, wanted.key, messages.seq
+        FROM json_each(:ids) AS wanted
+        JOIN messages ON messages.id = wanted.value
+        JOIN sessions ON sessions.id = messages.session_id AND sessions.conversation_id = :conversation
+        """,
+        {"child": child.id, "ids": json.dumps(message_ids), "conversation": child.conversation_id},
+    ).rowcount
+    if written != len(message_ids):
+        raise NotFound("(a message to keep, in this conversation)")
+
+
+def _insert_compaction(connection: sqlite3.Connection, child: Session, compaction: Compaction) -> None:
+    connection.execute(
+        """
+        INSERT INTO compactions (session_id, created_at, trigger, engine, messages_before, messages_after,
+            tokens_before, tokens_after, focus, seconds, cost_usd, outcome)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (child.id, child.created_at, *_values(compaction)),
+    )
+
+
+def _values(record: Session | Compaction) -> tuple[Any, ...]:
+    return tuple(storable(value) if isinstance(value, str) else value for value in astuple(record))
+
+
+@contextmanager
+def _not_found_without(wanted: str) -> Iterator[None]:
+    """A row that refers to nothing: the id it was to be stored under is not there."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+            raise NotFound(f"({wanted})") from error
+        raise

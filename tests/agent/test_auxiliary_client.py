@@ -1,0 +1,178 @@
+"""The synchronous door: called by worker threads, answered by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent import auxiliary_client
+from agent.auxiliary_client import AuxiliaryResponse, bind, bound, call_llm
+from agent.errors import ModelError, NetworkFailed, RateLimited
+from agent.llm import ChatRequest, Completion, LLMClient, Usage
+from agent.messages import ChatDict
+from agent.scripted import ScriptedLLM
+
+MESSAGES: list[ChatDict] = [{"role": "user", "content": "Summarise this."}]
+
+
+ANSWER = Completion("Short.", finish_reason="length", usage=Usage(120, 7), model="test/oracle")
+
+
+def saying(text: str) -> ScriptedLLM:
+    return ScriptedLLM([dataclasses.replace(ANSWER, text=text)])
+
+
+def never_answering() -> ScriptedLLM:
+    return ScriptedLLM([[asyncio.Event()]])
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_bound() -> Iterator[None]:
+    yield
+    auxiliary_client.unbind()
+
+
+def bind_to(llm: LLMClient, **options: Any) -> None:
+    bind(lambda task, model: llm, asyncio.get_running_loop(), **options)
+
+
+async def in_thread(**arguments: Any) -> AuxiliaryResponse:
+    return await asyncio.to_thread(call_llm, **{"task": "compression", "messages": MESSAGES, **arguments})
+
+
+async def test_a_worker_thread_gets_the_openai_shape() -> None:
+    """What an engine reads is where OpenAI's library has it."""
+    bind_to(saying("Short."))
+    response = await in_thread()
+    assert response.choices[0].message.content == "Short."
+    assert response.choices[0].message.role == "assistant"
+    assert response.choices[0].finish_reason == "length"
+    assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (120, 7)
+    assert response.usage.total_tokens == 127
+    assert response.model == "test/oracle"
+
+
+async def test_the_response_cannot_be_changed() -> None:
+    """One answer may be read in several places."""
+    bind_to(saying("Short."))
+    response = await in_thread()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        response.choices[0].message.content = "Long."  # type: ignore[misc]
+
+
+async def test_the_request_reaches_the_model_on_the_event_loop() -> None:
+    """Every argument arrives, and the client runs where all clients run."""
+    threads: list[int] = []
+
+    def step(request: ChatRequest) -> Completion:
+        threads.append(threading.get_ident())
+        return ANSWER
+
+    llm = ScriptedLLM([step])
+    bind_to(llm)
+    await in_thread(max_tokens=50, temperature=0.3)
+    assert llm.requests == [ChatRequest(MESSAGES, max_tokens=50, temperature=0.3, purpose="compression")]
+    assert threads == [threading.get_ident()]
+
+
+async def test_the_resolver_is_told_task_and_model() -> None:
+    """The host decides who answers which task, and hears which model the engine wishes for."""
+    wishes: list[tuple[str, str | None]] = []
+
+    def resolve(task: str, model: str | None) -> LLMClient:
+        wishes.append((task, model))
+        return saying("Short.")
+
+    bind(resolve, asyncio.get_running_loop())
+    await in_thread()
+    await in_thread(task="title", model="openai/gpt-5.4")
+    assert wishes == [("compression", None), ("title", "openai/gpt-5.4")]
+
+
+async def test_usage_is_reported() -> None:
+    """What engines spend is accounted like everything else, and failures cost nothing."""
+    spent: list[tuple[str, Usage]] = []
+    bind_to(saying("Short."), on_usage=lambda task, answer: spent.append((task, answer.usage)))
+    await in_thread()
+    bind_to(ScriptedLLM([RateLimited()]), on_usage=lambda task, answer: spent.append((task, answer.usage)))
+    with pytest.raises(RateLimited):
+        await in_thread()
+    assert spent == [("compression", Usage(120, 7))]
+
+
+async def test_our_errors_come_through() -> None:
+    """The engine sees the error of the client, with what it carries."""
+    bind_to(ScriptedLLM([RateLimited("Slow down.", retry_after=3.0)]))
+    with pytest.raises(RateLimited, match="Slow down") as caught:
+        await in_thread()
+    assert caught.value.retry_after == 3.0
+
+
+async def test_a_timeout_cancels_the_request() -> None:
+    """The thread is told in time, and nobody goes on paying for the answer."""
+    bind_to(never_answering())
+    began = time.monotonic()
+    with pytest.raises(NetworkFailed, match=r"within 0\.05 seconds"):
+        await in_thread(timeout=0.05)
+    assert time.monotonic() - began < 4, "the loop keeps the time, not the thread's second line of defence"
+    assert asyncio.all_tasks() == {asyncio.current_task()}, "the request is gone"
+
+
+async def test_a_stopping_host_releases_the_thread() -> None:
+    """When the gateway cancels its tasks, the engine gets an error instead of waiting for ever."""
+    asked = asyncio.Event()
+
+    def step(request: ChatRequest) -> list[asyncio.Event]:
+        asked.set()
+        return [asyncio.Event()]
+
+    bind_to(ScriptedLLM([step]))
+    thread = asyncio.create_task(in_thread())
+    await asked.wait()
+    for task in asyncio.all_tasks() - {thread, asyncio.current_task()}:
+        task.cancel()
+    with pytest.raises(ModelError, match="Hermes stopped"):
+        await thread
+
+
+async def test_a_conversations_binding_follows_into_its_thread() -> None:
+    """Two conversations at once get their own models; the process-wide one serves the rest."""
+    loop = asyncio.get_running_loop()
+    bind_to(saying("everyone's"))
+
+    async def converse(name: str) -> str:
+        with bound(lambda task, model: saying(name), loop):
+            return (await in_thread()).choices[0].message.content
+
+    assert await asyncio.gather(converse("Ada's"), converse("Bob's")) == ["Ada's", "Bob's"]
+    assert (await in_thread()).choices[0].message.content == "everyone's"
+
+
+async def test_the_event_loop_itself_is_refused() -> None:
+    """On the loop it could only wait for itself; the error says what to do instead."""
+    llm = saying("Short.")
+    bind_to(llm)
+    with pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
+        call_llm(task="compression", messages=MESSAGES)
+    assert llm.requests == []
+
+
+def test_nothing_bound_is_refused() -> None:
+    """Before the host has bound a model there is nobody to ask, and the error says so."""
+    with pytest.raises(RuntimeError, match="bind"):
+        call_llm(task="compression", messages=MESSAGES)
+
+
+def test_a_loop_that_ended_is_refused() -> None:
+    """A binding that outlived its event loop does not make the caller wait."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    bind(lambda task, model: saying("Short."), loop)
+    with pytest.raises(RuntimeError, match="not running"):
+        call_llm(task="compression", messages=MESSAGES)

@@ -1,0 +1,121 @@
+"""A gateway inside the test, with a model that the test leads, for `hermes chat` to talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from agent.llm import ChatRequest
+from agent.loop import Agent
+from agent.messages import ToolCall
+from agent.scripted import ScriptedLLM, Step
+from agent.tool import ToolContext, tool
+from agent.toolbox import Toolbox
+from gateway.commands import Commands
+from gateway.gateway import Gateway
+from gateway.platforms.web import WebPlatform
+from gateway.store import MemoryStore
+from tests.worlds.hermes_process import environment
+from tests.worlds.terminal import Terminal
+
+COMMANDS = Commands.discover()
+LOOK_UP = ToolCall("call_1", "look_up", '{"word": "tea"}')
+
+
+@tool()
+async def look_up(ctx: ToolContext, word: str) -> str:
+    """Looks a word up."""
+    return f"{word}: a drink"
+
+
+class Gate(asyncio.Event):
+    """A point in an answer where the model waits for the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.reached.set()
+        return await super().wait()
+
+
+class House:
+    """The gateway. Its model repeats what it is told, unless the test says otherwise."""
+
+    def __init__(self, folder: Path) -> None:
+        self._steps: list[Step] = []
+        self.llm = ScriptedLLM([self._next_step] * 100)
+        self.store = MemoryStore()
+        toolbox = Toolbox([look_up])
+        agent = Agent(self.llm, self.store, lambda _: toolbox, instructions="Be brief.", max_iterations=5)
+        self.gateway = Gateway(agent, self.store, COMMANDS, workspaces=folder / "workspaces")
+
+    def will(self, *steps: Step) -> None:
+        """The model's next answers."""
+        self._steps += steps
+
+    def told(self, request: int = -1) -> list[str]:
+        """What people said, as the model got it."""
+        messages = self.llm.requests[request].messages
+        return [message["content"] for message in messages if message["role"] == "user"]
+
+    def _next_step(self, request: ChatRequest) -> Step:
+        if self._steps:
+            return self._steps.pop(0)
+        return f"You said: {self.told()[-1]}"
+
+    @asynccontextmanager
+    async def door(self, **options: Any) -> AsyncIterator[WebPlatform]:
+        """The web API on a port of its own."""
+        web = WebPlatform(self.gateway, **{"host": "127.0.0.1", "port": 0, "token": None, **options})
+        await web.start()
+        try:
+            yield web
+        finally:
+            await web.stop()
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Shell:
+    """`hermes chat` as a process, on a state directory and a configuration."""
+
+    def __init__(self, home: Path, config: dict[str, Any]) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.home = home
+        self.configure(config)
+
+    def configure(self, config: dict[str, Any]) -> None:
+        (self.home / "hermes.yaml").write_text(yaml.safe_dump(config))
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *self._command(arguments), stdin=pipe, stdout=pipe, stderr=pipe, env=environment(self.home)
+        )
+
+    async def chat(self, *arguments: str, stdin: bytes = b"") -> Ended:
+        process = await self.start(*arguments)
+        stdout, stderr = await asyncio.wait_for(process.communicate(stdin), 60)
+        return Ended(process.returncode or 0, stdout.decode(), stderr.decode())
+
+    def terminal(self, *arguments: str) -> AbstractAsyncContextManager[Terminal]:
+        return Terminal.run(*self._command(arguments), env=environment(self.home))
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        return [
+            sys.executable, "-m", "gateway.cli", "--config", str(self.home / "hermes.yaml"), "chat", *arguments
+        ]  # fmt: skip

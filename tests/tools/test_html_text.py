@@ -1,0 +1,62 @@
+"""HTML as text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from agent.html_text import html_to_text
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("", ""),
+        ("plain", "plain"),
+        ("a &amp; b &lt;c&gt; &eacute; &", "a & b <c> é &"),
+        ("<p>one   two\n three</p><p>four", "one two three\n\nfour"),
+        ("a<br>b<div>c</div>d", "a\nb\nc\nd"),
+        ("<h2>Title <b>bold</b></h2>text", "## Title bold\n\ntext"),
+        ("<ul><li>one<li>two</ul>", "- one\n- two"),
+        ("<table><tr><th>a</th><th>b</th></tr><tr><td>1<td>2</table>", "| a | b\n| 1 | 2"),
+        ("<pre>def f():\n    return 1\n</pre>x", "def f():\n    return 1\n\nx"),
+        ("<a href='b?x=1&amp;y'>link</a>", "[link](https://x.org/d/b?x=1&y)"),
+        ("<a href='#top'>up</a> <a href='javascript:x()'>run</a> <a href='http://[x'>odd</a>", "up run odd"),
+        ("before <a href='/empty'><img></a>after", "before after"),
+        ("<a href='/a'>one <a href='/b'>two", "[one ](https://x.org/a)[two"),
+        ("<img alt='a cat'> <img>", "[image: a cat]"),
+        ("x<script>if (a < b) y()</script><style>p{}</style><svg><text>z</text></svg>w", "xw"),
+        ("a<!-- hidden -->b<!doctype html>c", "abc"),
+        ("text <b", "text"),
+        ("x</div></p></svg></pre>y", "x\n\ny"),
+    ],
+)
+def test_html_becomes_text(html: str, text: str) -> None:
+    """Structure is kept lightly, the rest is dropped; broken markup is borne."""
+    assert html_to_text(html, base_url="https://x.org/d/") == text
+
+
+def test_a_tag_at_the_end_of_a_slice() -> None:
+    """Long pages are read in slices; nothing is lost or doubled where they meet."""
+    html = "".join(f"<p>paragraph &amp; <b>{number}</b></p>" for number in range(10_000))
+    expected = "\n\n".join(f"paragraph & {number}" for number in range(10_000))
+    assert html_to_text(html, seconds=60) == expected
+
+
+def test_inline_pictures_are_no_obstacle() -> None:
+    """A picture inside a page makes a very long tag; what follows is still read."""
+    assert html_to_text(f"<img src='data:image/png;base64,{'A' * 1_000_000}'>after") == "after"
+
+
+def test_a_tag_without_end_is_given_up() -> None:
+    """Reading on would look at all of it again and again, and hold everybody else up meanwhile."""
+    assert html_to_text(f"before<a {'x ' * 200_000}>after") == "before"
+
+
+@pytest.mark.parametrize("piece", ["<", "<a ", "<!--", "</", "<p>", "&#", "<a b='c' ", "<svg>"])
+def test_hostile_pages_are_read_in_bounded_time(piece: str) -> None:
+    """Two million bytes of the worst take about as long as allowed, not minutes."""
+    began = time.monotonic()
+    html_to_text(piece * (2_000_000 // len(piece)), seconds=0.2)
+    assert time.monotonic() - began < 5

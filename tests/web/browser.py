@@ -1,0 +1,99 @@
+"""A real browser at the web chat."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+CHROMIUM = shutil.which("chromium")
+PICTURES = Path(__file__).parents[2] / "artifacts"
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"
+)
+
+# On a busy machine the browser is slow, not wrong.
+expect.set_options(timeout=20_000)
+
+_PARTS = """() => [...document.querySelectorAll("#log > :not(.usage)")].map((part) => {
+  const shown = part.cloneNode(true);
+  shown.querySelectorAll(".unseen, .inside").forEach((each) => each.remove());
+  return `${part.className}: ${shown.textContent}`;
+})"""
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Tab:
+    """One tab: what the person does, and what they see."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        """What the browser wrote to its console, content security violations among it."""
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    @classmethod
+    @asynccontextmanager
+    async def visiting(cls, browser: Browser, url: str = "", **options: Any) -> AsyncIterator[Tab]:
+        """A tab with its own cookies; empty without an address."""
+        context = await browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
+        try:
+            tab = cls(await context.new_page())
+            if url:
+                await tab.page.goto(url)
+            yield tab
+        finally:
+            await context.close()
+
+    async def type(self, text: str) -> None:
+        """Types and presses Enter."""
+        await self.page.get_by_label("Message", exact=True).fill(text)
+        await self.page.keyboard.press("Enter")
+
+    async def sees(self, selector: str, text: str | None = None, count: int | None = None) -> None:
+        """Waits until it is there: visible, with this text, this many times."""
+        found = self.page.locator(selector)
+        if count is not None:
+            await expect(found).to_have_count(count)
+        elif text is not None:
+            await expect(found.last).to_contain_text(text)
+        else:
+            await expect(found.last).to_be_visible()
+
+    async def sees_no(self, selector: str) -> None:
+        await expect(self.page.locator(selector).locator("visible=true")).to_have_count(0)
+
+    async def said(self) -> list[str]:
+        """The conversation part by part, as `kind: text`, without headings for screen readers and usage."""
+        parts: list[str] = await self.page.evaluate(_PARTS)
+        return [" ".join(part.split()) for part in parts]
+
+    async def picture(self, name: str) -> Path:
+        path = PICTURES / f"{name}.png"
+        await self.page.screenshot(path=path, animations="disabled")
+        return path

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from tests.web.browser import Tab, chromium
+from tests.web.world import Chat, World, web_world
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A web chat without a token, on a free port."""
+    async with web_world(tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+async def chat(world: World) -> Chat:
+    """A conversation in which nothing was said yet."""
+    return await world.open()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    """Headless Chromium."""
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def tab(browser: Browser, world: World) -> AsyncIterator[Tab]:
+    """A new chat; at the end the browser must have had nothing to complain about."""
+    async with Tab.visiting(browser, world.url) as tab:
+        yield tab
+        assert tab.complaints == []

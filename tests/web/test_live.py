@@ -1,0 +1,135 @@
+"""Turn events as page updates, event by event: what cannot be provoked from outside."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.events import (
+    Compacted,
+    Notice,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnEvent,
+    TurnStarted,
+    UsageReported,
+)
+from agent.llm import Usage
+from gateway.platforms.web.live import LiveTurn, Update
+from gateway.platforms.web.views import Views
+
+BEGIN = TurnStarted("m1", "hello")
+
+
+@pytest.fixture
+def views() -> Views:
+    """Real templates."""
+    return Views("")
+
+
+async def _play(views: Views, *events: TurnEvent) -> list[Update]:
+    turn = LiveTurn(views)
+    return [update for event in events for update in await turn.updates(event)]
+
+
+def _ops(updates: list[Update]) -> list[str]:
+    return [update["op"] for update in updates]
+
+
+async def test_an_answer_that_did_not_stream_is_shown(views: Views) -> None:
+    """A model that gives its text only with the end of the turn."""
+    updates = await _play(views, BEGIN, TurnDone("All *at once*."))
+    assert _ops(updates) == ["turn", "settle", "end"]
+    assert "<em>at once</em>" in updates[1]["html"]
+
+
+async def test_a_streamed_answer_is_not_repeated_at_the_end(views: Views) -> None:
+    """TurnDone carries the text that was already shown."""
+    updates = await _play(
+        views, BEGIN, TextDelta("Hi."), UsageReported(Usage(5, 2), "m", 10), TurnDone("Hi.")
+    )
+    assert _ops(updates) == ["turn", "text", "settle", "append", "end"]
+
+
+async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(views: Views) -> None:
+    """Each time all that came before, so that a list or a fence that goes on stays one; short lines wait."""
+    first, second = "# A heading\n\n" + "word " * 20, "\n\n```py\n" + "x = 1\n" * 20
+    updates = await _play(views, BEGIN, TextDelta("Hm.\n\n"), TextDelta(first), TextDelta(second + "\n\ny ="))
+    assert _ops(updates) == ["turn", "text", "text", "draw"]
+    assert "<h1>A heading</h1>" in updates[3]["html"]
+    assert updates[3]["html"].count("<pre") == 1
+    assert updates[3]["rest"] == "y ="
+
+
+async def test_what_was_drawn_is_part_of_the_final_answer(views: Views) -> None:
+    """Nothing is lost or doubled between the two forms."""
+    text = "word " * 20 + "\n\n**the** end"
+    updates = await _play(views, BEGIN, TextDelta(text), TurnDone(text))
+    assert _ops(updates) == ["turn", "draw", "settle", "end"]
+    assert updates[2]["html"] == views.answer(text)
+
+
+async def test_a_retry_in_the_middle_does_not_tear_the_answer(views: Views) -> None:
+    """The notice is placed beside the text, which goes on and is rendered as one."""
+    updates = await _play(
+        views, BEGIN, TextDelta("**one "), Notice("Asking again."), TextDelta("two**"), TurnDone("")
+    )
+    assert _ops(updates) == ["turn", "text", "note", "text", "settle", "end"]
+    assert "<strong>one two</strong>" in updates[4]["html"]
+
+
+async def test_text_and_tools_stay_in_order(views: Views) -> None:
+    """Text before a call is settled before the call is drawn; the result replaces the call."""
+    updates = await _play(
+        views,
+        BEGIN,
+        TextDelta("First."),
+        ToolStarted("c1", "look_up", '{"word": "wing"}'),
+        ToolFinished("c1", "look_up", True, "found", 1.25),
+        TextDelta("Then."),
+        TurnDone("Then."),
+    )
+    assert _ops(updates) == ["turn", "text", "settle", "append", "replace", "text", "settle", "end"]
+    assert "running" in updates[3]["html"]
+    assert "found" in updates[4]["html"] and "1.2 s" in updates[4]["html"]
+
+
+async def test_a_tool_that_was_stopped_is_marked(views: Views) -> None:
+    """The spinner ends with the turn."""
+    updates = await _play(views, BEGIN, ToolStarted("c1", "look_up", "{}"), TurnDone("", stopped=True))
+    assert 'data-state="abandoned"' in updates[2]["html"]
+    assert "Stopped." in updates[3]["html"]
+
+
+async def test_a_steered_message_is_drawn_where_it_was_read(views: Views) -> None:
+    """With its id, so that the page takes it off the queue."""
+    updates = await _play(views, BEGIN, TextDelta("Well"), Steered("m2", "also this"))
+    assert _ops(updates) == ["turn", "text", "settle", "append"]
+    assert updates[3]["id"] == "m2"
+
+
+async def test_a_compaction_is_told(views: Views) -> None:
+    """In words, with the numbers that matter."""
+    updates = await _play(views, BEGIN, Compacted("s2", 90, 12, 98_000, 21_000))
+    assert "from 98,000 to 21,000 tokens" in updates[1]["html"]
+
+
+@pytest.mark.parametrize(
+    ("costs", "shown"), [((0.5, 0.25), "$0.7500"), ((0.5, None), ""), ((None, 0.5), ""), ((0.0, 0.0), "")]
+)
+async def test_a_price_is_shown_only_if_all_of_it_is_known(
+    views: Views, costs: tuple[float | None, ...], shown: str
+) -> None:
+    """Half a price would be a wrong price."""
+    reports = [UsageReported(Usage(1, 1, cost_usd=cost), "m", 10) for cost in costs]
+    usage = (await _play(views, BEGIN, *reports, TurnDone("")))[-2]["html"]
+    assert (shown or "tokens in") in usage
+    assert ("$" in usage) == bool(shown)
+
+
+async def test_broken_arguments_are_shown_as_they_came(views: Views) -> None:
+    """Models write broken JSON; the person sees what was written."""
+    updates = await _play(views, BEGIN, ToolStarted("c1", "look_up", '{"word": <'))
+    assert "{&#34;word&#34;: &lt;" in updates[1]["html"]

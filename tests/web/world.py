@@ -1,0 +1,181 @@
+"""A web chat on a real socket, and a model that does what the test says when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import aiohttp
+
+from agent.llm import ChatRequest
+from agent.loop import Agent
+from agent.scripted import ScriptedLLM, Step
+from agent.store import SessionStore
+from agent.tool import ToolContext, tool
+from agent.toolbox import Toolbox
+from agent.tools.read_file import read_file
+from gateway.commands import Commands
+from gateway.gateway import Gateway
+from gateway.platforms.web import WebPlatform
+from gateway.store import MemoryStore
+
+COMMANDS = Commands.discover()
+
+
+class Gate(asyncio.Event):
+    """Where the model waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.reached.set()
+        return await super().wait()
+
+
+class Script:
+    """What the model will say next; without a word from the test it says "Yes."."""
+
+    def __init__(self) -> None:
+        self._steps: deque[Step] = deque()
+        self.llm = ScriptedLLM([self._next] * 100)
+
+    def will(self, *steps: Step) -> None:
+        self._steps.extend(steps)
+
+    def _next(self, request: ChatRequest) -> Step:
+        return self._steps.popleft() if self._steps else "Yes."
+
+
+@tool()
+async def look_up(ctx: ToolContext, word: str) -> str:
+    """Looks a word up."""
+    return f"{word}: a word of {len(word)} letters"
+
+
+@dataclass
+class World:
+    """A running web chat and a client of it."""
+
+    script: Script
+    store: SessionStore
+    gateway: Gateway
+    web: WebPlatform
+    http: aiohttp.ClientSession
+
+    @property
+    def url(self) -> str:
+        return self.web.where
+
+    async def get(self, path: str, **options: Any) -> tuple[int, Any]:
+        async with self.http.get(self.url + path, **options) as response:
+            return response.status, await _content(response)
+
+    async def post(self, path: str, body: Any, **options: Any) -> tuple[int, Any]:
+        async with self.http.post(self.url + path, json=body, **options) as response:
+            return response.status, await _content(response)
+
+    async def open(self, chat_id: str = "desk", platform: str = "web") -> Chat:
+        status, opened = await self.post("/api/conversations", {"platform": platform, "chat_id": chat_id})
+        assert status == 200, opened
+        return Chat(self, opened["id"], opened["after"])
+
+
+@dataclass
+class Chat:
+    """One conversation, seen through the API."""
+
+    world: World
+    id: str
+    after: int
+
+    async def send(self, text: str) -> str:
+        status, sent = await self.world.post(f"/api/conversations/{self.id}/messages", {"text": text})
+        assert status == 202, sent
+        return str(sent["message_id"])
+
+    async def ask(self, text: str) -> list[dict[str, Any]]:
+        """Sends and gives the events of the turn."""
+        async with self.watch() as events:
+            await self.send(text)
+            return await events.until("TurnDone", "TurnFailed")
+
+    @asynccontextmanager
+    async def watch(self, path: str = "", **options: Any) -> AsyncIterator[Events]:
+        path = path or f"/api/conversations/{self.id}/events?after={self.after}"
+        async with self.world.http.get(self.world.url + path, **options) as response:
+            assert response.status == 200, await response.text()
+            yield Events(response)
+
+    async def stop(self) -> bool:
+        _, answer = await self.world.post(f"/api/conversations/{self.id}/stop", {})
+        return bool(answer["stopped"])
+
+    async def transcript(self) -> list[dict[str, Any]]:
+        _, messages = await self.world.get(f"/api/conversations/{self.id}/messages")
+        return list(messages)
+
+
+@dataclass
+class Events:
+    """An open event stream."""
+
+    response: aiohttp.ClientResponse
+    numbers: list[int] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+
+    async def next(self) -> dict[str, Any]:
+        async for raw in self.response.content:
+            line = raw.decode().rstrip("\n")
+            if line.startswith("id: "):
+                self.numbers.append(int(line[4:]))
+            elif line.startswith(":"):
+                self.comments.append(line)
+            elif line.startswith("data: "):
+                return dict(json.loads(line[6:]))
+        raise EOFError("the stream has ended")
+
+    async def until(self, *types: str) -> list[dict[str, Any]]:
+        """All events up to the first of one of these types (API) or operations (page)."""
+        events = [await self.next()]
+        while events[-1].get("type", events[-1].get("op")) not in types:
+            events.append(await self.next())
+        return events
+
+
+def make_gateway(store: SessionStore, script: Script, folder: Path) -> Gateway:
+    toolbox = Toolbox([look_up, read_file])
+    agent = Agent(script.llm, store, lambda platform: toolbox, instructions="Be brief.", max_iterations=5)
+    return Gateway(agent, store, COMMANDS, workspaces=folder)
+
+
+@asynccontextmanager
+async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIterator[WebPlatform]:
+    """The web chat of this gateway; both end with the block."""
+    web = WebPlatform(gateway, host="127.0.0.1", port=port, token=options.pop("token", None), **options)
+    await web.start()
+    try:
+        yield web
+    finally:
+        await gateway.close()
+        await web.stop()
+
+
+@asynccontextmanager
+async def web_world(folder: Path, store: SessionStore | None = None, **options: Any) -> AsyncIterator[World]:
+    script, store = Script(), store or MemoryStore()
+    gateway = make_gateway(store, script, folder)
+    async with serving(gateway, **options) as web, aiohttp.ClientSession() as http:
+        yield World(script, store, gateway, web, http)
+    await store.close()
+
+
+async def _content(response: aiohttp.ClientResponse) -> Any:
+    return await response.json() if response.content_type == "application/json" else await response.text()

@@ -1,0 +1,148 @@
+"""The real Hermes, as its own process, seen only through its standard streams and its port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+_READY = re.compile(r"http://127\.0\.0\.1:\d+")
+_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "HERMES_CONFIG")
+
+
+def environment(home: Path, **extra: str) -> dict[str, str]:
+    """The caller's environment without keys and with a state directory of its own."""
+    clean = {key: value for key, value in os.environ.items() if key not in _KEYS}
+    return {**clean, "HERMES_HOME": str(home), "PYTHONUNBUFFERED": "1", **extra}
+
+
+class HermesProcess:
+    """`hermes run` on a state directory and a configuration."""
+
+    def __init__(self, home: Path, config: dict[str, Any]) -> None:
+        config.setdefault("platforms", {}).setdefault("web", {}).setdefault("port", 0)
+        home.mkdir(parents=True, exist_ok=True)
+        self.home = home
+        self.config_path = home / "hermes.yaml"
+        self.config_path.write_text(yaml.safe_dump(config))
+        self.output: list[str] = []
+        self.url = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway.cli", "--config", str(self.config_path), "run",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.home),
+        )  # fmt: skip
+        self._reader = asyncio.create_task(self._read())
+        await asyncio.wait_for(self._ready.wait(), 30)
+        assert self.url, "Hermes ended before it was ready:\n" + "".join(self.output)
+
+    async def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Sends the signal and waits for the end; gives the exit code."""
+        assert self._process and self._reader
+        if self._process.returncode is None:
+            self._process.send_signal(how)
+        code = await asyncio.wait_for(self._process.wait(), 30)
+        await self._reader
+        return code
+
+    async def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
+        await self.stop(how)
+        self.url = ""
+        self._ready.clear()
+        await self.start()
+
+    async def _read(self) -> None:
+        assert self._process and self._process.stdout
+        async for raw in self._process.stdout:
+            line = raw.decode(errors="replace")
+            self.output.append(line)
+            if not self.url and (found := _READY.search(line)):
+                self.url = found[0]
+                self._ready.set()
+        self._ready.set()
+
+
+@asynccontextmanager
+async def hermes(home: Path, config: dict[str, Any]) -> AsyncIterator[HermesProcess]:
+    process = HermesProcess(home, config)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+class WebClient:
+    """A person at the web chat, without a browser."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self._url = url
+        self._http = http
+        self.conversation_id = ""
+        self._after = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, chat_id: str) -> AsyncIterator[WebClient]:
+        async with aiohttp.ClientSession() as http:
+            client = cls(url, http)
+            body = {"platform": "web", "chat_id": chat_id}
+            async with http.post(f"{url}/api/conversations", json=body) as response:
+                opened = await response.json()
+            client.conversation_id, client._after = opened["id"], opened["after"]
+            yield client
+
+    async def say(self, text: str) -> list[dict[str, Any]]:
+        """Sends a message and gives the events of its turn, the last one included."""
+        message_id = await self.send(text)
+        events: list[dict[str, Any]] = []
+        async for event in self.events():
+            if event["type"] == "TurnStarted" and event["message_id"] != message_id:
+                events.clear()
+            events.append(event)
+            if event["type"] in ("TurnDone", "TurnFailed"):
+                return events
+        raise AssertionError(f"the stream ended early: {events}")
+
+    async def send(self, text: str) -> str:
+        url = f"{self._url}/api/conversations/{self.conversation_id}/messages"
+        async with self._http.post(url, json={"text": text}) as response:
+            assert response.status == 202, await response.text()
+            return str((await response.json())["message_id"])
+
+    async def stop(self) -> bool:
+        async with self._http.post(
+            f"{self._url}/api/conversations/{self.conversation_id}/stop", json={}
+        ) as response:
+            return bool((await response.json())["stopped"])
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        import json
+
+        url = f"{self._url}/api/conversations/{self.conversation_id}/events"
+        async with self._http.get(url, params={"after": self._after}) as response:
+            assert response.status == 200, await response.text()
+            async for raw in response.content:
+                line = raw.decode().rstrip()
+                if line.startswith("id:"):
+                    self._after = int(line[3:])
+                elif line.startswith("data:"):
+                    yield json.loads(line[5:])
+
+    async def transcript(self) -> list[dict[str, Any]]:
+        url = f"{self._url}/api/conversations/{self.conversation_id}/messages"
+        async with self._http.get(url) as response:
+            return list(await response.json())
