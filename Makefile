@@ -19,7 +19,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-timing 
+	@$(BIN)/lint-imports 
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)

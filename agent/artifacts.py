@@ -28,6 +28,9 @@ _CODE = re.compile(r"[A-Z]{6}")
 """A booking code may well have no digit in it."""
 _TELLING_OF_A_PATH = re.compile(r"^[/~.\\]|[\d_.]|[/\\].*[/\\]")
 
+_OWN_ID = re.compile(r"msg_[0-9a-z]{26}")
+"""Bounded messages name the id of the whole one. That is no concern of the person."""
+
 _READING = (
     "get list search read find fetch lookup look view show check calculate calc compute think query grep ls cat "
     "describe status count browse inspect estimate preview summarize summarise translate convert recall help info "
@@ -84,7 +87,7 @@ def changes_something(tool_name: str) -> bool:
 def _is_identifier(text: str) -> bool:
     if "://" in text:
         return len(text) <= _MAX_URL
-    if not 3 <= len(text) <= _MAX_IDENTIFIER or _DATE_OR_TIME.fullmatch(text):
+    if not 3 <= len(text) <= _MAX_IDENTIFIER or _DATE_OR_TIME.fullmatch(text) or _OWN_ID.fullmatch(text):
         return False
     if text.isdigit() or not any(map(str.isalpha, text)):
         return _NUMBER.fullmatch(text) is not None

@@ -7,7 +7,7 @@ model is asked to go on from there, and what it repeats of its own words is drop
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
@@ -122,7 +122,7 @@ class ResilientLLM:
     def supports_tools(self) -> bool:
         return self._answered_last.supports_tools
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[LLMEvent]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         return self._ask_in_turn(request, streamed=True)
 
     async def complete(self, request: ChatRequest) -> Completion:

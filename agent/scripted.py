@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from math import ceil
 
 from agent.errors import ModelError
@@ -70,7 +70,7 @@ class ScriptedLLM:
         """Adds steps to the end of the script."""
         self._steps.extend(steps)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[LLMEvent]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         step = self._next_step(request)
         text, calls = "", []
         for moment in _moments(step):

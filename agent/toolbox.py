@@ -59,12 +59,12 @@ class Toolbox:
             result = ToolResult(content or "(no output)", ok=True)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as exc:
             if _being_cancelled():
                 raise
-            result = _crashed(call, ctx)
-        except Exception:  # noqa: BLE001 - whatever a tool does wrong must not end the turn
-            result = _crashed(call, ctx)
+            result = await _crashed(call, ctx, exc)
+        except Exception as exc:  # noqa: BLE001 - whatever a tool does wrong must not end the turn
+            result = await _crashed(call, ctx, exc)
         return ToolResult(await self._bounded(_storable(result.content), call, ctx), result.ok)
 
     def _find(self, name: str) -> Tool:
@@ -140,9 +140,10 @@ def _parse_arguments(call: ToolCall) -> dict[str, Any]:
     return arguments
 
 
-def _crashed(call: ToolCall, ctx: ToolContext) -> ToolResult:
-    """For use while the exception is being handled: its story is for the log, not for the model."""
-    log.exception("tool.crashed", tool=call.name, call_id=call.id, conversation_id=ctx.conversation_id)
+async def _crashed(call: ToolCall, ctx: ToolContext, exc: BaseException) -> ToolResult:
+    """The story is for the log, not for the model. In a thread, because showing a traceback reads source files."""
+    ids = {"tool": call.name, "call_id": call.id, "conversation_id": ctx.conversation_id}
+    await asyncio.to_thread(log.error, "tool.crashed", exc_info=exc, **ids)
     return ToolResult(
         f"The tool `{call.name}` broke down; the fault has been logged. Try another way.", ok=False
     )

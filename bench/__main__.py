@@ -15,7 +15,9 @@ def main(names: list[str]) -> None:
     console = Console(width=150)
     for name in names or SUITES:
         module = importlib.import_module(f"bench.{name}")
-        table = Table("what", "measured", "aim", "how it grows", title=(module.__doc__ or name).strip().splitlines()[0])
+        table = Table(
+            "what", "measured", "aim", "how it grows", title=(module.__doc__ or name).strip().splitlines()[0]
+        )
         for row in module.rows():
             table.add_row(*row)
         console.print(table)

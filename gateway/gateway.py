@@ -82,8 +82,9 @@ class Gateway:
             except HermesError as error:
                 log.warning("turn.failed", error=type(error).__name__)
                 self.hub.publish(conversation_id, TurnFailed(str(error)))
-            except Exception:  # the broad handler per message: a bug in one must not end the mailbox
-                log.exception("turn.crashed")
+            except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
+                # In a thread, because showing a traceback reads source files.
+                await asyncio.to_thread(log.error, "turn.crashed", exc_info=error)
                 self.hub.publish(conversation_id, TurnFailed(_OUR_FAULT))
 
     async def _run_turn(self, conversation: Conversation, mailbox: Mailbox, inbound: InboundMessage) -> None:

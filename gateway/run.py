@@ -17,11 +17,11 @@ from agent.store import SessionStore
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from gateway.commands import Commands
-from gateway.config.load import Loaded, ensure_home, provider_keys
-from gateway.config.schema import Config, ModelChoice, ModelConfig
+from gateway.config.load import Loaded, ensure_home
+from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.models import embedded
-from gateway.models.choose import ModelSpec, build_llm, explain_choice
+from gateway.models.configured import configured_llm
 from gateway.platforms.base import Platform
 from gateway.platforms.web import WebPlatform
 from gateway.state_lock import only_process
@@ -47,19 +47,14 @@ class Hermes:
 @asynccontextmanager
 async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     """Hermes on its state directory, which no other process may use meanwhile."""
-    config, keys = loaded.config, provider_keys()
+    config = loaded.config
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(only_process(loaded.home))
-        choice = explain_choice(config.model.name, base_url=config.model.base_url, keys=keys)
-        llm = build_llm(
-            _spec(config.model),
-            keys=keys,
-            fallbacks=[_spec(fallback) for fallback in config.model.fallbacks],
-            max_tokens=config.model.max_tokens,
-        )
+        choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
-        toolbox_for = _toolboxes(config)
+        toolbox_for = await asyncio.to_thread(_toolboxes, config)
+        commands = await asyncio.to_thread(Commands.discover)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
         agent = Agent(
@@ -69,7 +64,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
         )
-        gateway = Gateway(agent, store, Commands.discover(), workspaces=loaded.home / "workspaces")
+        gateway = Gateway(agent, store, commands, workspaces=loaded.home / "workspaces")
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
         yield Hermes(loaded, store, llm, gateway, choice.why, honest)
@@ -109,11 +104,6 @@ def _toolboxes(config: Config) -> Callable[[str], Toolbox]:
 
     toolbox_for("")  # an unknown tool name is found now, not at the first message
     return toolbox_for
-
-
-def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
-    key = model.api_key.get_secret_value() if model.api_key else None
-    return ModelSpec(model.name, model.base_url, key, model.context_length)
 
 
 def _stop_signal() -> asyncio.Event:

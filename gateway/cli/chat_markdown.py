@@ -15,13 +15,20 @@ from rich.syntax import Syntax
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
 
 
+_MAY_GO_ON = {"bullet_list_open", "ordered_list_open", "code_block"}
+"""Blocks that a blank line does not end."""
+
+
 def split_finished(text: str) -> tuple[str, str]:
     """(blocks that later text cannot change, the rest): the former can be printed once and for all."""
-    whole_lines = text[: text.rfind("\n") + 1]
-    starts = [token.map[0] for token in _PARSER.parse(whole_lines) if token.level == 0 and token.map]
-    if not starts:
+    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
+    blocks = [token for token in _PARSER.parse("".join(lines)) if token.level == 0 and token.map]
+    if not blocks:
         return "", text
-    finished = "".join(whole_lines.splitlines(keepends=True)[: starts[-1]])
+    begin, end = blocks[-1].map or (0, 0)
+    followed_by_a_blank_line = end < len(lines)
+    closed = followed_by_a_blank_line and blocks[-1].type not in _MAY_GO_ON
+    finished = "".join(lines if closed else lines[:begin])
     return finished, text[len(finished) :]
 
 

@@ -46,7 +46,8 @@ class RemoteChat:
     async def open(self, chat: str) -> None:
         """Raises GatewayGone where no Hermes answers."""
         opened = await self._post("/api/conversations", {"platform": PLATFORM, "chat_id": chat})
-        self._conversation = f"/api/conversations/{opened['id']}"
+        self.conversation_id = str(opened["id"])
+        self._conversation = f"/api/conversations/{self.conversation_id}"
         self._unseen = Unseen(after=opened["after"])
 
     async def send(self, text: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal, Protocol
 
 from rich.console import Console, RenderableType
@@ -34,6 +33,7 @@ from gateway.cli.output import describe_call, one_line, printable
 Kind = Literal["blank", "prompt", "answer", "tool", "notice", "aside"]
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SPIN_SECONDS = 0.1
 _SHOWN_TOOLS = 3
 
 
@@ -60,11 +60,11 @@ class ChatScreen:
         self._console = console
         self._print_above = print_above
         self._is_mine = is_mine
-        self._frames = count()
         self._last: Kind = "blank"
         self._turn: _Clock | None = None
         self._tools: dict[str, _Clock] = {}
         self._pending = ""
+        self._drawn: tuple[tuple[str, int], list[str]] = (("", 0), [""])
 
     @property
     def running(self) -> bool:
@@ -111,7 +111,7 @@ class ChatScreen:
             return ""
         clocks = list(self._tools.values())[:_SHOWN_TOOLS] or [self._turn]
         tail = self._unfinished(width)[-max(1, height - len(clocks)) :]
-        spin = _SPINNER[next(self._frames) % len(_SPINNER)]
+        spin = _SPINNER[int(time.monotonic() / _SPIN_SECONDS) % len(_SPINNER)]
         status = [f"{spin} {clock}" for clock in clocks]
         status[-1] += " · Ctrl-C stops"
         return "\n".join([*tail, *(f"\x1b[2m{one_line(line, width - 1)}\x1b[0m" for line in status)])
@@ -131,7 +131,7 @@ class ChatScreen:
             await self._put_answer(finished)
 
     async def _start_tool(self, event: ToolStarted) -> None:
-        await self._flush()
+        await self.flush()
         self._tools[event.call_id] = _Clock(describe_call(event.name, event.arguments), time.monotonic())
 
     async def _finish_tool(self, event: ToolFinished) -> None:
@@ -144,7 +144,7 @@ class ChatScreen:
         await self._put("tool", line)
 
     async def _done(self, event: TurnDone) -> None:
-        await self._flush()
+        await self.flush()
         if event.stopped and self._last != "notice":  # the answer to /stop has said it already
             await self._put("aside", Text("Stopped.", "dim"))
         await self._end()
@@ -163,10 +163,11 @@ class ChatScreen:
     # -- printing --------------------------------------------------------------------------------------------
 
     async def _put(self, kind: Kind, renderable: RenderableType) -> None:
-        await self._flush()
+        await self.flush()
         await self._print(kind, renderable)
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Prints what is only drawn so far."""
         rest, self._pending = self._pending, ""
         await self._put_answer(rest)
 
@@ -181,9 +182,11 @@ class ChatScreen:
         await self._print_above(*([Text()] if apart else []), renderable)
 
     def _unfinished(self, width: int) -> list[str]:
-        """The block being written, below a blank line."""
-        if not self._pending.strip():
-            return [""]
-        with self._console.capture() as captured:
-            self._console.print(Answer(self._pending), width=width)
-        return ["", *captured.get().rstrip("\n").split("\n")]
+        """The block being written, below a blank line. The prompt asks several times for one picture."""
+        wanted = (self._pending, width)
+        if self._drawn[0] != wanted:
+            with self._console.capture() as captured:
+                self._console.print(Answer(self._pending), width=width)
+            lines = captured.get().rstrip("\n").split("\n")
+            self._drawn = (wanted, ["", *lines] if self._pending.strip() else [""])
+        return self._drawn[1]

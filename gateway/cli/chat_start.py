@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
 from pathlib import Path
 
+from agent.errors import NotFound
 from agent.ids import new_id
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_once import ask
@@ -17,6 +18,7 @@ from gateway.config.schema import WebConfig
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose
+from gateway.store import SqliteStore
 
 _LONGEST_LOG = 1_000_000
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
@@ -77,25 +79,36 @@ async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
             backend = LocalChat(hermes.gateway, greeting)
             await backend.open(name)
         except AlreadyRunning as running:
-            backend = await _connected(stack, loaded.config.platforms.web, name, running)
+            backend = await _connected(stack, loaded, name, running)
         yield backend
 
 
 async def _connected(
-    stack: AsyncExitStack, web: WebConfig, name: str, running: AlreadyRunning
+    stack: AsyncExitStack, loaded: Loaded, name: str, running: AlreadyRunning
 ) -> ChatBackend:
     """The running gateway, over its web API. Raises `running` where that cannot be reached."""
     from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
 
+    web = loaded.config.platforms.web
     if not web.enabled or web.port == 0:
         raise running
     token = web.token.get_secret_value() if web.token else None
     backend = await stack.enter_async_context(RemoteChat.connect(_address(web), token))
     try:
         await backend.open(name)
-    except GatewayGone:
+        await _check_it_is_ours(backend.conversation_id, loaded.database)
+    except (GatewayGone, NotFound):
         raise running from None
     return backend
+
+
+async def _check_it_is_ours(conversation_id: str, database: Path) -> None:
+    """Raises NotFound if that conversation is in another store: then another Hermes answers on that port."""
+    store = await SqliteStore.open(database, read_only=True)
+    try:
+        await store.conversation(conversation_id)
+    finally:
+        await store.close()
 
 
 def _address(web: WebConfig) -> str:

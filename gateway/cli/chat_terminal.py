@@ -77,6 +77,7 @@ class TerminalChat:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._screen.flush()
             loop.remove_signal_handler(signal.SIGINT)
 
     def _greet(self) -> None:

@@ -7,9 +7,8 @@ from contextlib import aclosing
 
 from agent.errors import ModelError
 from agent.llm import ChatRequest, LLMClient, Retrying
-from gateway.config.load import provider_keys
 from gateway.config.schema import ModelConfig
-from gateway.models.choose import ModelSpec, build_llm
+from gateway.models.configured import configured_llm
 from gateway.models.litellm_library import load_litellm
 
 _QUESTION = ChatRequest(
@@ -27,13 +26,8 @@ class NoAnswer(ModelError):
 
 def ask_model(model: ModelConfig, *, seconds: float) -> str:
     """The id of the model that answered. Raises the ModelError that kept it from answering."""
-    spec = ModelSpec(
-        name=model.name,
-        base_url=model.base_url,
-        api_key=model.api_key.get_secret_value() if model.api_key else None,
-        context_length=model.context_length,
-    )
-    return asyncio.run(_answer(build_llm(spec, keys=provider_keys()), seconds))
+    _, llm = configured_llm(model.model_copy(update={"fallbacks": (), "max_tokens": None}))
+    return asyncio.run(_answer(llm, seconds))
 
 
 async def _answer(llm: LLMClient, seconds: float) -> str:

@@ -67,27 +67,20 @@ def local_time(timestamp: float) -> str:
 
 
 def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for a person, its last column cut to the window; for a pipe, tabs and no headings."""
+    """A table for a person, cut to the window; for a pipe, tabs between the values and no headings."""
     if not out.is_terminal:
         for row in rows:
             click.echo("\t".join(row))
         return
-    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, column in enumerate(columns):
-        widest = max(len(row[at]) for row in [columns, *rows])
-        numbers = all(row[at].isdigit() for row in rows)
-        table.add_column(
-            column,
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=None if at == len(columns) - 1 else widest,
-            justify="right" if numbers else "left",
-        )
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    widths = [max(len(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
+    for number, row in enumerate([columns, *rows]):
+        cells = zip(row, widths, strict=True)
+        aligned = [cell.rjust(width) if cell.isdigit() else cell.ljust(width) for cell, width in cells]
+        line = Text("  ".join(aligned).rstrip(), "bold" if number == 0 else "")
+        line.truncate(out.width, overflow="ellipsis")
+        out.print(line)
 
 
 def write_new_file(path: Path, text: str, *, overwrite: bool) -> None:

@@ -46,7 +46,9 @@ class Commands:
 
     @classmethod
     def discover(cls) -> Commands:
-        modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+        modules = (
+            importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
+        )
         return cls([module.COMMAND for module in modules])
 
     def overtakes(self, text: str) -> bool:
@@ -58,7 +60,9 @@ class Commands:
         if command := self._by_name.get(name):
             return await command.run(context, rest)
         near = difflib.get_close_matches(name, self._by_name, n=1)
-        return f"There is no /{name}. " + (f"Did you mean /{near[0]}?" if near else "/help lists the commands.")
+        return f"There is no /{name}. " + (
+            f"Did you mean /{near[0]}?" if near else "/help lists the commands."
+        )
 
 
 def is_command(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 from weakref import WeakSet
 
@@ -58,7 +58,7 @@ class LiteLLMClient:
     def supports_tools(self) -> bool:
         return self._supports_tools
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[LLMEvent]:
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         library = await load_litellm()
         stream = await self._send(library, request, stream=True, stream_options={"include_usage": True})
         answer = Answer()
@@ -69,7 +69,7 @@ class LiteLLMClient:
                 if answer.usage is not None:
                     break
                 # Chunks that piled up are worked off without waiting: let other conversations in between.
-                pass
+                await asyncio.sleep(0)
         except library.errors as exc:
             raise self._broken_off(exc, answer) from exc
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
@@ -41,6 +42,9 @@ class ThreadedConnection(aiosqlite.Connection):
         # Else a program that dies without closing its store would never end. What was committed is safe.
         self._thread.daemon = True
 
+    async def thread_ended(self) -> None:
+        await asyncio.to_thread(self._thread.join)
+
     running = 0
     """How many operations are over there or on the way."""
 
@@ -66,10 +70,14 @@ async def open_reader(path: Path) -> ThreadedConnection:
 
 
 async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection:
-    with translated():
-        connection = await ThreadedConnection(connect)
-        assert isinstance(connection, ThreadedConnection)
-        return connection
+    connection = ThreadedConnection(connect)
+    try:
+        with translated():
+            await connection
+    except StoreError:
+        await connection.thread_ended()  # it would report its end to an event loop that may be gone by then
+        raise
+    return connection
 
 
 def _connect_writer(path: Path) -> sqlite3.Connection:

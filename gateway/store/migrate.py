@@ -108,8 +108,8 @@ def _record(connection: sqlite3.Connection, migration: Migration) -> None:
 def _statements(script: str) -> Iterator[str]:
     """`executescript` would commit in between, so the script is cut here; triggers stay whole."""
     statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
+    for piece in re.split(r"(?<=;)", script):
+        statement += piece
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""

@@ -28,9 +28,10 @@ _OURS = str.maketrans("", "", START + END + BOUNDARY)
 
 def snippets(texts: Mapping[int, str], query: Query) -> dict[int, str]:
     """For each text its snippet, or its beginning where nothing can be marked."""
-    marks = [*query.phrases, *query.words]
-    excerpts = {key: _excerpt(text.translate(_OURS), marks) for key, text in texts.items()}
-    marked = _mark(excerpts, " OR ".join(map(quoted, marks)))
+    if not texts:
+        return {}
+    excerpts = {key: _excerpt(text.translate(_OURS), query.marks) for key, text in texts.items()}
+    marked = _mark(excerpts, " OR ".join(map(quoted, query.marks)))
     return {key: _on_one_line(marked.get(key) or excerpts[key][: WORDS * 6]) for key in texts}
 
 

@@ -60,6 +60,11 @@ class Query:
     words: tuple[str, ...]
     """and a hit has at least one of these: the terms in smaller pieces, without words that say nothing."""
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What to point out in a hit."""
+        return _distinct([*self.phrases, *_without_stop_words(self.terms), *self.words])
+
 
 def parse_query(text: str) -> Query:
     """Any text is a query; what the index cannot hold (punctuation, emoji) is left out."""
@@ -69,18 +74,22 @@ def parse_query(text: str) -> Query:
         if _has_word(phrase or term):
             (phrases if phrase else terms).append(phrase or term)
     words = list(_pieces(terms))
-    telling = [word for word in words if word.casefold() not in STOP_WORDS]
-    return Query(_distinct(phrases), _distinct(terms), _distinct(telling or words))
+    return Query(_distinct(phrases), _distinct(terms), _distinct(_without_stop_words(words) or words))
 
 
 def _pieces(terms: Iterable[str]) -> Iterator[str]:
     """Single words, and pairs of unspaced characters: the usual length of a word in those scripts."""
     for term in terms:
         for run in _RUN.findall(term):
-            if _UNSPACED_CHARACTER.match(run) and len(run) > 2:
-                yield from (run[i : i + 2] for i in range(len(run) - 1))
+            if _UNSPACED_CHARACTER.match(run):
+                letters = "".join(filter(_has_word, run))  # vowel signs are not words by themselves
+                yield from (letters[i : i + 2] for i in range(max(1, len(letters) - 1)))
             elif _has_word(run):
                 yield run
+
+
+def _without_stop_words(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.casefold() not in STOP_WORDS]
 
 
 def _has_word(text: str) -> bool:

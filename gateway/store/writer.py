@@ -51,6 +51,8 @@ class Writer:
 
     async def close(self) -> None:
         """Everything accepted before is committed first."""
+        if self._closed:
+            return
         last = self._submit(lambda connection: None)
         self._closed = True
         await last

@@ -5,6 +5,7 @@ Read this first. Everything else is detail.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -27,9 +28,13 @@ def _text(events: list[dict[str, Any]]) -> str:
     return "".join(event["text"] for event in events if event["type"] == "TextDelta")
 
 
-def _cli(process: HermesProcess, *arguments: str) -> str:
+def _run_cli(process: HermesProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gateway.cli", "--config", str(process.config_path), *arguments]
-    done = subprocess.run(command, env=environment(process.home), capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment(process.home), capture_output=True, text=True, timeout=60)
+
+
+def _cli(process: HermesProcess, *arguments: str) -> str:
+    done = _run_cli(process, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -79,7 +84,9 @@ async def test_one_message(tmp_path: Path) -> None:
             events = await ada.say("What did we need?")
         assert _text(events) == "Oat milk."
         third = world.requests[-1].body["messages"]
-        assert third[: len(second["messages"])] == second["messages"], "the prefix survives a restart byte for byte"
+        assert third[: len(second["messages"])] == second["messages"], (
+            "the prefix survives a restart byte for byte"
+        )
 
         # From the command line, while the gateway runs: list, search, export.
         [listed] = json.loads(_cli(process, "sessions", "list", "--json"))
@@ -95,17 +102,14 @@ async def test_one_message(tmp_path: Path) -> None:
         roles = [role for (role,) in db.execute("SELECT role FROM messages ORDER BY seq")]
         assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
         assert db.execute("SELECT count(*) FROM model_calls").fetchone() == (3,)
-        with pytest.raises(sqlite3.DatabaseError, match="immutable|never"):
+        with pytest.raises(sqlite3.DatabaseError, match=r"immutable|never"):
             db.execute("UPDATE messages SET content = 'forged'")
 
 
 async def test_a_second_process_is_refused(tmp_path: Path) -> None:
     """Two gateways on one state directory would answer twice; the second one says what to do and ends with 1."""
     async with OpenAIWorld() as world, hermes(tmp_path / "home", _config(world)) as process:
-        second = subprocess.run(
-            [sys.executable, "-m", "gateway.cli", "--config", str(process.config_path), "run"],
-            env=environment(process.home), capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        second = await asyncio.to_thread(_run_cli, process, "run")
         assert second.returncode == 1
         assert "Another Hermes is using this state directory" in second.stderr
         assert "Traceback" not in second.stderr

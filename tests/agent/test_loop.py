@@ -49,7 +49,9 @@ class Desk:
             taken, waiting[:] = list(waiting), []
             return taken
 
-        return Turn(self.conversation, Message("user", text), self.workspace, take if steering else nothing_new)
+        return Turn(
+            self.conversation, Message("user", text), self.workspace, take if steering else nothing_new
+        )
 
     async def say(self, text: str, steering: Sequence[Message] = ()) -> list[TurnEvent]:
         return [event async for event in self.agent.run(self.turn(text, steering))]

@@ -16,10 +16,12 @@ from agent.llm import ChatRequest
 from agent.loop import Agent
 from agent.messages import ToolCall
 from agent.scripted import ScriptedLLM, Step
+from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext, tool
 from agent.toolbox import Toolbox
 from gateway.commands import Commands
 from gateway.gateway import Gateway
+from gateway.messages import InboundMessage
 from gateway.platforms.web import WebPlatform
 from gateway.store import MemoryStore
 from tests.worlds.hermes_process import environment
@@ -47,16 +49,33 @@ class Gate(asyncio.Event):
         return await super().wait()
 
 
+class NotingGateway(Gateway):
+    """Tells the test what has arrived."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    async def receive(self, inbound: InboundMessage) -> Conversation:
+        conversation = await super().receive(inbound)
+        self._arrived.put_nowait(inbound.text)
+        return conversation
+
+    async def arrival_of(self, text: str) -> None:
+        while await self._arrived.get() != text:
+            pass
+
+
 class House:
     """The gateway. Its model repeats what it is told, unless the test says otherwise."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: SessionStore | None = None) -> None:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
         toolbox = Toolbox([look_up])
         agent = Agent(self.llm, self.store, lambda _: toolbox, instructions="Be brief.", max_iterations=5)
-        self.gateway = Gateway(agent, self.store, COMMANDS, workspaces=folder / "workspaces")
+        self.gateway = NotingGateway(agent, self.store, COMMANDS, workspaces=folder / "workspaces")
 
     def will(self, *steps: Step) -> None:
         """The model's next answers."""

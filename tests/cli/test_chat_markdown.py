@@ -63,10 +63,12 @@ def test_any_text_is_printed_once_and_whole(text: str, piece: int) -> None:
 
 def test_a_block_is_held_back_until_it_cannot_change() -> None:
     """A list may go on, a fence is open until it is closed, a paragraph ends where another begins."""
-    assert split_finished("One.\n\nTwo") == ("", "One.\n\nTwo")
+    assert split_finished("One.\nTwo") == ("", "One.\nTwo")
     assert split_finished("One.\n\nTwo.\n") == ("One.\n\n", "Two.\n")
+    assert split_finished("One.\n\n") == ("One.\n\n", "")
     assert split_finished("- a\n- b\n\n2") == ("", "- a\n- b\n\n2")
-    assert split_finished("```\na\n\nb\n\n# no heading\n") == ("", "```\na\n\nb\n\n# no heading\n")
+    assert split_finished("```\na\n\n# b\n\n") == ("", "```\na\n\n# b\n\n")
+    assert split_finished("```\na\n```\n\n") == ("```\na\n```\n\n", "")
 
 
 @pytest.mark.parametrize(

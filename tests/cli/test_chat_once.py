@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent.errors import RateLimited
+from agent.messages import ToolCall
 from gateway.cli.chat_backend import LocalChat
 from gateway.cli.chat_once import AnswerStopped, Unanswered, ask
 from tests.cli.house import LOOK_UP, Gate, House
@@ -18,9 +21,16 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-async def opened(house: House, name: str = "main") -> LocalChat:
+@pytest.fixture(autouse=True)
+def no_log_lines() -> Iterator[None]:
+    """Until logging is configured, log lines go to standard output."""
+    with capture_logs():
+        yield
+
+
+async def opened(house: House) -> LocalChat:
     chat = LocalChat(house.gateway, "")
-    await chat.open(name)
+    await chat.open("main")
     return chat
 
 
@@ -35,8 +45,7 @@ async def test_the_answer_and_the_rest(house: House, capsys: pytest.CaptureFixtu
 
 async def test_a_tool_that_fails_is_told(house: House, capsys: pytest.CaptureFixture[str]) -> None:
     """With its reason, still on standard error."""
-    broken = [LOOK_UP.__class__("call_1", "look_up", '{"wort": 1}')]
-    house.will(broken, "Sorry.")
+    house.will([ToolCall("call_1", "look_up", '{"wort": 1}')], "Sorry.")
     await ask(await opened(house), "What is tea?")
     out, err = capsys.readouterr()
     assert out == "Sorry.\n"
@@ -78,7 +87,7 @@ async def test_a_question_into_a_running_turn(house: House, capsys: pytest.Captu
     await other.send("What is tea?")
     await gate.reached.wait()
     asking = asyncio.create_task(ask(await opened(house), "And coffee?"))
-    await asyncio.sleep(0)
+    await house.gateway.arrival_of("And coffee?")
     gate.set()
     await asking
     assert house.told() == ["What is tea?", "And coffee?"]

@@ -146,11 +146,13 @@ def test_show_as_json(paris: Conversation) -> None:
 
 def test_search(paris: Conversation) -> None:
     """English word forms and two characters of Chinese; one line for each hit."""
-    hit = run("search", "closing", "Louvre").stdout
-    assert hit.count("\n") == 1
-    assert paris.id in hit
-    assert "The Louvre** is closed on Tuesdays" in hit
-    assert "\x02" not in hit
+    hits = run("search", "closing", "Louvre").stdout.splitlines()
+    assert len(hits) == 2
+    assert all(f"  {paris.id}  " in hit for hit in hits)
+    assert {hit.partition(f"{paris.id}  ")[2] for hit in hits} == {
+        "Hermes  **The Louvre** is closed on Tuesdays.",
+        "Tool  The Louvre is closed on Tuesdays",
+    }
     assert "巴黎的天气" in run("search", "天气").stdout
 
 

@@ -23,7 +23,7 @@ def hermes(*arguments: str, typed: str = "", **variables: str) -> subprocess.Com
         input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
 

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.routes import Route, ask, collect
+from gateway.models.litellm_library import load_litellm
+from tests.models.routes import KEY, Route, ask, collect, make_client
+from tests.worlds.anthropic import AnthropicWorld
+from tests.worlds.model_server import ModelServer
+from tests.worlds.openai import OpenAIWorld
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,9 +102,9 @@ async def test_closing_leaves_nothing_behind(route: Route) -> None:
     gc.collect()  # an open session would warn now, and warnings are errors
 
 
-async def test_chunks_that_piled_up_leave_room_for_others(route: Route) -> None:
-    """A long answer that arrives at once is worked off in small steps, not in one go."""
-    route.world.reply(" ".join(str(number) for number in range(300)))
+@pytest.mark.parametrize("kind", [OpenAIWorld, AnthropicWorld])
+async def test_chunks_that_piled_up_leave_room_for_others(kind: type[ModelServer]) -> None:
+    """A long answer that arrives faster than it is read is worked off in small steps, not in one go."""
     steps = 0
 
     async def others() -> None:
@@ -109,7 +113,14 @@ async def test_chunks_that_piled_up_leave_room_for_others(route: Route) -> None:
             steps += 1
             await asyncio.sleep(0)
 
-    neighbour = asyncio.create_task(others())
-    await collect(route.client.stream(ask()))
-    neighbour.cancel()
-    assert steps >= 300
+    with kind(api_key=KEY).in_thread() as world:
+        world.reply(" ".join(str(number) for number in range(300)))
+        client = make_client(world)
+        await load_litellm()
+        events = client.stream(ask())
+        await anext(events)
+        neighbour = asyncio.create_task(others())
+        moments = [steps async for _ in events]
+        neighbour.cancel()
+        await client.close()
+    assert len(set(moments)) == len(moments) == 300

@@ -145,42 +145,28 @@ async def test_a_snippet_shows_the_place(store: SessionStore, conversation: Conv
     assert len(hit.snippet) < 400
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "",
-        "   ",
-        '"',
-        '""',
-        '"unclosed',
-        "'",
-        "*",
-        "a*",
-        "(",
-        ")",
-        "AND",
-        "NOT x",
-        "NEAR(a b, 2)",
-        "a OR",
-        "{x}:y",
-    ]
-    + [
-        "said:",
-        "-",
-        "^a",
-        "\\",
-        "\0",
-        "a\0b",
-        "\ud800",
-        "\U0001f600",
-        "%",
-        ";--",
-        "\x1f",
-        "、。",
-        "x" * 100_000,
-    ]
-    + ["word " * 5_000, "北" * 5_000],
-)
+_ODD = [
+    "",
+    "   ",
+    '"',
+    '""',
+    '"unclosed',
+    "'",
+    "*",
+    "a*",
+    "(",
+    ")",
+    "AND",
+    "NOT x",
+    "NEAR(a b, 2)",
+    "a OR",
+    "{x}:y",
+]
+_ODDER = ["said:", "-", "^a", "\\", "\0", "a\0b", "\ud800", "\U0001f600", "%", ";--", "\x1f", "、。"]
+_LONG = ["x" * 100_000, "word " * 5_000, "北" * 5_000]
+
+
+@pytest.mark.parametrize("query", _ODD + _ODDER + _LONG)
 async def test_any_string_is_a_query(store: SessionStore, conversation: Conversation, query: str) -> None:
     """Operators, quotes, emoji and nothing at all: an answer, never an error."""
     await _said(store, conversation, "nothing to see")
@@ -188,7 +174,7 @@ async def test_any_string_is_a_query(store: SessionStore, conversation: Conversa
 
 
 _SCRIPTS = st.sampled_from(
-    "abcXYZ019 éßÅñ ΑβΓ жЩ אב عر ก東京都語かなカナ한국어 々〇ー _-.,;:!?'()[]{}*^+~/\\<>@#$%&=| \t\n\U0001f600\U0001f44d"
+    "abcXYZ019 éßÅñ ΑβΓ жЩ אב عر ก東京都語かなカナ한국어 々〇ー _-.,;:!?'()[]{}*^+~/\\<>@#$%&=| \t\n\U0001f600"
 )
 
 

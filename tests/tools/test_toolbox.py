@@ -145,7 +145,12 @@ async def test_a_fault_is_logged_and_not_told(ctx: ToolContext, name: str) -> No
     assert result == ToolResult(expected, ok=False)
     [entry] = logs
     assert (entry["event"], entry["tool"], entry["call_id"]) == ("tool.crashed", name, "call_1")
-    assert entry["exc_info"]
+    assert entry["exc_info"].__traceback__ is not None
+
+
+async def test_logging_a_fault_holds_nobody_up(ctx: ToolContext) -> None:
+    """A traceback is shown with its source lines; reading them on the event loop would fail here."""
+    assert not (await ask(ctx, "break_down")).ok
 
 
 async def test_cancelling_passes_through(ctx: ToolContext) -> None:

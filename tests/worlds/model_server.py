@@ -266,7 +266,7 @@ class ModelServer(ABC):
         return Reply(f"You said: {self.last_user_text(seen.body)}")
 
     async def _play(self, request: web.Request, seen: Seen, reply: Reply) -> web.StreamResponse:
-        reply = reply.within(seen.body.get("max_tokens"))
+        reply = reply.within(seen.body.get("max_tokens") or seen.body.get("max_completion_tokens"))
         if reply.after is None and await self._breaks(request, reply):
             return web.Response(status=500)  # never sent: the connection is gone
         if seen.body.get("stream"):

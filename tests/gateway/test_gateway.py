@@ -1,0 +1,180 @@
+"""The gateway: one turn at a time per conversation, commands, and faults that stay where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.errors import HermesError, ModelOverloaded
+from agent.events import Notice, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.loop import Agent
+from agent.scripted import ScriptedLLM, Step
+from agent.store import Address
+from agent.toolbox import Toolbox
+from gateway.commands import Commands, is_command
+from gateway.gateway import Gateway
+from gateway.hub import Envelope
+from gateway.messages import OWNER, InboundMessage
+from gateway.store.memory import MemoryStore
+
+COMMANDS = Commands.discover()
+
+
+@dataclass
+class Office:
+    gateway: Gateway
+    llm: ScriptedLLM
+    store: MemoryStore
+
+    async def send(self, text: str, chat: str = "desk") -> str:
+        return (await self.gateway.receive(InboundMessage(Address("web", chat), OWNER, text))).id
+
+    async def until_started(self, conversation_id: str) -> None:
+        with self.gateway.hub.watch(conversation_id, after=0) as watcher:
+            first = (await asyncio.wait_for(anext(watcher), 5)).event
+        assert isinstance(first, TurnStarted)
+
+    async def until(self, conversation_id: str, ends: int) -> list[TurnEvent]:
+        """All events until so many turns have ended."""
+        with self.gateway.hub.watch(conversation_id, after=0) as watcher:
+            return await self.read(watcher, ends)
+
+    async def read(self, watcher: AsyncIterator[Envelope], ends: int) -> list[TurnEvent]:
+        events: list[TurnEvent] = []
+        while sum(isinstance(event, TurnDone | TurnFailed) for event in events) < ends:
+            events.append((await asyncio.wait_for(anext(watcher), 5)).event)
+        return events
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    store, llm = MemoryStore(), ScriptedLLM()
+    agent = Agent(llm, store, lambda _: Toolbox([]), instructions="", max_iterations=5)
+    gateway = Gateway(agent, store, COMMANDS, workspaces=tmp_path)
+    yield Office(gateway, llm, store)
+    await gateway.close()
+
+
+def _gated(text: str) -> tuple[asyncio.Event, Sequence[Step]]:
+    gate = asyncio.Event()
+    return gate, [[text, gate, "."]]
+
+
+async def test_messages_of_one_conversation_are_answered_in_order(office: Office) -> None:
+    """A message sent while a turn runs waits for its own turn."""
+    gate, steps = _gated("one")
+    office.llm.then(*steps, "two", "three")
+    conversation = await office.send("1")
+    await office.send("2")
+    await office.send("3")
+    gate.set()
+    events = await office.until(conversation, 3)
+    assert [event.text for event in events if isinstance(event, TurnDone)] == ["one.", "two", "three"]
+
+
+async def test_conversations_do_not_wait_for_each_other(office: Office) -> None:
+    """A turn that hangs in one chat does not hold up another."""
+    gate = asyncio.Event()
+    office.llm.then(*[lambda request: ["slow", gate, "."] if "1" in str(request.messages) else "quick"] * 2)
+    slow = await office.send("1", chat="a")
+    quick = await office.send("2", chat="b")
+    assert (await office.until(quick, 1))[-1] == TurnDone("quick")
+    gate.set()
+    assert (await office.until(slow, 1))[-1] == TurnDone("slow.")
+
+
+async def test_stop_overtakes_and_what_waits_comes_next(office: Office) -> None:
+    """/stop gets through while a turn runs; the message behind it is answered."""
+    _, steps = _gated("endless")
+    office.llm.then(*steps, "next")
+    conversation = await office.send("1")
+    await office.until_started(conversation)
+    await office.send("2")
+    with office.gateway.hub.watch(conversation, after=0) as watcher:
+        await office.send("/stop")
+        ended = [event for event in await office.read(watcher, 2) if isinstance(event, TurnDone)]
+    assert [(event.text, event.stopped) for event in ended] == [("", True), ("next", False)]
+
+
+async def test_commands_are_answered_and_never_reach_the_model(office: Office) -> None:
+    """`/help` is a notice; the history stays empty."""
+    conversation = await office.send("/help")
+    events = await office.until(conversation, 1)
+    assert any(isinstance(event, Notice) and "/reset" in event.text for event in events)
+    assert office.llm.requests == []
+    assert await office.store.transcript(conversation) == []
+
+
+async def test_an_unknown_command_gets_a_hint(office: Office) -> None:
+    """A slip of the finger is not sent to the model."""
+    events = await office.until(await office.send("/rest"), 1)
+    assert Notice("There is no /rest. Did you mean /reset?") in events
+
+
+async def test_reset_begins_a_child_session_and_keeps_the_past(office: Office) -> None:
+    """The new session knows nothing, the old one is its parent and stays searchable."""
+    office.llm.then("Noted.", "What codeword?")
+    conversation = await office.send("The codeword is heliotrope.")
+    await office.send("/reset")
+    await office.send("What is it?")
+    await office.until(conversation, 3)
+    assert "heliotrope" not in str(office.llm.requests[-1].messages)
+    first, second = await office.store.sessions(conversation)
+    assert (second.parent_id, second.reason) == (first.id, "reset")
+    assert await office.store.search("heliotrope", conversation_id=conversation)
+
+
+async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(office: Office) -> None:
+    """A provider's trouble ends one turn."""
+    office.llm.then(ModelOverloaded(), "Fine.")
+    conversation = await office.send("1")
+    await office.send("2")
+    events = await office.until(conversation, 2)
+    assert TurnFailed(str(ModelOverloaded())) in events
+    assert events[-1] == TurnDone("Fine.")
+
+
+async def test_a_bug_in_one_turn_does_not_end_the_mailbox(office: Office) -> None:
+    """Even an error nobody thought of leaves the conversation usable."""
+
+    def broken(request: object) -> Step:
+        raise ZeroDivisionError
+
+    office.llm.then(broken, "Fine.")
+    conversation = await office.send("1")
+    await office.send("2")
+    events = await office.until(conversation, 2)
+    assert "inside Hermes" in next(event.error for event in events if isinstance(event, TurnFailed))
+    assert events[-1] == TurnDone("Fine.")
+
+
+async def test_closing_ends_turns_and_refuses_new_messages(office: Office) -> None:
+    """Shutdown does not hang on a model that never answers."""
+    _, steps = _gated("endless")
+    office.llm.then(*steps)
+    await office.send("1")
+    await asyncio.wait_for(office.gateway.close(), 5)
+    with pytest.raises(HermesError, match="shutting down"):
+        await office.send("2")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", True),
+        ("/Help me", True),
+        ("/undo-compress", True),
+        ("/", False),
+        ("/etc/hosts is broken", False),
+        ("// comment", False),
+        ("help", False),
+        (" /help", False),
+    ],
+)
+def test_what_counts_as_a_command(text: str, expected: bool) -> None:
+    """A path at the beginning of a message is no command."""
+    assert is_command(text) is expected
