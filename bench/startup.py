@@ -32,9 +32,11 @@ def _measure(imports: str) -> tuple[float, float]:
 def rows() -> list[tuple[str, str, str, str]]:
     bare_cpu, bare_rss = _measure("pass")
     cpu, rss = _measure("import gateway.run")
+    web_cpu, web_rss = _measure("import gateway.run, gateway.platforms.web")
     cli_cpu, cli_rss = _measure("import gateway.cli")
     return [
         ("import gateway.run, CPU", f"{cpu - bare_cpu:.0f} ms", "< 350 ms", "constant"),
         ("import gateway.run, RSS", f"{rss:.0f} MB (bare Python {bare_rss:.0f})", "-", "constant"),
+        ("... with the web platform", f"{web_cpu - bare_cpu:.0f} ms, {web_rss:.0f} MB", "-", "constant"),
         ("import gateway.cli, CPU", f"{cli_cpu - bare_cpu:.0f} ms, {cli_rss:.0f} MB", "-", "constant"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ _PIECE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An event with its number; numbers grow over all conversations and never repeat in a process."""
+    """An event with its number; numbers grow over all conversations and never repeat."""
 
     number: int
     event: TurnEvent
@@ -41,7 +42,10 @@ class EventHub:
 
     def __init__(self) -> None:
         self._channels: dict[str, _Channel] = {}
-        self._last_number = 0
+        self._idle: dict[str, None] = {}
+        """Channels with no turn and no watcher, the longest idle first."""
+        # Begins above every number of an earlier process, so that a watcher can come back after a restart.
+        self._last_number = time.time_ns() // 1_000_000
 
     def publish(self, conversation_id: str, event: TurnEvent) -> None:
         channel = self._channel(conversation_id)
@@ -58,7 +62,7 @@ class EventHub:
                 watcher.put_nowait(None)
             else:
                 watcher.put_nowait(envelope)
-        self._forget_the_oldest_idle()
+        self._let_rest(conversation_id, channel)
 
     def running(self, conversation_id: str) -> TurnStarted | None:
         """The turn in progress, if there is one."""
@@ -86,22 +90,19 @@ class EventHub:
             yield _drain(queue)
         finally:
             channel.watchers.discard(queue)
-            self._forget_the_oldest_idle()
+            self._let_rest(conversation_id, channel)
 
     def _channel(self, conversation_id: str) -> _Channel:
-        """Moved to the end, so the dictionary stays in order of use."""
-        channel = self._channels.pop(conversation_id, None) or _Channel()
-        self._channels[conversation_id] = channel
-        return channel
+        self._idle.pop(conversation_id, None)
+        return self._channels.setdefault(conversation_id, _Channel())
 
-    def _forget_the_oldest_idle(self) -> None:
-        if len(self._channels) <= _IDLE_CHANNELS:
+    def _let_rest(self, conversation_id: str, channel: _Channel) -> None:
+        if channel.watchers or channel.running:
             return
-        idle = (
-            key for key, channel in self._channels.items() if not channel.watchers and not channel.running
-        )
-        if (oldest := next(idle, None)) is not None:
-            del self._channels[oldest]
+        self._idle[conversation_id] = None
+        if len(self._idle) > _IDLE_CHANNELS:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest], self._channels[oldest]
 
 
 def _remember(turn: list[Envelope], envelope: Envelope) -> None:

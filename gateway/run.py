@@ -23,7 +23,6 @@ from gateway.gateway import Gateway
 from gateway.models import embedded
 from gateway.models.configured import configured_llm
 from gateway.platforms.base import Platform
-from gateway.platforms.web import WebPlatform
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
 
@@ -86,9 +85,12 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:
+    """Those that are on. A platform's libraries are heavy and loaded only for it."""
     web = hermes.loaded.config.platforms.web
     if not web.enabled:
         return []
+    from gateway.platforms.web import WebPlatform  # noqa: PLC0415
+
     token = web.token.get_secret_value() if web.token else None
     return [
         WebPlatform(hermes.gateway, host=web.host, port=web.port, token=token, model_line=hermes.model_line)

@@ -8,7 +8,7 @@ leaves no trace.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -38,7 +38,7 @@ _SHOWN_TOOLS = 3
 
 
 class Print(Protocol):
-    def __call__(self, *renderables: RenderableType) -> Awaitable[None]: ...
+    def __call__(self, *renderables: RenderableType) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +74,36 @@ class ChatScreen:
         """A line was entered: the next thing printed stands below it."""
         self._last = "prompt"
 
-    async def show(self, event: TurnEvent) -> None:
+    def show(self, event: TurnEvent) -> None:
         match event:
             case TurnStarted():
-                await self._start(event)
+                self._start(event)
             case TextDelta():
-                await self._write(event.text)
+                self._write(event.text)
             case ToolStarted():
-                await self._start_tool(event)
+                self._start_tool(event)
             case ToolFinished():
-                await self._finish_tool(event)
+                self._finish_tool(event)
             case Steered():
                 self._is_mine(event.text)
-                await self._put("aside", Text(f"↳ taken in: {one_line(event.text, 60)}", "dim"))
+                self._put("aside", Text(f"↳ taken in: {one_line(event.text, 60)}", "dim"))
             case Compacted():
-                await self.say(
+                self.say(
                     f"Older messages were summarised: {event.messages_before} became {event.messages_after}."
                 )
             case Notice():
-                await self.say(event.text)
+                self.say(event.text)
             case TurnDone():
-                await self._done(event)
+                self._done(event)
             case TurnFailed():
-                await self._put("aside", Text(printable(event.error), "red"))
-                await self._end()
+                self._put("aside", Text(printable(event.error), "red"))
+                self._end()
 
-    async def say(self, sentence: str) -> None:
+    def say(self, sentence: str) -> None:
         """Something from Hermes, not from the model."""
-        await self._put("notice", Text(printable(sentence), "yellow"))
+        self._put("notice", Text(printable(sentence), "yellow"))
         if not self.running:
-            await self._end()
+            self._end()
 
     def live(self, width: int, height: int) -> str:
         """What is still changing, as ANSI text that fits; empty when nothing is."""
@@ -118,42 +118,42 @@ class ChatScreen:
 
     # -- one turn --------------------------------------------------------------------------------------------
 
-    async def _start(self, event: TurnStarted) -> None:
+    def _start(self, event: TurnStarted) -> None:
         self._forget_turn()
         self._turn = _Clock("", time.monotonic())
         if not self._is_mine(event.text):
-            await self._put("prompt", Text(f"› {printable(event.text)}", "dim"))
+            self._put("prompt", Text(f"› {printable(event.text)}", "dim"))
 
-    async def _write(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         self._pending += printable(text)
         if "\n" in text:
             finished, self._pending = split_finished(self._pending)
-            await self._put_answer(finished)
+            self._put_answer(finished)
 
-    async def _start_tool(self, event: ToolStarted) -> None:
-        await self.flush()
+    def _start_tool(self, event: ToolStarted) -> None:
+        self.flush()
         self._tools[event.call_id] = _Clock(describe_call(event.name, event.arguments), time.monotonic())
 
-    async def _finish_tool(self, event: ToolFinished) -> None:
+    def _finish_tool(self, event: ToolFinished) -> None:
         running = self._tools.pop(event.call_id, None)
         label = running.label if running else describe_call(event.name, "")
         line = Text(f"{'✓' if event.ok else '✗'} {label} · {event.seconds:.1f} s", "dim")
         if not event.ok:
             line.append(f" · failed: {one_line(event.result, 80)}", "red")
         line.truncate(self._console.width, overflow="ellipsis")
-        await self._put("tool", line)
+        self._put("tool", line)
 
-    async def _done(self, event: TurnDone) -> None:
-        await self.flush()
+    def _done(self, event: TurnDone) -> None:
+        self.flush()
         if event.stopped and self._last != "notice":  # the answer to /stop has said it already
-            await self._put("aside", Text("Stopped.", "dim"))
-        await self._end()
+            self._put("aside", Text("Stopped.", "dim"))
+        self._end()
 
-    async def _end(self) -> None:
+    def _end(self) -> None:
         self._forget_turn()
         if self._last != "blank":
             self._last = "blank"
-            await self._print_above(Text())
+            self._print_above(Text())
 
     def _forget_turn(self) -> None:
         self._turn = None
@@ -162,24 +162,24 @@ class ChatScreen:
 
     # -- printing --------------------------------------------------------------------------------------------
 
-    async def _put(self, kind: Kind, renderable: RenderableType) -> None:
-        await self.flush()
-        await self._print(kind, renderable)
+    def _put(self, kind: Kind, renderable: RenderableType) -> None:
+        self.flush()
+        self._print(kind, renderable)
 
-    async def flush(self) -> None:
+    def flush(self) -> None:
         """Prints what is only drawn so far."""
         rest, self._pending = self._pending, ""
-        await self._put_answer(rest)
+        self._put_answer(rest)
 
-    async def _put_answer(self, text: str) -> None:
+    def _put_answer(self, text: str) -> None:
         if text.strip():
-            await self._print("answer", Answer(text))
+            self._print("answer", Answer(text))
 
-    async def _print(self, kind: Kind, renderable: RenderableType) -> None:
+    def _print(self, kind: Kind, renderable: RenderableType) -> None:
         """Blank lines stand around paragraphs and between things of different kinds."""
         apart = self._last != "blank" and (kind == "answer" or kind != self._last)
         self._last = kind
-        await self._print_above(*([Text()] if apart else []), renderable)
+        self._print_above(*([Text()] if apart else []), renderable)
 
     def _unfinished(self, width: int) -> list[str]:
         """The block being written, below a blank line. The prompt asks several times for one picture."""

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -77,7 +76,7 @@ class TerminalChat:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._screen.flush()
+            self._screen.flush()
             loop.remove_signal_handler(signal.SIGINT)
 
     def _greet(self) -> None:
@@ -98,7 +97,7 @@ class TerminalChat:
     async def _watch(self) -> None:
         async with aclosing(self._backend.events()) as events:
             async for event in events:
-                await self._screen.show(event)
+                self._screen.show(event)
 
     async def _animate(self) -> None:
         while True:
@@ -115,7 +114,7 @@ class TerminalChat:
             elif self._prompt.default_buffer.text:
                 self._prompt.default_buffer.reset()
             else:
-                await self._screen.say("Ctrl-D or /exit leaves.")
+                self._screen.say("Ctrl-D or /exit leaves.")
 
     async def _read(self) -> str | None:
         """What the person enters; None when they leave with Ctrl-D."""
@@ -132,7 +131,7 @@ class TerminalChat:
         except GatewayGone:
             raise
         except HermesError as error:
-            await self._screen.say(str(error))
+            self._screen.say(str(error))
 
     def _was_mine(self, text: str) -> bool:
         """Whether a message that is taken up now was entered here, and not in another window."""
@@ -174,10 +173,15 @@ class TerminalChat:
 
         return keys
 
-    async def _print_above(self, *renderables: RenderableType) -> None:
-        async with in_terminal():
-            for renderable in renderables:
-                self._console.print(renderable)
+    def _print_above(self, *renderables: RenderableType) -> None:
+        """The prompt makes room and is drawn again. The terminal stays in its hands meanwhile: a key that is
+        pressed now is read by the prompt, and neither echoed into the answer nor lost."""
+        app = self._prompt.app
+        if app.is_running:
+            app.renderer.erase()
+        for renderable in renderables:
+            self._console.print(renderable)
+        app.invalidate()
 
 
 class SlashCompleter(Completer):

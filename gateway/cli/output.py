@@ -74,7 +74,7 @@ def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str
         return
     from rich.text import Text  # noqa: PLC0415
 
-    widths = [max(len(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
+    widths = [*(max(len(row[at]) for row in [columns, *rows]) for at in range(len(columns) - 1)), 0]
     for number, row in enumerate([columns, *rows]):
         cells = zip(row, widths, strict=True)
         aligned = [cell.rjust(width) if cell.isdigit() else cell.ljust(width) for cell, width in cells]

@@ -7,8 +7,9 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
@@ -50,13 +51,19 @@ class ThreadedConnection(aiosqlite.Connection):
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """`work(connection, *arguments)` on the connection's thread."""
-        if self._connection is None:
-            raise StoreError("It is closed.")
         self.running += 1
         try:
-            return cast(T, await self._execute(work, self._conn, *arguments))  # type: ignore[no-untyped-call]
+            return await self.submit(work, *arguments)
         finally:
             self.running -= 1
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        """The same for those who do not wait; it is on its way when this returns."""
+        if self._connection is None:
+            raise StoreError("It is closed.")
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
+        return done
 
 
 async def open_writer(path: Path) -> ThreadedConnection:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from agent.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
@@ -47,10 +45,12 @@ def as_store_error(error: sqlite3.Error | OSError) -> StoreError:
     return kind(f"{advice} ({error})" if advice else f"({error})")
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801 - reads as a verb: `with translated():`
     """Foreign errors raised in this block come out as ours."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise as_store_error(error) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, sqlite3.Error | OSError):
+            raise as_store_error(error) from error

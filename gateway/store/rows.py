@@ -48,6 +48,11 @@ def message_row(message: Message, session_id: str) -> Row:
     )
 
 
+def message_from(row: Row) -> Message:
+    role, content, parts, tool_calls, *others = row
+    return Message(role, content, _parts_from_json(parts), _calls_from_json(tool_calls), *others)
+
+
 def messages_from(rows: Sequence[Row]) -> list[Message]:
     """Many messages at once, field by field instead of message by message.
 
@@ -58,8 +63,8 @@ def messages_from(rows: Sequence[Row]) -> list[Message]:
     if not rows:
         return []
     columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
-    columns[2] = [() if text is None else _parts_from_json(text) for text in columns[2]]
-    columns[3] = [() if text is None else _calls_from_json(text) for text in columns[3]]
+    columns[2] = map(_parts_from_json, columns[2])
+    columns[3] = map(_calls_from_json, columns[3])
     messages = [object.__new__(Message) for _ in rows]
     for set_field, values in zip(_FIELD_SETTERS, columns, strict=False):
         deque(map(set_field, messages, values), maxlen=0)
@@ -76,13 +81,13 @@ def conversation_from(row: Row) -> Conversation:
     return Conversation(conversation_id, address, person, live_session_id, created_at)
 
 
-def _parts_from_json(text: str) -> tuple[ChatDict, ...]:
-    return tuple(json.loads(text))
+def _parts_from_json(text: str | None) -> tuple[ChatDict, ...]:
+    return () if text is None else tuple(json.loads(text))
 
 
 def _calls_to_json(calls: Iterable[ToolCall]) -> str:
     return json.dumps([{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls])
 
 
-def _calls_from_json(text: str) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(**call) for call in json.loads(text))
+def _calls_from_json(text: str | None) -> tuple[ToolCall, ...]:
+    return () if text is None else tuple(ToolCall(**call) for call in json.loads(text))

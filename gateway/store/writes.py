@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -17,7 +16,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Session, Split
 from gateway.store import reads
-from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
+from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_from, message_row
 from gateway.store.rules import context_ids, storable
 
 _INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -53,11 +52,13 @@ def open_conversation(connection: sqlite3.Connection, address: Address, person: 
 
 def append(connection: sqlite3.Connection, session_id: str, messages: Sequence[Message]) -> list[Message]:
     rows = [message_row(message, session_id) for message in messages]
-    with _not_found_without(session_id):
+    try:
         connection.executemany(_INSERT_MESSAGE, rows)
+    except sqlite3.IntegrityError as error:
+        raise _explained(error, session_id) from error
     if not rows:
         reads.session(connection, session_id)
-    return messages_from(rows)
+    return [message_from(row) for row in rows]
 
 
 def pin(
@@ -99,7 +100,7 @@ def split(connection: sqlite3.Connection, split: Split) -> Session:
 def record_usage(
     connection: sqlite3.Connection, session_id: str, usage: Usage, model: str, purpose: str
 ) -> None:
-    with _not_found_without(session_id):
+    try:
         connection.execute(
             """
             INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens,
@@ -108,6 +109,8 @@ def record_usage(
             """,
             (session_id, purpose, model, *astuple(usage), time.time()),
         )
+    except sqlite3.IntegrityError as error:
+        raise _explained(error, session_id) from error
     if purpose == "turn":
         connection.execute(
             "UPDATE sessions SET prompt_tokens = ? WHERE id = ?", (usage.prompt_tokens, session_id)
@@ -128,7 +131,7 @@ def forget(connection: sqlite3.Connection, person: str, fact_id: str) -> bool:
 
 
 def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, value: str) -> None:
-    with _not_found_without(conversation_id):
+    try:
         connection.execute(
             """
             INSERT INTO conversation_state (conversation_id, key, value) VALUES (?, ?, ?)
@@ -136,6 +139,8 @@ def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, v
             """,
             (conversation_id, key, storable(value)),
         )
+    except sqlite3.IntegrityError as error:
+        raise _explained(error, conversation_id) from error
 
 
 def _insert_session(connection: sqlite3.Connection, session: Session) -> None:
@@ -173,12 +178,8 @@ def _values(record: Session | Compaction) -> tuple[Any, ...]:
     return tuple(storable(value) if isinstance(value, str) else value for value in astuple(record))
 
 
-@contextmanager
-def _not_found_without(wanted: str) -> Iterator[None]:
+def _explained(error: sqlite3.IntegrityError, wanted: str) -> Exception:
     """A row that refers to nothing: the id it was to be stored under is not there."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-            raise NotFound(f"({wanted})") from error
-        raise
+    return (
+        NotFound(f"({wanted})") if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY else error
+    )

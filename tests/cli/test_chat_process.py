@@ -112,7 +112,10 @@ async def test_a_conversation_in_the_terminal(shell: Shell, house: House, door: 
     house.will(["# Tea\n\nLet me look.\n", LOOK_UP], "It is **a drink**:\n\n- hot\n- cold\n")
     async with shell.terminal() as terminal:
         await terminal.until("Ctrl-D: leave\n\n›")
-        assert terminal.screen.lines[0] == f"Connected to the Hermes that is running at {door.where}."
+        assert (
+            terminal.screen.lines[0]
+            == f"Connected to the Hermes running at {door.where}; /status names its model."
+        )
         terminal.type("Tell me\x1b\rabout tea\r")
         await terminal.until("• cold\n\n›")
         assert terminal.screen.text.endswith(

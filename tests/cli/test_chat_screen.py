@@ -30,7 +30,7 @@ class Sheet:
         self.mine = {"Hi"}
         self.screen = ChatScreen(self._console, self._print, lambda text: text in self.mine)
 
-    async def _print(self, *renderables: RenderableType) -> None:
+    def _print(self, *renderables: RenderableType) -> None:
         for renderable in renderables:
             self._console.print(renderable)
 
@@ -38,9 +38,9 @@ class Sheet:
     def printed(self) -> str:
         return self._out.getvalue()
 
-    async def show(self, *events: object) -> None:
+    def show(self, *events: object) -> None:
         for event in events:
-            await self.screen.show(event)  # type: ignore[arg-type]
+            self.screen.show(event)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -51,22 +51,22 @@ def sheet() -> Sheet:
 STARTED = TurnStarted("msg_1", "Hi")
 
 
-async def test_an_answer_is_printed_block_by_block(sheet: Sheet) -> None:
+def test_an_answer_is_printed_block_by_block(sheet: Sheet) -> None:
     """A finished paragraph is printed, the one being written is only drawn, and the end prints it too."""
     sheet.screen.prompted()
-    await sheet.show(STARTED, TextDelta("First.\n\nSec"), TextDelta("ond.\nTh"))
+    sheet.show(STARTED, TextDelta("First.\n\nSec"), TextDelta("ond.\nTh"))
     assert sheet.printed == "\nFirst.\n"
     drawn = sheet.screen.live(60, 20).split("\n")
     assert drawn[:3] == ["", "Second.", "Th"]
     assert drawn[3].endswith("0 s · Ctrl-C stops\x1b[0m")
-    await sheet.show(TextDelta("ird."), TurnDone("..."))
+    sheet.show(TextDelta("ird."), TurnDone("..."))
     assert sheet.printed == "\nFirst.\n\nSecond.\nThird.\n\n"
     assert sheet.screen.live(60, 20) == ""
 
 
-async def test_tools_are_one_line_each(sheet: Sheet) -> None:
+def test_tools_are_one_line_each(sheet: Sheet) -> None:
     """What was called with what, how long it took, and why it failed."""
-    await sheet.show(
+    sheet.show(
         STARTED,
         TextDelta("Let me look."),
         ToolStarted("a", "read_file", '{"path": "notes.txt"}'),
@@ -75,7 +75,7 @@ async def test_tools_are_one_line_each(sheet: Sheet) -> None:
     drawn = sheet.screen.live(60, 20)
     assert "read_file notes.txt · 0 s" in drawn
     assert "terminal command=ls timeout=3 · 0 s · Ctrl-C stops" in drawn
-    await sheet.show(
+    sheet.show(
         ToolFinished("b", "terminal", False, "exit code 2\nsays ls", 1.25),
         ToolFinished("a", "read_file", True, "text", 0.04),
         TextDelta("Here it is."),
@@ -92,59 +92,59 @@ async def test_tools_are_one_line_each(sheet: Sheet) -> None:
     ]
 
 
-async def test_a_long_block_is_drawn_to_its_end(sheet: Sheet) -> None:
+def test_a_long_block_is_drawn_to_its_end(sheet: Sheet) -> None:
     """Only the newest lines fit the window; the printed block is whole."""
     code = "```\n" + "".join(f"line {number}\n" for number in range(100))
-    await sheet.show(STARTED, TextDelta(code))
+    sheet.show(STARTED, TextDelta(code))
     drawn = sheet.screen.live(60, 10).split("\n")
     assert len(drawn) == 10
     assert drawn[-2].strip() == "line 99"
-    await sheet.show(TextDelta("```\n"), TurnDone(""))
+    sheet.show(TextDelta("```\n"), TurnDone(""))
     assert [line.strip() for line in sheet.printed.split("\n")][:100] == [
         f"line {number}" for number in range(100)
     ]
 
 
-async def test_stopping_and_failing_are_said(sheet: Sheet) -> None:
+def test_stopping_and_failing_are_said(sheet: Sheet) -> None:
     """What was written before stays; the reason stands below it."""
-    await sheet.show(STARTED, TextDelta("Once upon"), TurnDone("", stopped=True))
-    await sheet.show(STARTED, TextDelta("Once more"), TurnFailed("The model did not answer."))
+    sheet.show(STARTED, TextDelta("Once upon"), TurnDone("", stopped=True))
+    sheet.show(STARTED, TextDelta("Once more"), TurnFailed("The model did not answer."))
     printed = [line for line in sheet.printed.splitlines() if line]
     assert printed == ["Once upon", "Stopped.", "Once more", "The model did not answer."]
     assert not sheet.screen.running
 
 
-async def test_the_answer_to_slash_stop_is_enough(sheet: Sheet) -> None:
+def test_the_answer_to_slash_stop_is_enough(sheet: Sheet) -> None:
     """`/stop` says "Stopped." itself; the end of the turn does not say it again."""
-    await sheet.show(STARTED, TextDelta("Once upon"), Notice("Stopped."), TurnDone("", stopped=True))
+    sheet.show(STARTED, TextDelta("Once upon"), Notice("Stopped."), TurnDone("", stopped=True))
     assert sheet.printed.count("Stopped.") == 1
 
 
-async def test_notices_outside_a_turn(sheet: Sheet) -> None:
+def test_notices_outside_a_turn(sheet: Sheet) -> None:
     """They are printed at once, with one empty line around them and no more."""
-    await sheet.show(Notice("One."), Notice("Two."))
+    sheet.show(Notice("One."), Notice("Two."))
     assert sheet.printed == "One.\n\nTwo.\n\n"
 
 
-async def test_messages_from_another_window_are_shown(sheet: Sheet) -> None:
+def test_messages_from_another_window_are_shown(sheet: Sheet) -> None:
     """What was typed here stands on the screen already; what was written elsewhere does not."""
-    await sheet.show(STARTED, TurnDone(""))
+    sheet.show(STARTED, TurnDone(""))
     assert "Hi" not in sheet.printed
-    await sheet.show(TurnStarted("msg_2", "From the browser"), TurnDone(""))
+    sheet.show(TurnStarted("msg_2", "From the browser"), TurnDone(""))
     assert "› From the browser" in sheet.printed
 
 
-async def test_what_happens_in_between_is_told(sheet: Sheet) -> None:
+def test_what_happens_in_between_is_told(sheet: Sheet) -> None:
     """A message taken into the running turn, and a compaction."""
-    await sheet.show(STARTED, Steered("msg_2", "and in French"), Compacted("ses_2", 90, 12, 9_000, 900))
+    sheet.show(STARTED, Steered("msg_2", "and in French"), Compacted("ses_2", 90, 12, 9_000, 900))
     assert "↳ taken in: and in French" in sheet.printed
     assert "90 became 12" in sheet.printed.replace("\n", " ")
 
 
-async def test_text_cannot_steer_the_terminal(sheet: Sheet) -> None:
+def test_text_cannot_steer_the_terminal(sheet: Sheet) -> None:
     """Escape sequences in an answer, a tool's name or a sentence are shown and not obeyed."""
     evil = "\x1b]0;title\x07\x1b[2J\x9b31m"
-    await sheet.show(
+    sheet.show(
         STARTED,
         TextDelta(f"Text {evil} {evil}"),
         ToolStarted("a", evil, evil),
@@ -154,7 +154,7 @@ async def test_text_cannot_steer_the_terminal(sheet: Sheet) -> None:
         TextDelta(evil),
     )
     drawn = sheet.screen.live(60, 20).replace("\x1b[2m", "").replace("\x1b[0m", "")
-    await sheet.show(TurnFailed(evil), TurnStarted("msg_3", evil))
+    sheet.show(TurnFailed(evil), TurnStarted("msg_3", evil))
     for forbidden in ("\x1b", "\x07", "\x9b"):
         assert forbidden not in sheet.printed + drawn
     assert "\\x1b" in sheet.printed

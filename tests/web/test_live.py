@@ -63,6 +63,13 @@ async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(views: Views) -
     assert updates[3]["rest"] == "y ="
 
 
+async def test_a_long_answer_is_not_drawn_for_every_paragraph(views: Views) -> None:
+    """All of it is rendered each time, so the drawings become rarer as it grows."""
+    paragraphs = [TextDelta("word " * 20 + "\n\n")] * 400
+    updates = await _play(views, BEGIN, *paragraphs, TurnDone(""))
+    assert 20 < _ops(updates).count("draw") < 60
+
+
 async def test_what_was_drawn_is_part_of_the_final_answer(views: Views) -> None:
     """Nothing is lost or doubled between the two forms."""
     text = "word " * 20 + "\n\n**the** end"

@@ -31,7 +31,9 @@ from gateway.platforms.web.views import ToolView, Views
 Update = dict[str, Any]
 
 _WORTH_DRAWING = 80
-"""Characters: all that came before is drawn again each time, so not for every short line."""
+_SHARE_WORTH_DRAWING = 8
+"""All that came before is drawn again each time: not for every short line, and only when an eighth is new.
+So the work grows with the length of an answer, not with its square."""
 
 
 class LiveTurn:
@@ -90,7 +92,7 @@ class LiveTurn:
         """Whole paragraphs are drawn as soon as they are there; the last one stays plain until it is whole."""
         self._plain += text
         end = self._plain.rfind("\n\n")
-        if end < _WORTH_DRAWING:
+        if end < max(_WORTH_DRAWING, len(self._drawn) // _SHARE_WORTH_DRAWING):
             return {"op": "text", "text": text}
         self._drawn, self._plain = self._drawn + self._plain[: end + 2], self._plain[end + 2 :]
         html = await asyncio.to_thread(self._views.unfinished, self._drawn)
