@@ -20,6 +20,8 @@ HermesError
 │   ├── StoreCorrupt
 │   └── NewerSchema
 ├── UnknownTool                exit code 2: a tool is enabled that does not exist
+├── EngineFailed               a context engine raised
+├── InvalidCompaction          a context engine returned what no provider would take
 └── ToolError                  a tool says no; its text goes to the model
 """
 
@@ -131,6 +133,14 @@ class UnknownTool(HermesError):
     """A tool is enabled that does not exist; correct `tools` in the configuration."""
 
     exit_code = 2
+
+
+class EngineFailed(HermesError):
+    """The context engine failed, so nothing was compressed; the log says more."""
+
+
+class InvalidCompaction(HermesError):
+    """The context engine returned a history that no model would accept, so nothing was changed."""
 
 
 class ToolError(HermesError):

@@ -51,7 +51,8 @@ class Tool:
     """A person has to approve each call."""
     effects: bool
     """It changes something outside the conversation, so it must not silently run a second time."""
-    arguments: type[BaseModel]
+    arguments: type[BaseModel] | None
+    """What checks the arguments; None where the function does that itself."""
     function: ToolFunction
 
     @property
@@ -68,6 +69,8 @@ class Tool:
         return result
 
     def _validated(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if self.arguments is None:
+            return dict(arguments)
         fields = self.arguments.model_fields
         # Models write null where they mean "not given".
         given = {

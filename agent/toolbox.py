@@ -44,6 +44,13 @@ class Toolbox:
         self.definitions: tuple[ChatDict, ...] = tuple(tool.definition for tool in self._tools.values())
         """In OpenAI form, in an order that never changes: the provider's cache depends on it."""
 
+    def with_tools(self, more: Sequence[Tool]) -> Toolbox:
+        """Together with others, which give way where a name is taken."""
+        new = [tool for tool in more if tool.name not in self._tools]
+        if not new:
+            return self
+        return Toolbox([*self._tools.values(), *new], result_limit=self._result_limit)
+
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 

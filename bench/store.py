@@ -220,6 +220,7 @@ async def _long_session(store: SqliteStore) -> list[Row]:
             role="tool", content=texts[number + 1], tool_call_id=call.id, name=call.name
         )
     stored = await store.append(conversation.live_session_id, messages)
+    await _indexed(store)
     loads = await _timed(10, lambda: store.history(conversation.live_session_id))
     kept: list[str | Message] = [message.id for message in stored]
     summary = Message(role="user", content="what came before", kind="summary")

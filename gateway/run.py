@@ -82,6 +82,8 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         log.info("gateway.ready", platforms=[platform.name for platform in platforms])
         await stopping.wait()
         log.info("gateway.stopping")
+        # Turns first, so that those who watch see them end.
+        await hermes.gateway.close()
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:

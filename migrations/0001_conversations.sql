@@ -82,10 +82,11 @@ BEGIN
     SELECT RAISE(ABORT, 'a message is never deleted');
 END;
 
--- What a child session starts with: references in order. Nothing is copied.
+-- What a child session starts with: references in order. Nothing is copied. Positions count up to -1, so that the
+-- session's own messages, whose seq is positive, go on where they end: its history is one walk without a sort.
 CREATE TABLE session_context (
     session_id  TEXT NOT NULL REFERENCES sessions (id),
-    position    INTEGER NOT NULL CHECK (position >= 0),
+    position    INTEGER NOT NULL CHECK (position < 0),
     message_seq INTEGER NOT NULL REFERENCES messages (seq),
     PRIMARY KEY (session_id, position)
 ) STRICT, WITHOUT ROWID;

@@ -29,7 +29,7 @@ class RemoteChat:
     """Talks to the gateway that holds the state directory."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self.greeting = f"Connected to the Hermes running at {url}; /status names its model."
+        self.greeting = f"Connected to Hermes at {url}; /status names its model."
         self._http = http
 
     @classmethod

@@ -45,7 +45,7 @@ def as_store_error(error: sqlite3.Error | OSError) -> StoreError:
     return kind(f"{advice} ({error})" if advice else f"({error})")
 
 
-class translated:  # noqa: N801 - reads as a verb: `with translated():`
+class translated:
     """Foreign errors raised in this block come out as ours."""
 
     def __enter__(self) -> None:

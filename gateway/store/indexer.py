@@ -63,4 +63,4 @@ class Indexer:
 
     async def _step(self) -> int:
         async with self._one_at_a_time:  # or ten searches at once would make one long transaction
-            return await self._writer.write(advance)
+            return await self._writer.write(advance, lasting=False)  # it can be made again

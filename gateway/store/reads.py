@@ -111,14 +111,15 @@ def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
 
 
 def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
+    """Positions are negative and seqs are not, so that one order holds for both halves."""
     rows = connection.execute(
         f"""
-        SELECT {MESSAGE_COLUMNS}, 0 AS own, position AS place
+        SELECT {MESSAGE_COLUMNS}, position AS place
         FROM (SELECT position, message_seq FROM session_context WHERE session_id = :session)
         JOIN messages ON seq = message_seq
         UNION ALL
-        SELECT {MESSAGE_COLUMNS}, 1, seq FROM messages WHERE session_id = :session AND kind = 'said'
-        ORDER BY own, place
+        SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE session_id = :session AND kind = 'said'
+        ORDER BY place
         """,
         {"session": session_id},
     ).fetchall()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from itertools import starmap
+from typing import Any, cast
 
-from agent.messages import ChatDict, Message, ToolCall
+from agent.messages import Kind, Message, Role, ToolCall
 from agent.store import Address, Conversation, Session
 from gateway.store.rules import storable
 
@@ -17,7 +17,7 @@ Row = tuple[Any, ...]
 MESSAGE_COLUMNS = (
     "role, content, parts, tool_calls, tool_call_id, name, kind, source_id, id, created_at, session_id"
 )
-"""In the order of the fields of `Message`; `messages_from` relies on it."""
+"""In the order of the fields of `Message`."""
 
 SESSION_COLUMNS = (
     "id, conversation_id, parent_id, reason, created_at, engine, model, system_prompt, prompt_tokens"
@@ -26,9 +26,51 @@ SESSION_COLUMNS = (
 
 CONVERSATION_COLUMNS = "id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at"
 
-_FIELD_SETTERS: tuple[Callable[[Message, Any], None], ...] = tuple(
-    getattr(Message, field.name).__set__ for field in fields(Message)
-)
+_decode = json.JSONDecoder().raw_decode
+"""Without the look for trailing rubbish, which costs more than our short texts."""
+
+
+class _Unfrozen:
+    """A `Message` in the making.
+
+    A frozen dataclass is slow to make, because its `__init__` goes through `object.__setattr__` for every field,
+    and a long history is ten thousand of them. This has the same slots, so Python lets it become one in the end.
+    """
+
+    __slots__ = tuple(field.name for field in fields(Message))
+
+    def __init__(
+        self,
+        role: Role,
+        content: str,
+        parts: str | None,
+        tool_calls: str | None,
+        tool_call_id: str | None,
+        name: str | None,
+        kind: Kind,
+        source_id: str | None,
+        id: str,
+        created_at: float,
+        session_id: str,
+        *beyond: object,
+    ) -> None:
+        self.role = role
+        self.content = content
+        self.parts = () if parts is None else tuple(_decode(parts)[0])
+        self.tool_calls = () if tool_calls is None else _calls_from_json(tool_calls)
+        self.tool_call_id = tool_call_id
+        self.name = name
+        self.kind = kind
+        self.source_id = source_id
+        self.id = id
+        self.created_at = created_at
+        self.session_id = session_id
+        self.__class__ = Message  # type: ignore[assignment]
+
+
+def messages_from(rows: Iterable[Row]) -> list[Message]:
+    """From rows that begin with MESSAGE_COLUMNS."""
+    return cast(list[Message], list(starmap(_Unfrozen, rows)))
 
 
 def message_row(message: Message, session_id: str) -> Row:
@@ -48,29 +90,6 @@ def message_row(message: Message, session_id: str) -> Row:
     )
 
 
-def message_from(row: Row) -> Message:
-    role, content, parts, tool_calls, *others = row
-    return Message(role, content, _parts_from_json(parts), _calls_from_json(tool_calls), *others)
-
-
-def messages_from(rows: Sequence[Row]) -> list[Message]:
-    """Many messages at once, field by field instead of message by message.
-
-    A frozen dataclass is slow to make (its `__init__` goes through `object.__setattr__` for every field), and
-    a long history is ten thousand of them. Filling the slots column by column takes half the time. Columns
-    beyond MESSAGE_COLUMNS are not looked at.
-    """
-    if not rows:
-        return []
-    columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
-    columns[2] = map(_parts_from_json, columns[2])
-    columns[3] = map(_calls_from_json, columns[3])
-    messages = [object.__new__(Message) for _ in rows]
-    for set_field, values in zip(_FIELD_SETTERS, columns, strict=False):
-        deque(map(set_field, messages, values), maxlen=0)
-    return messages
-
-
 def session_from(row: Row) -> Session:
     return Session(*row)
 
@@ -81,13 +100,9 @@ def conversation_from(row: Row) -> Conversation:
     return Conversation(conversation_id, address, person, live_session_id, created_at)
 
 
-def _parts_from_json(text: str | None) -> tuple[ChatDict, ...]:
-    return () if text is None else tuple(json.loads(text))
-
-
 def _calls_to_json(calls: Iterable[ToolCall]) -> str:
     return json.dumps([{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls])
 
 
-def _calls_from_json(text: str | None) -> tuple[ToolCall, ...]:
-    return () if text is None else tuple(ToolCall(**call) for call in json.loads(text))
+def _calls_from_json(text: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(**call) for call in _decode(text)[0])

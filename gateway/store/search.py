@@ -9,20 +9,19 @@ from typing import NamedTuple
 from gateway.store.index import conversation_token, person_token
 from gateway.store.words import Query, quoted
 
-SCORED = 1_000
-"""How many messages a search scores at most: the newest that match.
+SCORED = 500
+"""How many messages a search scores at most.
 
-Finding the matches of a word is cheap, scoring them is not: for a word that half of all messages have it
-would take a tenth of a second. Of such a word the newest are as good as any.
+Finding the matches of a word is cheap, scoring them is not: for a word that half of all messages have it would
+take a tenth of a second. Of matches beyond this number the newest are as good as any.
 """
-
-_NEWEST_SCORED = """
-    SELECT rowid, bm25(message_index, 0.0, 1.0, 0.2)
-    FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT ?
-"""
-"""The weights of the columns: `scope` only selects, and what tools put out counts less than what was said."""
 
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)"
+
+_NEWEST = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT ?"
+
+_SCORED = "SELECT rowid, bm25(message_index, 0.0, 1.0, 0.2) FROM message_index WHERE message_index MATCH ?"
+"""The weights of the columns: `scope` only selects, and what tools put out counts less than what was said."""
 
 
 class Scope(NamedTuple):
@@ -48,41 +47,50 @@ def find(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int)
     """Those with all that was asked for, best first; then those with some of it, up to the limit."""
     limit = max(limit, 0)
     asked = [*query.phrases, *query.terms]
-    matches = _score(connection, _all_of(asked), scope, limit, partial=False)
+    matches = _best(connection, _all_of(asked), scope, limit, partial=False)
     if len(matches) < limit and len(asked) + len(query.words) > 2:  # with one of each they are the same
         known = {match.seq for match in matches}
         some = _all_of(query.phrases) or _any_of(_telling(connection, query.words, scope))
-        others = _score(connection, some, scope, limit + len(known), partial=True)
+        others = _best(connection, some, scope, limit + len(known), partial=True)
         matches += [match for match in others if match.seq not in known]
     return matches[:limit]
 
 
-def _score(
+def _best(
     connection: sqlite3.Connection, wanted: str, scope: Scope, limit: int, *, partial: bool
 ) -> list[Match]:
     if not wanted:
         return []
-    rows = connection.execute(_NEWEST_SCORED, (_within(scope, wanted), max(SCORED, limit)))
-    return sorted(Match(partial, score, -seq) for seq, score in rows)[:limit]
+    if _count(connection, wanted, scope) < SCORED:
+        scored = connection.execute(_SCORED, (_within(scope, wanted),))
+        return sorted(Match(partial, score, -seq) for seq, score in scored)[:limit]
+    newest = _newest(connection, f"said : ({wanted})", scope, limit)
+    newest += _newest(connection, f"tool : ({wanted})", scope, limit - len(newest))
+    return [Match(partial, float(rank), -seq) for rank, seq in enumerate(newest)]
+
+
+def _count(connection: sqlite3.Connection, wanted: str, scope: Scope) -> int:
+    """Up to the number that can be scored."""
+    (count,) = connection.execute(_COUNT, (_within(scope, wanted), SCORED)).fetchone()
+    return int(count)
+
+
+def _newest(connection: sqlite3.Connection, wanted: str, scope: Scope, limit: int) -> list[int]:
+    return [seq for (seq,) in connection.execute(_NEWEST, (_within(scope, wanted), limit))]
 
 
 def _telling(connection: sqlite3.Connection, words: Iterable[str], scope: Scope) -> list[str]:
     """The rarest words, as many as can be scored. The common ones among rarer ones would decide little."""
-    counted = sorted((_count(connection, word, scope), word) for word in words)
+    counted = {word: _count(connection, quoted(word), scope) for word in words}
     telling: list[str] = []
     total = 0
-    for count, word in counted:
-        total += count
-        if telling and total > SCORED:
+    for word in sorted(counted, key=lambda word: (counted[word], -len(word))):
+        total += counted[word]
+        if telling and total >= SCORED:
             break
-        if count:
+        if counted[word]:
             telling.append(word)
     return telling
-
-
-def _count(connection: sqlite3.Connection, word: str, scope: Scope) -> int:
-    (count,) = connection.execute(_COUNT, (_within(scope, quoted(word)), SCORED)).fetchone()
-    return int(count)
 
 
 def _within(scope: Scope, wanted: str) -> str:

@@ -25,7 +25,7 @@ _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
 _CHUNK = re.compile(r'["“”]([^"“”]+)["“”]|([^\s"“”]+)')
 _RUN = re.compile(f"[{_UNSPACED}]+|[^\\W{_UNSPACED}]+")
 
-MAX_TERMS = 24
+MAX_TERMS = 16
 """A pasted page is not a better query than its beginning."""
 
 _STOP_WORDS_TEXT = """

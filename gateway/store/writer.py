@@ -29,6 +29,12 @@ FORESEEN = (sqlite3.Error, HermesError, ValueError, TypeError)
 Operation = Callable[[sqlite3.Connection], Any]
 
 
+class Waiting(NamedTuple):
+    operation: Operation
+    done: asyncio.Future[Any]
+    lasting: bool
+
+
 class Outcome(NamedTuple):
     result: Any = None
     error: BaseException | None = None
@@ -40,30 +46,34 @@ class Writer:
     def __init__(self, connection: ThreadedConnection) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[Operation, asyncio.Future[Any]]] = []
+        self._waiting: list[Waiting] = []
         self._busy = False
         self._closed = False
         self.last_shared = False
         """Whether the last transaction held the work of more than one."""
 
-    async def write(self, work: Callable[..., T], *arguments: Any) -> T:
-        """`work(connection, *arguments)` in a transaction; durable when this returns."""
+    async def write(self, work: Callable[..., T], *arguments: Any, lasting: bool = True) -> T:
+        """`work(connection, *arguments)` in a transaction, on the disk when this returns.
+
+        What is not `lasting` does not wait for the disk by itself: a power cut may undo it, whole.
+        """
         if self._closed:
             raise StoreError("It is closed.")
         with translated():
-            return cast(T, await self._submit(lambda connection: work(connection, *arguments)))
+            done = self._submit(lambda connection: work(connection, *arguments), lasting)
+            return cast(T, await done)
 
     async def close(self) -> None:
         """Everything accepted before is committed first."""
         if self._closed:
             return
-        last = self._submit(lambda connection: None)
+        last = self._submit(lambda connection: None, lasting=True)
         self._closed = True
         await last
 
-    def _submit(self, operation: Operation) -> asyncio.Future[Any]:
+    def _submit(self, operation: Operation, lasting: bool) -> asyncio.Future[Any]:
         done: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append((operation, done))
+        self._waiting.append(Waiting(operation, done, lasting))
         if not self._busy:
             self._busy = True
             # Not at once: whoever else is ready to write in this turn of the loop comes along.
@@ -71,17 +81,17 @@ class Writer:
         return done
 
     def _take_off(self) -> None:
-        wanted = [(operation, done) for operation, done in self._waiting if not done.cancelled()]
+        wanted = [waiting for waiting in self._waiting if not waiting.done.cancelled()]
         batch, self._waiting = wanted[:MAX_TOGETHER], wanted[MAX_TOGETHER:]
         self._busy = bool(batch)
-        self.last_shared = len(batch) > 1
         if batch:
-            operations = [operation for operation, _ in batch]
-            hop = self._connection.submit(commit_together, operations)
-            hop.add_done_callback(partial(self._land, [done for _, done in batch]))
+            self.last_shared = len(batch) > 1
+            commit = commit_together if any(waiting.lasting for waiting in batch) else commit_lazily
+            hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
+            hop.add_done_callback(partial(self._land, [waiting.done for waiting in batch]))
 
     def _land(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
-        failure = asyncio.CancelledError() if hop.cancelled() else hop.exception()
+        failure = hop.exception()
         outcomes = [Outcome(error=failure)] * len(batch) if failure else hop.result()
         for done, outcome in zip(batch, outcomes, strict=True):
             if done.cancelled():
@@ -92,6 +102,15 @@ class Writer:
                 done.set_exception(outcome.error)
         # After the callers that this has just woken: what they write next shares the next transaction.
         self._loop.call_soon(self._take_off)
+
+
+def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """As below, with the wait for the disk left to whoever commits next."""
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        return commit_together(connection, operations)
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
 
 
 def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:

@@ -16,7 +16,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Session, Split
 from gateway.store import reads
-from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_from, message_row
+from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
 from gateway.store.rules import context_ids, storable
 
 _INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -58,7 +58,7 @@ def append(connection: sqlite3.Connection, session_id: str, messages: Sequence[M
         raise _explained(error, session_id) from error
     if not rows:
         reads.session(connection, session_id)
-    return [message_from(row) for row in rows]
+    return messages_from(rows)
 
 
 def pin(
@@ -152,7 +152,7 @@ def _insert_context(connection: sqlite3.Connection, child: Session, message_ids:
     written = connection.execute(
         """
         INSERT INTO session_context (session_id, position, message_seq)
-        SELECT :child, wanted.key, messages.seq
+        SELECT :child, wanted.key - json_array_length(:ids), messages.seq
         FROM json_each(:ids) AS wanted
         JOIN messages ON messages.id = wanted.value
         JOIN sessions ON sessions.id = messages.session_id AND sessions.conversation_id = :conversation

@@ -112,10 +112,7 @@ async def test_a_conversation_in_the_terminal(shell: Shell, house: House, door: 
     house.will(["# Tea\n\nLet me look.\n", LOOK_UP], "It is **a drink**:\n\n- hot\n- cold\n")
     async with shell.terminal() as terminal:
         await terminal.until("Ctrl-D: leave\n\n›")
-        assert (
-            terminal.screen.lines[0]
-            == f"Connected to the Hermes running at {door.where}; /status names its model."
-        )
+        assert terminal.screen.lines[0] == f"Connected to Hermes at {door.where}; /status names its model."
         terminal.type("Tell me\x1b\rabout tea\r")
         await terminal.until("• cold\n\n›")
         assert terminal.screen.text.endswith(
@@ -163,18 +160,22 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, house: 
 
 
 async def test_a_long_answer_leaves_no_trace_of_its_making(shell: Shell, house: House) -> None:
-    """Drawn in pieces, scrolled and redrawn many times, each line stands in the scrollback exactly once."""
+    """Drawn in pieces, scrolled and redrawn many times, each line stands in the scrollback exactly once, and
+    keys pressed in between are all in the prompt: none echoed into the answer, none lost."""
     paragraphs = [f"Paragraph {number} of the long answer, which ends here." for number in range(60)]
     items = [f"- item {number}." for number in range(60)]
     house.will("\n\n".join([*paragraphs, "\n".join(items)]))
     async with shell.terminal() as terminal:
         await terminal.until("›")
         terminal.type("Go on\r")
-        await terminal.until("• item 59.\n\n›")
+        for number, key in enumerate("typed meanwhile"):
+            await terminal.until(f"Paragraph {number} of")
+            terminal.type(key)
+        await terminal.until("• item 59.\n\n› typed meanwhile")
         answer = [
             line.strip() for line in terminal.screen.text.partition("› Go on\n")[2].splitlines() if line
         ]
-        assert answer == [*paragraphs, *(f"• item {number}." for number in range(60)), "›"]
+        assert answer == [*paragraphs, *(f"• item {number}." for number in range(60)), "› typed meanwhile"]
 
 
 async def test_a_message_while_the_agent_works(shell: Shell, house: House) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -55,6 +55,8 @@ async def test_what_is_appended_comes_back_as_it_was(store: SessionStore, conver
     stored = await store.append(conversation.live_session_id, messages)
     assert stored == [replace(message, session_id=conversation.live_session_id) for message in messages]
     assert await store.history(conversation.live_session_id) == stored
+    with pytest.raises(FrozenInstanceError):
+        stored[0].content = "changed"  # type: ignore[misc]
 
 
 async def test_order_does_not_come_from_the_clock(store: SessionStore, conversation: Conversation) -> None:

@@ -176,6 +176,25 @@ async def test_closing_waits_for_what_was_accepted(writer: Writer, path: Path) -
     assert await _remembered(path) == ["first", "second"]
 
 
+async def test_what_need_not_last_does_not_wait_for_the_disk(
+    connection: ThreadedConnection, writer: Writer, path: Path
+) -> None:
+    """Alone it leaves the disk to the next commit; beside something that must last, and afterwards, nothing is lax."""
+
+    def level(connection: sqlite3.Connection) -> int:
+        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+        return int(synchronous)
+
+    normal, full = 1, 2
+    assert await writer.write(level, lasting=False) == normal
+    assert await asyncio.gather(writer.write(level, lasting=False), writer.write(level)) == [full, full]
+    with pytest.raises(NotFound):
+        await writer.write(_remember_and_fail, NotFound(), lasting=False)
+    assert await writer.write(level) == full
+    await writer.write(_remember, "lazy", lasting=False)
+    assert await _remembered(path) == ["lazy"]
+
+
 async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
     """The same operation made on the event loop instead of the database's thread is caught."""
     await (await open_writer(path)).close()

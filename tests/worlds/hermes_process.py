@@ -15,7 +15,10 @@ from typing import Any
 import aiohttp
 import yaml
 
-_READY = re.compile(r"http://127\.0\.0\.1:\d+")
+_WHERE = re.compile(r"http://127\.0\.0\.1:\d+")
+_READY = "Ctrl-C stops Hermes"
+"""The last of the lines for the person at the start."""
+
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "HERMES_CONFIG")
 
 
@@ -69,8 +72,9 @@ class HermesProcess:
         async for raw in self._process.stdout:
             line = raw.decode(errors="replace")
             self.output.append(line)
-            if not self.url and (found := _READY.search(line)):
+            if not self.url and (found := _WHERE.search(line)):
                 self.url = found[0]
+            if _READY in line:
                 self._ready.set()
         self._ready.set()
 

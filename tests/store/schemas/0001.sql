@@ -104,7 +104,7 @@ CREATE TABLE schema_migrations (
 
 CREATE TABLE session_context (
     session_id  TEXT NOT NULL REFERENCES sessions (id),
-    position    INTEGER NOT NULL CHECK (position >= 0),
+    position    INTEGER NOT NULL CHECK (position < 0),
     message_seq INTEGER NOT NULL REFERENCES messages (seq),
     PRIMARY KEY (session_id, position)
 ) STRICT, WITHOUT ROWID;
