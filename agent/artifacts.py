@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from agent.chat_text import text_of
+from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
 
 _MAX_IDENTIFIER = 80
 _MAX_URL = 200
+_MAX_EFFECTS = 200
+_MAX_IDENTIFIERS = 500
+"""More than a ledger has room for."""
 _SHOWN_ARGUMENTS = 120
 _SHOWN_RESULT = 60
 
@@ -26,7 +29,10 @@ _NUMBER = re.compile(r"#\d+|\+?\d{5,}|\d{2,}(?:-\d{2,}){2,}|\d{1,3}(?:\.\d{1,3})
 _FILE_NAME = re.compile(r"[\w.+~-]*[A-Za-z0-9_-]{2}\.[a-z][a-z0-9]{0,4}")
 _CODE = re.compile(r"[A-Z]{6}")
 """A booking code may well have no digit in it."""
-_TELLING_OF_A_PATH = re.compile(r"^[/~.\\]|[\d_.]|[/\\].*[/\\]")
+_ADDRESS = re.compile(r"@|^[/~.\\]|[\d_.]|[/\\].*[/\\]")
+"""A path, not `and/or`."""
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[A-Za-z]")
 
 _OWN_ID = re.compile(r"msg_[0-9a-z]{26}")
 """Bounded messages name the id of the whole one. That is no concern of the person."""
@@ -45,9 +51,14 @@ _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def find_identifiers(words: Iterable[str]) -> list[str]:
-    """Codes, ids, numbers, paths, file names, addresses: each once, in order. Give the vocabulary, not the text."""
+    """Codes, ids, numbers, paths, file names, addresses: each once, in order, until there are more than enough.
+
+    Give the vocabulary, not the text.
+    """
     found: dict[str, None] = {}
     for word in words:
+        if len(found) >= _MAX_IDENTIFIERS:
+            break
         if word.isalpha() and not word.isupper():
             continue
         for candidate in _CANDIDATE.findall(word):
@@ -57,24 +68,24 @@ def find_identifiers(words: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def find_effects(messages: Iterable[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:
-    """One line for each call that changed something, with the beginning of its result."""
+def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:
+    """One line for each of the newest calls that changed something, with the beginning of its result."""
     lines: list[str] = []
-    unanswered: dict[str, int] = {}
-    for message in messages:
-        if message.get("role") == "tool":
-            line = unanswered.pop(message.get("tool_call_id") or "", None)
-            if line is not None:
-                lines[line] += f" -> {_clip(text_of(message), _SHOWN_RESULT)}"
+    results: dict[str, str] = {}
+    for message in reversed(messages):
+        if message["role"] == "tool":
+            results[message["tool_call_id"]] = text_of(message)
             continue
-        # Some models number their calls from zero in every turn: an id counts only until somebody speaks again.
-        unanswered = {}
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            if has_effects(function["name"]):
-                unanswered[call["id"]] = len(lines)
-                lines.append(f"{function['name']}({_clip(function['arguments'], _SHOWN_ARGUMENTS)})")
-    return lines
+        for call in reversed(message.get("tool_calls") or ()):
+            name, arguments = call_of(call)
+            if has_effects(name):
+                done = f"{name}({_clip(arguments, _SHOWN_ARGUMENTS)})"
+                lines.append(f"{done} -> {_clip(results.get(call['id'], '?'), _SHOWN_RESULT)}")
+        if len(lines) >= _MAX_EFFECTS:
+            break
+        # Some models number their calls from zero in every turn: an id means nothing beyond its group.
+        results.clear()
+    return lines[::-1]
 
 
 @lru_cache(maxsize=1024)
@@ -85,19 +96,17 @@ def changes_something(tool_name: str) -> bool:
 
 
 def _is_identifier(text: str) -> bool:
-    if "://" in text:
-        return len(text) <= _MAX_URL
-    if not 3 <= len(text) <= _MAX_IDENTIFIER or _DATE_OR_TIME.fullmatch(text) or _OWN_ID.fullmatch(text):
-        return False
-    if text.isdigit() or not any(map(str.isalpha, text)):
-        return _NUMBER.fullmatch(text) is not None
-    if "/" in text or "\\" in text:
-        return _TELLING_OF_A_PATH.search(text) is not None
-    if "@" in text:
-        return True
-    if any(map(str.isdigit, text)):
-        return len(text) > 3 and _AMOUNT.fullmatch(text) is None
-    return (_FILE_NAME.fullmatch(text) or _CODE.fullmatch(text)) is not None
+    if not 3 <= len(text) <= _MAX_IDENTIFIER:
+        return "://" in text and len(text) <= _MAX_URL
+    if "/" in text or "\\" in text or "@" in text:
+        return _ADDRESS.search(text) is not None and not _DATE_OR_TIME.fullmatch(text)
+    if not _DIGIT.search(text):
+        return (_FILE_NAME.fullmatch(text) or _CODE.fullmatch(text)) is not None
+    if _LETTER.search(text):
+        return len(text) > 3 and not (
+            _AMOUNT.fullmatch(text) or _DATE_OR_TIME.fullmatch(text) or _OWN_ID.fullmatch(text)
+        )
+    return _NUMBER.fullmatch(text) is not None and not _DATE_OR_TIME.fullmatch(text)
 
 
 def _clip(text: str, characters: int) -> str:

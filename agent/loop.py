@@ -1,34 +1,29 @@
 """The agent loop: prompt -> model -> tools -> ... -> answer, as a stream of events.
 
-Every completed step is stored before it is shown, so a stop or a crash loses nothing that was done.
+Every completed step is stored before it is shown, so a stop or a crash loses nothing that was done. Between steps the
+context engine may move the conversation to a smaller child session; the loop goes on there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from agent.errors import EmptyAnswer
-from agent.events import (
-    Notice,
-    Steered,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnDone,
-    TurnEvent,
-    UsageReported,
-)
+from agent.context_keeper import ContextKeeper
+from agent.context_plan import LiveContext
+from agent.errors import ContextOverflow, EmptyAnswer
+from agent.events import Notice, Steered, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
-from agent.messages import Message, ToolCall, as_chat, unanswered_calls
+from agent.messages import Message, as_chat, unanswered_calls
 from agent.prompt import render_system_prompt
-from agent.store import Conversation, Session, SessionStore
+from agent.prompt_caching import PromptCaching
+from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext
-from agent.toolbox import Toolbox, ToolResult
+from agent.tool_calls import run_tools
+from agent.toolbox import Toolbox
 
 _NO_RESULT = (
     "No result was recorded: the turn was stopped or Hermes was restarted. Whether it took effect is unknown."
@@ -62,71 +57,98 @@ class Agent:
         llm: LLMClient,
         store: SessionStore,
         toolbox_for: Callable[[str], Toolbox],
+        keeper: ContextKeeper,
         *,
+        caching: PromptCaching,
         instructions: str,
         max_iterations: int,
     ) -> None:
         self.llm = llm
         self.store = store
+        self.keeper = keeper
         self._toolbox_for = toolbox_for
+        self._caching = caching
         self._instructions = instructions
         self._max_iterations = max_iterations
 
     async def run(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
-        session = await self._pinned_session(turn.conversation)
-        history = await self.store.history(session.id)
-        history += await self.store.append(session.id, [*_close_abandoned(history), turn.message])
-        context = _tool_context(turn, session, self.store)
-        toolbox = self._toolbox_for(context.platform)
+        live = await self.open(turn.conversation)
+        for told in await self.keeper.before_turn(live):
+            yield told
+        await self._add(live, *_close_abandoned(live.history), turn.message)
+        toolbox = self._toolbox_for(turn.conversation.address.platform)
+        toolbox = toolbox.with_tools(await self.keeper.tools(live))
 
         for steps_left in reversed(range(self._max_iterations)):
-            request = self._request(session, history, toolbox, last_step=steps_left == 0)
             answer = Completion()
-            async with aclosing(self._ask(session, request)) as events:
+            async with aclosing(self._answer(live, toolbox, last_step=steps_left == 0)) as events:
                 async for event in events:
                     if isinstance(event, Completion):
                         answer = event
                     else:
                         yield event
-            reply = Message("assistant", answer.text, tool_calls=answer.tool_calls)
-            history += await self.store.append(session.id, [reply])
-            if not answer.tool_calls or steps_left == 0:
+            await self._add(live, Message("assistant", answer.text, tool_calls=answer.tool_calls))
+            if not answer.tool_calls:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
+                await self.keeper.after_turn(live, answer.usage)
                 yield TurnDone(answer.text)
                 return
-            async with aclosing(self._run_tools(toolbox, answer.tool_calls, context)) as steps:
+            known = len(live.history)
+            async with aclosing(run_tools(toolbox, answer.tool_calls, self._context(turn, live))) as steps:
                 async for step in steps:
                     if isinstance(step, Message):
-                        history.append(step)
+                        live.history.append(step)
                     else:
                         yield step
             for message in turn.steering():
-                history += await self.store.append(session.id, [message])
+                await self._add(live, message)
                 yield Steered(message.id, message.content)
+            for told in await self.keeper.make_room(live, answer.usage, live.history[known:]):
+                yield told
 
-    async def _pinned_session(self, conversation: Conversation) -> Session:
+    async def open(self, conversation: Conversation) -> LiveContext:
+        """The live session with its system prompt pinned, and what the model sees of it."""
         session = await self.store.session(conversation.live_session_id)
-        if session.system_prompt is not None:
-            return session
-        facts = await self.store.facts(conversation.person)
-        prompt = render_system_prompt(self._instructions, facts=facts, has_tools=self.llm.supports_tools)
-        return await self.store.pin(session.id, system_prompt=prompt, model=self.llm.model)
+        if session.system_prompt is None:
+            facts = await self.store.facts(conversation.person)
+            prompt = render_system_prompt(self._instructions, facts=facts, has_tools=self.llm.supports_tools)
+            session = await self.store.pin(session.id, system_prompt=prompt, model=self.llm.model)
+        return LiveContext(conversation, session, await self.store.history(session.id))
 
-    def _request(
-        self, session: Session, history: Sequence[Message], toolbox: Toolbox, *, last_step: bool
-    ) -> ChatRequest:
-        messages = [{"role": "system", "content": session.system_prompt}, *map(as_chat, history)]
+    async def _answer(
+        self, live: LiveContext, toolbox: Toolbox, *, last_step: bool
+    ) -> AsyncGenerator[TurnEvent | Completion, None]:
+        """One model call; if the provider says that it does not fit, once more after a compaction."""
+        try:
+            async with aclosing(self._ask(live, self._request(live, toolbox, last_step=last_step))) as events:
+                async for event in events:
+                    yield event
+            return
+        except ContextOverflow:
+            compacted = await self.keeper.after_overflow(live)
+            if compacted is None:
+                raise
+        for event in compacted:
+            yield event
+        async with aclosing(self._ask(live, self._request(live, toolbox, last_step=last_step))) as events:
+            async for event in events:
+                yield event
+
+    def _request(self, live: LiveContext, toolbox: Toolbox, *, last_step: bool) -> ChatRequest:
+        messages = [{"role": "system", "content": live.system_prompt}, *map(as_chat, live.history)]
         tools = toolbox.definitions if self.llm.supports_tools else ()
-        if last_step and tools:
-            # The tools stay in the request: removing them would invalidate the provider's cache.
+        # The tools stay in the request of the last step: removing them would invalidate the provider's cache.
+        must_answer = last_step and bool(tools)
+        if must_answer:
             messages.append({"role": "user", "content": _LAST_STEP})
-            return ChatRequest(messages, tools, tool_choice="none")
-        return ChatRequest(messages, tools)
+        marked = self._caching.mark(live.session.id, self.llm.model, messages, tools)
+        choice: Literal["auto", "none"] = "none" if must_answer else "auto"
+        return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 
     async def _ask(
-        self, session: Session, request: ChatRequest
+        self, live: LiveContext, request: ChatRequest
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call. If it is stopped or fails, the text already shown is stored."""
         shown: list[str] = []
@@ -139,7 +161,8 @@ class Agent:
                     elif isinstance(item, Retrying):
                         yield Notice(item.reason)
                     else:
-                        await self.store.record_usage(session.id, item.usage, model=item.model)
+                        await self.store.record_usage(live.session.id, item.usage, model=item.model)
+                        await self.keeper.after_call(live, item.usage)
                         yield UsageReported(item.usage, item.model, self.llm.context_length)
                         if request.tool_choice == "none":
                             item = replace(item, tool_calls=())
@@ -149,49 +172,21 @@ class Agent:
                         return
         except BaseException:
             if shown:
-                await self.store.append(session.id, [Message("assistant", "".join(shown))])
+                await self.store.append(live.session.id, [Message("assistant", "".join(shown))])
             raise
 
-    async def _run_tools(
-        self, toolbox: Toolbox, calls: Sequence[ToolCall], context: ToolContext
-    ) -> AsyncGenerator[TurnEvent | Message, None]:
-        """All calls at once; each result is stored and shown as it comes. Calls with effects keep their order."""
-        in_order = asyncio.Lock()
+    async def _add(self, live: LiveContext, *messages: Message) -> None:
+        live.history += await self.store.append(live.session.id, messages)
 
-        async def run(call: ToolCall) -> tuple[ToolCall, ToolResult, float]:
-            began = time.perf_counter()
-            if toolbox.has_effects(call.name):
-                async with in_order:
-                    result = await toolbox.run(call, context)
-            else:
-                result = await toolbox.run(call, context)
-            return call, result, time.perf_counter() - began
-
-        for call in calls:
-            yield ToolStarted(call.id, call.name, call.arguments)
-        tasks = [asyncio.create_task(run(call)) for call in calls]
-        try:
-            for finished in asyncio.as_completed(tasks):
-                call, result, seconds = await finished
-                message = Message("tool", result.content, tool_call_id=call.id, name=call.name)
-                yield (await self.store.append(context.session_id, [message]))[0]
-                yield ToolFinished(call.id, call.name, result.ok, result.content, seconds)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _tool_context(turn: Turn, session: Session, store: SessionStore) -> ToolContext:
-    conversation = turn.conversation
-    return ToolContext(
-        conversation_id=conversation.id,
-        session_id=session.id,
-        person=conversation.person,
-        platform=conversation.address.platform,
-        workspace=turn.workspace,
-        store=store,
-    )
+    def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
+        return ToolContext(
+            conversation_id=turn.conversation.id,
+            session_id=live.session.id,
+            person=turn.conversation.person,
+            platform=turn.conversation.address.platform,
+            workspace=turn.workspace,
+            store=self.store,
+        )
 
 
 def _close_abandoned(history: Sequence[Message]) -> list[Message]:

@@ -15,14 +15,14 @@ import structlog
 
 from agent.events import TurnDone, TurnFailed
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
-from agent.loop import Agent
 from agent.store import Address
-from agent.toolbox import Toolbox
 from gateway.commands import Commands
 from gateway.gateway import Gateway
 from gateway.messages import OWNER, InboundMessage
 from gateway.models.litellm_client import LiteLLMClient
+from gateway.plugins import Plugins
 from gateway.store.sqlite import SqliteStore
+from tests.worlds.agents import make_agent
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Reply
 
@@ -54,8 +54,8 @@ class SteadyLLM:
 async def _gateway(llm: LLMClient) -> AsyncIterator[Gateway]:
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = Agent(llm, store, lambda _: Toolbox([]), instructions="Be brief.", max_iterations=5)
-        gateway = Gateway(agent, store, Commands.discover(), workspaces=Path(folder))
+        agent = make_agent(llm, store)
+        gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         yield gateway
         await gateway.close()
         await store.close()

@@ -3,6 +3,11 @@
 HermesError                     (agent/errors.py, where the models', the store's and the tools' errors live)
 ├── ConfigError                 exit code 2: the person can mend it by editing
 ├── ConfigNotWritten
+├── PluginError                 exit code 2: the person can mend it in the plugin or in the configuration
+│   ├── UnknownPlugin
+│   ├── PluginBroken
+│   ├── UnknownEngine
+│   └── EngineBroken
 ├── StateDirectoryUnusable
 ├── AlreadyRunning
 └── CannotListen
@@ -29,6 +34,28 @@ class ConfigError(HermesError):
 
 class ConfigNotWritten(HermesError):
     """The configuration was not changed:"""
+
+
+class PluginError(HermesError):
+    """A plugin cannot be used:"""
+
+    exit_code = 2
+
+
+class UnknownPlugin(PluginError):
+    """`plugins.enabled` names a plugin that does not exist; `hermes plugins` lists those that do."""
+
+
+class PluginBroken(PluginError):
+    """A plugin cannot be loaded; mend it, or switch it off with `hermes plugins disable`:"""
+
+
+class UnknownEngine(PluginError):
+    """`context.engine` names an engine that does not exist; `hermes plugins` lists those that do."""
+
+
+class EngineBroken(PluginError):
+    """The context engine cannot be used; mend it, or choose another with `hermes plugins use`:"""
 
 
 class StateDirectoryUnusable(HermesError):

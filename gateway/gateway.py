@@ -10,14 +10,17 @@ from pathlib import Path
 import structlog
 
 from agent.errors import HermesError
-from agent.events import Notice, TurnDone, TurnFailed, TurnStarted
+from agent.events import Notice, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.loop import Agent, Turn
 from agent.messages import Message
 from agent.store import Conversation, SessionStore
 from gateway.commands import CommandContext, Commands, is_command
 from gateway.hub import EventHub
+from gateway.hygiene import keep_in_bounds
 from gateway.mailbox import Mailbox
 from gateway.messages import InboundMessage
+from gateway.plugins import Plugins
+from gateway.plugins.hooks import hook_for
 
 log = structlog.get_logger(__name__)
 
@@ -27,14 +30,19 @@ _OUR_FAULT = "Something went wrong inside Hermes; the message is kept. `hermes d
 class Gateway:
     """Takes messages from every platform and runs them against the agent."""
 
-    def __init__(self, agent: Agent, store: SessionStore, commands: Commands, *, workspaces: Path) -> None:
+    def __init__(
+        self, agent: Agent, store: SessionStore, commands: Commands, plugins: Plugins, *, workspaces: Path
+    ) -> None:
         self.agent = agent
         self.store = store
         self.commands = commands
+        self.plugins = plugins
         self.hub = EventHub()
         self._workspaces = workspaces
         self._mailboxes: dict[str, Mailbox] = {}
         self._closing = False
+        self._hooks: set[asyncio.Task[None]] = set()
+        """Kept, because the event loop holds tasks only weakly."""
 
     async def receive(self, inbound: InboundMessage) -> Conversation:
         """Queues the message; its events come through `hub.watch(conversation.id)`."""
@@ -67,25 +75,31 @@ class Gateway:
         """One message, to its end. Nothing that goes wrong with it may reach the next one."""
         conversation_id = mailbox.conversation_id
         with structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id):
-            self.hub.publish(conversation_id, TurnStarted(inbound.id, inbound.text))
+            self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
             try:
-                # Read now, not when it was queued: a command before it may have moved the live session.
-                conversation = await self.store.conversation(conversation_id)
-                if is_command(inbound.text):
-                    await self._run_command(conversation, inbound)
-                    self.hub.publish(conversation_id, TurnDone(""))
-                else:
-                    await self._run_turn(conversation, mailbox, inbound)
+                await self._answer(mailbox, inbound)
             except asyncio.CancelledError:
                 log.info("turn.stopped")
-                self.hub.publish(conversation_id, TurnDone("", stopped=True))
+                self._publish(inbound, conversation_id, TurnDone("", stopped=True))
             except HermesError as error:
                 log.warning("turn.failed", error=type(error).__name__)
-                self.hub.publish(conversation_id, TurnFailed(str(error)))
+                self._publish(inbound, conversation_id, TurnFailed(str(error)))
             except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
                 # In a thread, because showing a traceback reads source files.
                 await asyncio.to_thread(log.error, "turn.crashed", exc_info=error)
-                self.hub.publish(conversation_id, TurnFailed(_OUR_FAULT))
+                self._publish(inbound, conversation_id, TurnFailed(_OUR_FAULT))
+
+    async def _answer(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        # Read now, not when it was queued: a command before it may have moved the live session.
+        conversation = await self.store.conversation(mailbox.conversation_id)
+        if is_command(inbound.text):
+            await self._run_command(conversation, inbound)
+            self._publish(inbound, conversation.id, TurnDone(""))
+            return
+        for event in await keep_in_bounds(self.agent, conversation):
+            self._publish(inbound, conversation.id, event)
+        await self._run_turn(await self.store.conversation(conversation.id), mailbox, inbound)
+        log.info("turn.done")
 
     async def _run_turn(self, conversation: Conversation, mailbox: Mailbox, inbound: InboundMessage) -> None:
         def steering() -> Sequence[Message]:
@@ -100,9 +114,19 @@ class Gateway:
         )
         async with aclosing(self.agent.run(turn)) as events:
             async for event in events:
-                self.hub.publish(conversation.id, event)
-        log.info("turn.done")
+                self._publish(inbound, conversation.id, event)
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> None:
         context = CommandContext(conversation, self.store, self.agent, self.commands, self.stop_turn)
-        self.hub.publish(conversation.id, Notice(await self.commands.run(inbound.text, context)))
+        self._publish(inbound, conversation.id, Notice(await self.commands.run(inbound.text, context)))
+
+    def _publish(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
+        """To those who watch, and to the plugins' hooks, which nobody waits for."""
+        self.hub.publish(conversation_id, event)
+        if told := hook_for(event):
+            about = {"conversation_id": conversation_id, "message_id": inbound.id}
+            name, data = told
+            hooks = self.plugins.emit(name, platform=inbound.address.platform, **about, **data)
+            task = asyncio.create_task(hooks)
+            self._hooks.add(task)
+            task.add_done_callback(self._hooks.discard)

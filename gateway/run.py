@@ -11,9 +11,16 @@ from functools import cache
 
 import structlog
 
+from agent.compaction import Compactor
+from agent.context_compressor import ContextCompressor
+from agent.context_engine import ContextEngine
+from agent.context_keeper import ContextKeeper
+from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
+from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
+from agent.summariser import ask_main
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from gateway.commands import Commands
@@ -21,8 +28,10 @@ from gateway.config.load import Loaded, ensure_home
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.models import embedded
+from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm
 from gateway.platforms.base import Platform
+from gateway.plugins import Plugins, engine_factory, load_plugins
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
 
@@ -41,6 +50,8 @@ class Hermes:
     """Which model answers and why."""
     model_line: str
     """What a person should know about it; empty for an ordinary model."""
+    caching_line: str
+    """Whether prompts are cached."""
 
 
 @asynccontextmanager
@@ -50,23 +61,41 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(only_process(loaded.home))
+        # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
-        toolbox_for = await asyncio.to_thread(_toolboxes, config)
-        commands = await asyncio.to_thread(Commands.discover)
+        helper = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, llm)
+        stack.push_async_callback(helper.close)
+        plugins = await asyncio.to_thread(load_plugins, loaded.home, config.plugins.enabled)
+        new_engine = await asyncio.to_thread(_engine_factory, loaded, plugins, llm, helper)
+        toolbox_for = await asyncio.to_thread(_toolboxes, config, plugins)
+        commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
+        seats = EngineSeats(new_engine, llm, hermes_home=loaded.home)
+        compactor = Compactor(
+            store,
+            seats,
+            auxiliary=resolver(llm, helper),
+            background_at=config.compression.background_at,
+        )
+        stack.push_async_callback(compactor.close)
+        caching = PromptCaching(
+            strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
+        )
         agent = Agent(
             llm,
             store,
             toolbox_for,
+            ContextKeeper(compactor, enabled=config.compression.enabled),
+            caching=caching,
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
         )
-        gateway = Gateway(agent, store, commands, workspaces=loaded.home / "workspaces")
+        gateway = Gateway(agent, store, commands, plugins, workspaces=loaded.home / "workspaces")
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
-        yield Hermes(loaded, store, llm, gateway, choice.why, honest)
+        yield Hermes(loaded, store, llm, gateway, choice.why, honest, caching.status(choice.model))
 
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
@@ -99,15 +128,43 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     ]
 
 
-def _toolboxes(config: Config) -> Callable[[str], Toolbox]:
-    available = discover()
+def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
+    """A plugin's tools are on because the plugin is."""
+    available = discover() | plugins.tools
 
     @cache
     def toolbox_for(platform: str) -> Toolbox:
-        return Toolbox(choose_tools(available, config.tools.enabled, config.tools.platforms, platform))
+        chosen = choose_tools(available, config.tools.enabled, config.tools.platforms, platform)
+        return Toolbox(chosen).with_tools(list(plugins.tools.values()))
 
     toolbox_for("")  # an unknown tool name is found now, not at the first message
     return toolbox_for
+
+
+def _engine_factory(
+    loaded: Loaded, plugins: Plugins, llm: LLMClient, helper: LLMClient
+) -> Callable[[], ContextEngine]:
+    """Makes the configured context engine, one for each conversation."""
+    settings = loaded.config.compression
+
+    def compressor() -> ContextEngine:
+        return ContextCompressor(
+            llm.context_length,
+            threshold=settings.threshold,
+            target_ratio=settings.target_ratio,
+            protect_last_n=settings.protect_last_n,
+            summarize_with_main=None if helper is llm else ask_main,
+            summary_context_length=helper.context_length,
+        )
+
+    return engine_factory(
+        loaded.config.context.engine,
+        home=loaded.home,
+        plugins=plugins,
+        compressor=compressor,
+        context_length=llm.context_length,
+        model=llm.model,
+    )
 
 
 def _stop_signal() -> asyncio.Event:
@@ -126,6 +183,8 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         *off,
         f"Model     {hermes.model_choice}",
         *([f"          {hermes.model_line}"] if hermes.model_line else []),
+        f"          {hermes.caching_line}",
+        f"Context   {loaded.config.context.engine}",
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         "Terminal  hermes chat",

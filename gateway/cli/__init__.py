@@ -41,6 +41,7 @@ COMMANDS = {
     "doctor": Entry("Look", "doctor", "Check this installation and say what to mend."),
     "setup": Entry("Set up", "setup", "Choose a model and write hermes.yaml."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
+    "plugins": Entry("Set up", "plugins", "Show plugins, switch them on and off, choose the context engine."),
     "completion": Entry("Set up", "completion", "Print the completion script for your shell."),
 }
 

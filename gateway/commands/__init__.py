@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from agent.loop import Agent
@@ -45,11 +45,11 @@ class Commands:
         self._by_name = {name: command for command in self.all for name in (command.name, *command.aliases)}
 
     @classmethod
-    def discover(cls) -> Commands:
-        modules = (
-            importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
-        )
-        return cls([module.COMMAND for module in modules])
+    def discover(cls, more: Sequence[Command] = ()) -> Commands:
+        """Every file of this package, and those that plugins bring."""
+        names = [found.name for found in pkgutil.iter_modules(__path__)]
+        modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+        return cls([*(module.COMMAND for module in modules), *more])
 
     def overtakes(self, text: str) -> bool:
         command = self._by_name.get(_split(text)[0]) if is_command(text) else None

@@ -5,7 +5,9 @@ from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    await context.store.split(Split(context.conversation.live_session_id, "reset"))
+    live = await context.agent.open(context.conversation)
+    await context.store.split(Split(live.session.id, "reset"))
+    await context.agent.keeper.compactor.seats.reset(live)
     return "A new session begins. What was said before stays searchable."
 
 

@@ -4,18 +4,18 @@ from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    store, llm = context.store, context.agent.llm
-    session = await store.session(context.conversation.live_session_id)
-    messages = len(await store.history(session.id))
-    usage = await store.usage(conversation_id=context.conversation.id)
-    cost = "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    live = await context.agent.open(context.conversation)
+    seat = await context.agent.keeper.compactor.seats.of(live)
+    llm, engine = context.agent.llm, seat.engine
+    ancestors = len(await context.store.lineage(live.session.id)) - 1
     return "\n".join(
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
-            f"Session: {session.id}, {messages} messages, {session.prompt_tokens or 0:,} tokens in the window",
-            f"Used in this conversation: {usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out, {cost}",
+            f"Session: {live.session.id}, {len(live.history)} messages, {ancestors} ancestors",
+            f"In the window: {live.session.prompt_tokens or 0:,} tokens",
+            f"Context engine: {engine.name}, compacts at {engine.threshold_tokens:,} tokens",
         )
     )
 
 
-COMMAND = Command("status", "model, window and usage of this conversation", _run)
+COMMAND = Command("status", "model, session and context engine of this conversation", _run)

@@ -214,6 +214,15 @@ class CompressionConfig(Section):
     protect_last_n: Count = Field(
         default=20, description="At least this many of the newest messages are kept as they are."
     )
+    background_at: Share = Field(
+        default=0.80,
+        description="From this fraction of the threshold on, the summary is prepared between turns, so that nobody "
+        "waits for it. 1.0: only at the threshold itself.",
+    )
+    memory_flush: bool = Field(
+        default=True,
+        description="Before a compaction, the model may note lasting facts with the `memory` tool.",
+    )
 
 
 class AuxiliaryModelConfig(Section):
@@ -239,7 +248,21 @@ class PromptCachingConfig(Section):
 
     cache_ttl: Literal["5m", "1h"] = Field(
         default="5m",
-        description="How long the provider keeps it. `1h` costs more to write and pays off across breaks.",
+        description="How long the provider keeps it. `1h` costs more to write and pays off when people take breaks.",
+    )
+    strategy: Literal["system_and_3", "turn_aware"] = Field(
+        default="system_and_3",
+        description="`system_and_3` marks the system prompt and the last three messages. `turn_aware` chooses the "
+        "lifetime itself and keeps a marker where the last request wrote.",
+    )
+
+
+class PluginsConfig(Section):
+    """General plugins: folders in `$HERMES_HOME/plugins/`."""
+
+    enabled: tuple[Name, ...] = Field(
+        default=(),
+        description="The plugins that are loaded, by the names of their folders. `hermes plugins` shows them.",
     )
 
 
@@ -264,6 +287,7 @@ class Config(Section):
     compression: CompressionConfig = Field(default_factory=CompressionConfig)
     auxiliary: AuxiliaryConfig = Field(default_factory=AuxiliaryConfig)
     prompt_caching: PromptCachingConfig = Field(default_factory=PromptCachingConfig)
+    plugins: PluginsConfig = Field(default_factory=PluginsConfig)
     logging: LoggingConfig = Field(default_factory=LoggingConfig)
 
 

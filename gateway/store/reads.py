@@ -122,10 +122,11 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
         ORDER BY place
         """,
         {"session": session_id},
-    ).fetchall()
-    if not rows:
+    )
+    messages = messages_from(rows)
+    if not messages:
         session(connection, session_id)
-    return messages_from(rows)
+    return messages
 
 
 def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int | None) -> list[Message]:

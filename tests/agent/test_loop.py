@@ -28,8 +28,8 @@ from agent.messages import Message, ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, Conversation, SessionStore
 from agent.tool import Tool, ToolContext, tool
-from agent.toolbox import Toolbox
 from gateway.store.memory import MemoryStore
+from tests.worlds.agents import make_agent
 
 
 @dataclass
@@ -66,9 +66,7 @@ async def desk(
 ) -> Desk:
     store = MemoryStore()
     llm = ScriptedLLM(steps)
-    agent = Agent(
-        llm, store, lambda _: Toolbox(tools), instructions="Be brief.", max_iterations=max_iterations
-    )
+    agent = make_agent(llm, store, tools, max_iterations=max_iterations)
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     return Desk(agent, llm, store, conversation, tmp_path)
 

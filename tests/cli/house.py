@@ -13,17 +13,17 @@ from typing import Any, Literal
 import yaml
 
 from agent.llm import ChatRequest
-from agent.loop import Agent
 from agent.messages import ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext, tool
-from agent.toolbox import Toolbox
 from gateway.commands import Commands
 from gateway.gateway import Gateway
 from gateway.messages import InboundMessage
 from gateway.platforms.web import WebPlatform
+from gateway.plugins import Plugins
 from gateway.store import MemoryStore
+from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
 from tests.worlds.terminal import Terminal
 
@@ -73,9 +73,8 @@ class House:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
         self.store = store or MemoryStore()
-        toolbox = Toolbox([look_up])
-        agent = Agent(self.llm, self.store, lambda _: toolbox, instructions="Be brief.", max_iterations=5)
-        self.gateway = NotingGateway(agent, self.store, COMMANDS, workspaces=folder / "workspaces")
+        agent = make_agent(self.llm, self.store, [look_up])
+        self.gateway = NotingGateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces")
 
     def will(self, *steps: Step) -> None:
         """The model's next answers."""

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from agent.errors import HermesError, ModelOverloaded
-from agent.events import Notice, TurnDone, TurnEvent, TurnFailed, TurnStarted
-from agent.loop import Agent
+from agent.events import Notice, TextDelta, TurnDone, TurnEvent, TurnFailed
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address
-from agent.toolbox import Toolbox
 from gateway.commands import Commands, is_command
 from gateway.gateway import Gateway
 from gateway.hub import Envelope
 from gateway.messages import OWNER, InboundMessage
+from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
+from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
 
@@ -33,10 +33,10 @@ class Office:
     async def send(self, text: str, chat: str = "desk") -> str:
         return (await self.gateway.receive(InboundMessage(Address("web", chat), OWNER, text))).id
 
-    async def until_started(self, conversation_id: str) -> None:
+    async def until_it_speaks(self, conversation_id: str) -> None:
         with self.gateway.hub.watch(conversation_id, after=0) as watcher:
-            first = (await asyncio.wait_for(anext(watcher), 5)).event
-        assert isinstance(first, TurnStarted)
+            while not isinstance((await asyncio.wait_for(anext(watcher), 5)).event, TextDelta):
+                pass
 
     async def until(self, conversation_id: str, ends: int) -> list[TurnEvent]:
         """All events until so many turns have ended."""
@@ -53,8 +53,8 @@ class Office:
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     store, llm = MemoryStore(), ScriptedLLM()
-    agent = Agent(llm, store, lambda _: Toolbox([]), instructions="", max_iterations=5)
-    gateway = Gateway(agent, store, COMMANDS, workspaces=tmp_path)
+    agent = make_agent(llm, store)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     yield Office(gateway, llm, store)
     await gateway.close()
 
@@ -92,7 +92,7 @@ async def test_stop_overtakes_and_what_waits_comes_next(office: Office) -> None:
     _, steps = _gated("endless")
     office.llm.then(*steps, "next")
     conversation = await office.send("1")
-    await office.until_started(conversation)
+    await office.until_it_speaks(conversation)
     await office.send("2")
     with office.gateway.hub.watch(conversation, after=0) as watcher:
         await office.send("/stop")

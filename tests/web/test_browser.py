@@ -171,7 +171,7 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
 async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
     """`/help` is a turn without the model; `/stop` overtakes and leaves nothing waiting."""
     await tab.type("/help")
-    await tab.sees(".notice", "/status: model, window and usage")
+    await tab.sees(".notice", "/status: model, session and context engine")
     await tab.type("/stop")
     await tab.sees(".notice", "Nothing is running.")
     await tab.sees(".waiting", count=0)

@@ -14,16 +14,16 @@ from typing import Any, Literal
 import aiohttp
 
 from agent.llm import ChatRequest
-from agent.loop import Agent
 from agent.scripted import ScriptedLLM, Step
 from agent.store import SessionStore
 from agent.tool import ToolContext, tool
-from agent.toolbox import Toolbox
 from agent.tools.read_file import read_file
 from gateway.commands import Commands
 from gateway.gateway import Gateway
 from gateway.platforms.web import WebPlatform
+from gateway.plugins import Plugins
 from gateway.store import MemoryStore
+from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
 
@@ -151,9 +151,8 @@ class Events:
 
 
 def make_gateway(store: SessionStore, script: Script, folder: Path) -> Gateway:
-    toolbox = Toolbox([look_up, read_file])
-    agent = Agent(script.llm, store, lambda platform: toolbox, instructions="Be brief.", max_iterations=5)
-    return Gateway(agent, store, COMMANDS, workspaces=folder)
+    agent = make_agent(script.llm, store, [look_up, read_file])
+    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder)
 
 
 @asynccontextmanager

@@ -1,0 +1,100 @@
+"""The contract every context engine fulfils: when to make a conversation smaller, and how.
+
+Engines are synchronous and work on message lists in OpenAI's chat format. A conversation has an instance of its own, so
+an engine may keep state. The host may add a durable `"message_id"` to each message; an engine that does not know the
+key just keeps the dicts it keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from agent.messages import ChatDict
+
+_DEFAULT_THRESHOLD = 0.50
+
+
+class ContextEngine(ABC):
+    """Subclass this, implement the four abstract members, and select it by name with `context.engine`."""
+
+    last_prompt_tokens: int = 0
+    last_completion_tokens: int = 0
+    last_total_tokens: int = 0
+    threshold_tokens: int = 0
+    """Prompt tokens from which the conversation is compacted."""
+    context_length: int = 0
+    """The model's whole window."""
+    compression_count: int = 0
+    """How often compress() has made the conversation smaller."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The value of `context.engine` that selects this engine."""
+
+    @abstractmethod
+    def update_from_response(self, usage: dict[str, Any]) -> None:
+        """Called after every model call with its usage; sets the three `last_*` attributes."""
+
+    @abstractmethod
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        """Whether to compact now. Without a number, the last reported one counts."""
+
+    @abstractmethod
+    def compress(
+        self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
+    ) -> list[ChatDict]:
+        """A valid, smaller message list, or the given one where nothing can be gained. The input stays as it is.
+
+        `focus_topic` comes from `/compress <topic>`; an engine may ignore it.
+        """
+
+    def on_session_start(self, session_id: str, **kwargs: Any) -> None:  # noqa: B027 - optional, nothing by default
+        """A conversation begins, or goes on in a child session after a split (`boundary_reason="compression"`)."""
+
+    def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:  # noqa: B027 - optional
+        """A real boundary: reset, expiry or shutdown. Flush state and close connections here."""
+
+    def on_session_reset(self) -> None:
+        """`/new` and `/reset`: forget what belongs to the old session."""
+        self.last_prompt_tokens = 0
+        self.last_completion_tokens = 0
+        self.last_total_tokens = 0
+        self.compression_count = 0
+
+    def update_model(
+        self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
+    ) -> None:
+        """The model was switched. The threshold stays at the same fraction of the window."""
+        ratio = self.threshold_tokens / self.context_length if self.context_length else 0.0
+        self.context_length = context_length
+        self.threshold_tokens = round(context_length * (ratio or _DEFAULT_THRESHOLD))
+
+    def get_tool_schemas(self) -> list[ChatDict]:
+        """Tools the model may call, each with `name`, `description` and `parameters`."""
+        return []
+
+    def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
+        """Answers a call of one of the engine's tools with JSON text."""
+        return json.dumps({"error": f"The context engine {self.name} has no tool named {name}."})
+
+    def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        """A cheap look before a model call, for engines that can tell from the messages alone."""
+        return False
+
+    def get_status(self) -> dict[str, Any]:
+        """What `/status` shows."""
+        used = self.last_prompt_tokens / self.context_length if self.context_length else 0.0
+        return {
+            "engine": self.name,
+            "last_prompt_tokens": self.last_prompt_tokens,
+            "last_completion_tokens": self.last_completion_tokens,
+            "last_total_tokens": self.last_total_tokens,
+            "threshold_tokens": self.threshold_tokens,
+            "context_length": self.context_length,
+            "usage_percent": min(100.0, 100.0 * used),
+            "compression_count": self.compression_count,
+        }

@@ -1,0 +1,103 @@
+"""Between the store and an engine: messages with their ids in, references and new rows out.
+
+An engine knows only dicts. What it returns is turned into a plan for a child session: a message it kept is a
+reference, one it changed is a `pruned` copy, one it wrote is new. Nothing is copied that can be referred to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.errors import InvalidCompaction
+from agent.messages import ChatDict, Kind, Message, ToolCall, as_chat
+from agent.store import Conversation, Session
+from agent.tool_pairs import repair
+
+MESSAGE_ID = "message_id"
+
+
+@dataclass(slots=True)
+class LiveContext:
+    """What the model sees of a conversation right now. A compaction moves it to the child session."""
+
+    conversation: Conversation
+    session: Session
+    history: list[Message]
+
+    @property
+    def system_prompt(self) -> str:
+        return self.session.system_prompt or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a child session starts with."""
+
+    system_prompt: str
+    context: list[str | Message]
+
+
+def for_engine(system_prompt: str, history: Sequence[Message]) -> list[ChatDict]:
+    """The whole history as an engine gets it, the system prompt first."""
+    system: ChatDict = {"role": "system", "content": system_prompt}
+    return [system, *({**as_chat(message), MESSAGE_ID: message.id} for message in history)]
+
+
+def plan_from(
+    given: Sequence[ChatDict], returned: Sequence[ChatDict], history: Sequence[Message]
+) -> Plan | None:
+    """None where the engine changed nothing. Raises InvalidCompaction for what no provider would take."""
+    if returned is given or list(returned) == list(given):
+        return None
+    system = [message for message in returned if message.get("role") == "system"]
+    rest = [message for message in returned if message.get("role") != "system"]
+    _check(given, rest)
+    unchanged = {message[MESSAGE_ID]: message for message in given if MESSAGE_ID in message}
+    known = {message.id: message for message in history}
+    context = [_item(message, unchanged, known) for message in rest]
+    kept = [item for item in context if isinstance(item, str)]
+    if len(kept) != len(set(kept)):
+        raise InvalidCompaction("A message appears twice.")
+    prompt = str(system[0]["content"]) if system else str(given[0]["content"])
+    return Plan(prompt, context)
+
+
+def _check(given: Sequence[ChatDict], returned: Sequence[ChatDict]) -> None:
+    if not returned:
+        raise InvalidCompaction("It is empty.")
+    if any(message.get("role") not in ("user", "assistant", "tool") for message in returned):
+        raise InvalidCompaction("A role is unknown.")
+    if repair(returned) != list(returned):
+        raise InvalidCompaction("A tool call is parted from its result.")
+    newest = next((message for message in reversed(given) if message.get("role") == "user"), None)
+    if newest is not None and newest[MESSAGE_ID] not in {message.get(MESSAGE_ID) for message in returned}:
+        raise InvalidCompaction("The newest request is missing.")
+
+
+def _item(
+    message: ChatDict, unchanged: Mapping[str, ChatDict], known: Mapping[str, Message]
+) -> str | Message:
+    message_id = str(message.get(MESSAGE_ID))
+    if message_id in unchanged:
+        if message == unchanged[message_id]:
+            return message_id
+        return _row(message, "pruned", known[message_id].source_id or message_id)
+    return _row(message, "summary", None)
+
+
+def _row(message: ChatDict, kind: Kind, source_id: str | None) -> Message:
+    content = message.get("content") or ""
+    parts = tuple(content) if isinstance(content, list) else ()
+    text = "\n".join(str(part.get("text", "")) for part in parts) if parts else str(content)
+    calls = (call["function"] | {"id": call["id"]} for call in message.get("tool_calls") or ())
+    return Message(
+        message["role"],
+        text,
+        parts,
+        tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in calls),
+        tool_call_id=message.get("tool_call_id"),
+        name=message.get("name"),
+        kind=kind,
+        source_id=source_id,
+    )

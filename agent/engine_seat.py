@@ -1,0 +1,138 @@
+"""The context engines of all conversations: one instance each, never called by two at once or on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.context_engine import ContextEngine
+from agent.context_plan import LiveContext, for_engine
+from agent.declared import declared
+from agent.llm import LLMClient, Usage
+from agent.messages import ChatDict
+
+T = TypeVar("T")
+
+
+class EngineSeat:
+    """One conversation's engine. Engines are synchronous and may be slow: each call has its turn in a thread."""
+
+    def __init__(self, engine: ContextEngine) -> None:
+        self.engine = engine
+        self.model = ""
+        self._free = asyncio.Lock()
+        self._schemas: list[ChatDict] | None = None
+        self._reported: list[dict[str, int]] = []
+        """Usage that came while the engine was at work; it is told before its next call."""
+
+    @property
+    def busy(self) -> bool:
+        return self._free.locked()
+
+    async def call(self, method: Callable[..., T], *arguments: Any, **optional: Any) -> T:
+        """Optional arguments that the engine does not declare are left out."""
+        async with self._free:
+            return await asyncio.to_thread(self._run, method, arguments, optional)
+
+    async def tool_schemas(self) -> list[ChatDict]:
+        """Asked for once: the model's tool list must not change while a conversation goes on."""
+        if self._schemas is None:
+            self._schemas = await self.call(self.engine.get_tool_schemas)
+        return self._schemas
+
+    async def report(self, usage: Usage) -> None:
+        """Never waits for a compaction that runs in the background."""
+        self._reported.append(
+            {
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.total_tokens,
+                "cache_read_tokens": usage.cache_read_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            }
+        )
+        if not self.busy:
+            await self.call(_nothing)
+
+    def _run(self, method: Callable[..., T], arguments: tuple[Any, ...], optional: dict[str, Any]) -> T:
+        reported, self._reported = self._reported, []
+        for usage in reported:
+            self.engine.update_from_response(dict(usage))
+        return method(*arguments, **declared(method, optional))
+
+
+class EngineSeats:
+    """Makes engines, tells them where their conversation stands, and lets them go at real boundaries."""
+
+    def __init__(self, new_engine: Callable[[], ContextEngine], llm: LLMClient, *, hermes_home: Path) -> None:
+        self._new_engine = new_engine
+        self._llm = llm
+        self._hermes_home = hermes_home
+        self._seats: dict[str, EngineSeat] = {}
+
+    async def of(self, live: LiveContext) -> EngineSeat:
+        """The conversation's engine, fitted to the model that answers now."""
+        seat = self._seats.get(live.conversation.id)
+        if seat is None:
+            seat = EngineSeat(await asyncio.to_thread(self._new_engine))
+            self._seats[live.conversation.id] = seat
+            await self._fit(seat)
+            await self._begin(seat, live)
+            if live.session.prompt_tokens:
+                # After a restart the engine knows again how full the window was.
+                await seat.report(Usage(prompt_tokens=live.session.prompt_tokens))
+        elif seat.model != self._llm.model and not seat.busy:
+            await self._fit(seat)
+        return seat
+
+    async def moved(self, live: LiveContext) -> None:
+        """After a split: the same engine goes on in the child session."""
+        await self._begin(
+            self._seats[live.conversation.id],
+            live,
+            parent_session_id=live.session.parent_id,
+            boundary_reason="compression",
+        )
+
+    async def reset(self, live: LiveContext) -> None:
+        """`/new` and `/reset`: the session ends and the engine forgets it."""
+        seat = await self.of(live)
+        await self._end(seat, live)
+        await seat.call(seat.engine.on_session_reset)
+
+    async def close(self, live: LiveContext) -> None:
+        """Shutdown or expiry: the session ends and the engine goes."""
+        if seat := self._seats.pop(live.conversation.id, None):
+            await self._end(seat, live)
+
+    def __contains__(self, conversation_id: str) -> bool:
+        return conversation_id in self._seats
+
+    def __iter__(self) -> Any:
+        return iter(list(self._seats))
+
+    async def _begin(self, seat: EngineSeat, live: LiveContext, **boundary: Any) -> None:
+        await seat.call(
+            seat.engine.on_session_start,
+            live.session.id,
+            **boundary,
+            conversation_id=live.conversation.id,
+            platform=live.conversation.address.platform,
+            model=self._llm.model,
+            context_length=self._llm.context_length,
+            hermes_home=str(self._hermes_home),
+        )
+
+    async def _end(self, seat: EngineSeat, live: LiveContext) -> None:
+        messages = for_engine(live.system_prompt, live.history)
+        await seat.call(seat.engine.on_session_end, live.session.id, messages)
+
+    async def _fit(self, seat: EngineSeat) -> None:
+        seat.model = self._llm.model
+        await seat.call(seat.engine.update_model, self._llm.model, self._llm.context_length)
+
+
+def _nothing() -> None:
+    """Only to have the reported usage told."""

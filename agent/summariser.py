@@ -1,0 +1,112 @@
+"""Asks a model for a summary: the whole middle, in as many pieces as its window needs, each updating the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
+from agent.redaction import redact
+from agent.summary_prompt import build_prompt, pieces_of
+from agent.tokens import estimate_text_tokens
+
+log = structlog.get_logger(__name__)
+
+Summarize = Callable[[str, int], str | None]
+"""Takes a prompt and the most tokens the answer may have. Raises, or answers with nothing, where it fails."""
+
+_USABLE_WINDOW = 0.7
+"""Token counts here are estimates; this much of the window is safe to fill."""
+_SMALLEST_PIECE = 256
+_HALVINGS = 3
+"""How often the pieces are made smaller when the model says that they do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTask:
+    """What is to be summarised, and within which limits."""
+
+    blocks: Sequence[str]
+    """The turns, from `record_of`, free of secrets."""
+    max_tokens: int
+    window: int
+    """Of the model that summarises."""
+    earlier: str = ""
+    earlier_is_extract: bool = False
+    focus: str | None = None
+
+
+def ask_auxiliary(prompt: str, max_tokens: int) -> str | None:
+    """The configured model for `auxiliary.compression`."""
+    return _ask(prompt, max_tokens, None)
+
+
+def ask_main(prompt: str, max_tokens: int) -> str | None:
+    """The model that answers people, for when the other one cannot."""
+    return _ask(prompt, max_tokens, "main")
+
+
+def _ask(prompt: str, max_tokens: int, model: str | None) -> str | None:
+    # Late, because it is needed only where no summariser was given.
+    from agent.auxiliary_client import call_llm  # noqa: PLC0415
+
+    messages = [{"role": "user", "content": prompt}]
+    response: Any = call_llm(task="compression", messages=messages, max_tokens=max_tokens, model=model)
+    choice = response.choices[0]
+    if choice.finish_reason == "length":
+        raise StreamCut(f"The summary did not fit {max_tokens} tokens.")
+    content: str | None = choice.message.content
+    return content
+
+
+def first_summary(
+    attempts: Iterable[Summarize], task: SummaryTask, *, smaller_than: int
+) -> tuple[str | None, str]:
+    """The first good summary, or None and why the last attempt failed.
+
+    Raises AuthenticationFailed and QuotaExhausted: the person has to put these right, so nothing may cover them up.
+    """
+    reason = "there is no model to write it"
+    for ask in attempts:
+        try:
+            summary = write_summary(ask, task)
+        except (AuthenticationFailed, QuotaExhausted):
+            raise
+        except Exception as failure:  # noqa: BLE001 - whatever a summariser raises, the conversation goes on
+            reason = str(failure) or type(failure).__name__
+        else:
+            if estimate_text_tokens(summary) < smaller_than:
+                return summary, ""
+            reason = "the summary was larger than what it was to replace"
+        log.warning("compression.summary_failed", reason=reason)
+    return None, reason
+
+
+def write_summary(ask: Summarize, task: SummaryTask) -> str:
+    """The summary, free of secrets. Raises whatever the model raises, and EmptyAnswer for an empty one."""
+    window = task.window
+    for _ in range(_HALVINGS):
+        try:
+            return _roll(ask, task, window)
+        except ContextOverflow:
+            window //= 2
+    return _roll(ask, task, window)
+
+
+def _roll(ask: Summarize, task: SummaryTask, window: int) -> str:
+    frame = build_prompt("-", task.max_tokens, earlier=task.earlier, focus=task.focus)
+    beside = max(estimate_text_tokens(frame), task.max_tokens) + task.max_tokens
+    room = max(_SMALLEST_PIECE, int(window * _USABLE_WINDOW) - beside)
+    summary, is_extract = task.earlier, task.earlier_is_extract
+    for piece in pieces_of(task.blocks, room):
+        prompt = build_prompt(
+            piece, task.max_tokens, earlier=summary, earlier_is_extract=is_extract, focus=task.focus
+        )
+        summary = redact((ask(prompt, task.max_tokens) or "").strip())
+        if not summary:
+            raise EmptyAnswer("It was asked for a summary.")
+        is_extract = False
+    return summary

@@ -1,0 +1,216 @@
+"""`hermes plugins`: what is there, what is on, and which context engine is used."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli import Options
+from gateway.cli.output import console, one_line, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gateway.config.load import Loaded
+    from gateway.plugins import EngineInfo, PluginInfo
+
+_RESTART = "Restart Hermes for it to take effect."
+_DESCRIBED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything there is to see."""
+
+    loaded: Loaded
+    general: list[PluginInfo]
+    engines: list[EngineInfo]
+
+    @property
+    def active_engine(self) -> str:
+        return self.loaded.config.context.engine
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def plugins(ctx: click.Context) -> None:
+    """Show plugins, switch them on and off, choose the context engine.
+
+    At a terminal and without a command, it asks for the context engine to use.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    options: Options = ctx.obj
+    overview = _survey(options)
+    _print(overview)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _ask(options, overview)
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def list_plugins(options: Options, as_json: bool) -> None:
+    """List plugins and context engines, and say what is wrong with them."""
+    overview = _survey(options)
+    if not as_json:
+        _print(overview)
+        return
+    print_json(
+        {
+            "plugins": [_as_dict(info) for info in overview.general],
+            "context_engines": [_as_dict(info) for info in overview.engines],
+        }
+    )
+
+
+@plugins.command()
+@click.argument("name")
+@click.pass_obj
+def use(options: Options, name: str) -> None:
+    """Choose the context engine: sets context.engine in hermes.yaml, where comments stay."""
+    _use(options, name)
+
+
+@plugins.command()
+@click.argument("name")
+@click.pass_obj
+def enable(options: Options, name: str) -> None:
+    """Switch a plugin on. It is tried first."""
+    from gateway.config.edit_list import with_item  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.plugins import check_plugin  # noqa: PLC0415
+
+    loaded = _loaded(options)
+    enabled = loaded.config.plugins.enabled
+    if name in enabled:
+        click.echo(f"{name} is enabled already.")
+        return
+    check_plugin(name, home=loaded.home, beside=enabled)
+    _edit(options, loaded, lambda text: with_item(text, "plugins", "enabled", name))
+    click.echo(f"{name} is enabled. {_RESTART}")
+
+
+@plugins.command()
+@click.argument("name")
+@click.pass_obj
+def disable(options: Options, name: str) -> None:
+    """Switch a plugin off."""
+    from gateway.config.edit_list import without_item  # noqa: PLC0415
+
+    loaded = _loaded(options)
+    if name not in loaded.config.plugins.enabled:
+        click.echo(f"{name} is not enabled.")
+        return
+    _refuse_to_lose_the_engine(loaded, name)
+    _edit(options, loaded, lambda text: without_item(text, "plugins", "enabled", name))
+    click.echo(f"{name} is disabled. {_RESTART}")
+
+
+def _ask(options: Options, overview: Overview) -> None:
+    names = [info.name for info in overview.engines if not info.problem]
+    active = overview.active_engine
+    chosen = click.prompt(
+        "Context engine to use",
+        type=click.Choice(names),
+        default=active if active in names else None,
+        show_choices=True,
+    )
+    if chosen == active:
+        click.echo(f"{active} stays.")
+    else:
+        _use(options, chosen)
+
+
+def _use(options: Options, name: str) -> None:
+    from gateway.config.edit import with_values  # noqa: PLC0415
+    from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
+
+    loaded = _loaded(options)
+    found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+    check_engine(name, home=loaded.home, plugins=found)
+    path = _edit(options, loaded, lambda text: with_values(text, "context", {"engine": name}))
+    click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
+
+
+def _edit(options: Options, loaded: Loaded, change: Callable[[str], str]) -> Path:
+    """In the file that is in use; where there is none yet, in a copy of the shipped one."""
+    from gateway.config.edit import write  # noqa: PLC0415
+    from gateway.config.load import SHIPPED, ensure_home, find, read_text  # noqa: PLC0415
+
+    path = find(options.config_path, loaded.home)
+    if path is None:
+        ensure_home(loaded.home)
+        path = loaded.home / "hermes.yaml"
+    write(path, change(read_text(path if path.exists() else SHIPPED)))
+    return path
+
+
+def _refuse_to_lose_the_engine(loaded: Loaded, name: str) -> None:
+    from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
+
+    active = loaded.config.context.engine
+    found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+    if any(
+        info.active and info.origin == f"plugin {name}"
+        for info in available_engines(loaded.home, found, active=active)
+    ):
+        raise click.UsageError(
+            f"{name} provides the context engine in use, {active}. First: `hermes plugins use compressor`."
+        )
+
+
+def _loaded(options: Options) -> Loaded:
+    from gateway.config.load import load  # noqa: PLC0415
+    from gateway.logs import configure_logging  # noqa: PLC0415
+
+    configure_logging("warning", "human")
+    return load(options.config_path)
+
+
+def _survey(options: Options) -> Overview:
+    from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
+
+    loaded = _loaded(options)
+    active = loaded.config.context.engine
+    # What plugins print must not stand between what was asked for.
+    with contextlib.redirect_stdout(sys.stderr):
+        found, general = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+        engines = available_engines(loaded.home, found, active=active)
+    return Overview(loaded, general, engines)
+
+
+def _print(overview: Overview) -> None:
+    out = console()
+    names = [plugin.name for plugin in overview.general] + [engine.name for engine in overview.engines]
+    width = max(map(len, names))
+    out.print(f"Plugins in {overview.loaded.home / 'plugins'}", style="bold", soft_wrap=True)
+    for plugin in overview.general:
+        state = "enabled" if plugin.enabled else "not enabled"
+        _print_entry(out, plugin, plugin.enabled, state, width)
+    if not overview.general:
+        out.print("    none")
+    out.print()
+    out.print("Provider Plugins", style="bold")
+    missing = "" if any(info.active for info in overview.engines) else " (there is no such engine)"
+    out.print(f"  Context Engine: {overview.active_engine}{missing}", soft_wrap=True)
+    for engine in overview.engines:
+        _print_entry(out, engine, engine.active, engine.origin, width)
+
+
+def _print_entry(out: Console, info: PluginInfo | EngineInfo, on: bool, state: str, width: int) -> None:
+    """Name, state, version and what it is, or what is wrong with it."""
+    facts = ", ".join(filter(None, (state, info.version)))
+    out.print(f"  {'*' if on else ' '} {info.name:<{width}}  ", end="", soft_wrap=True)
+    out.print(f"({facts})  ", style="dim", end="", soft_wrap=True)
+    style = "red" if info.problem else ""
+    out.print(one_line(info.problem or info.description, _DESCRIBED), style=style, soft_wrap=True)
+
+
+def _as_dict(info: PluginInfo | EngineInfo) -> dict[str, object]:
+    return {**asdict(info), "folder": str(info.folder) if info.folder else None}

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from agent.context_plan import LiveContext
+from agent.messages import as_chat
+from agent.tokens import estimate_messages_tokens_rough
+from gateway.commands import Command, CommandContext
+
+
+async def _run(context: CommandContext, rest: str) -> str:
+    live = await context.agent.open(context.conversation)
+    if rest == "--preview":
+        return await _preview(context, live)
+    outcome = await context.agent.keeper.compactor.compact(live, "command", focus=rest or None)
+    if outcome.compacted is None:
+        return outcome.detail
+    return f"Compressed: {outcome.detail}." + (f" Focus: {rest}." if rest else "")
+
+
+async def _preview(context: CommandContext, live: LiveContext) -> str:
+    """What stands in the window and when it is compacted, without asking a model."""
+    seat = await context.agent.keeper.compactor.seats.of(live)
+    tokens = live.session.prompt_tokens or estimate_messages_tokens_rough(map(as_chat, live.history))
+    return (
+        f"{len(live.history)} messages, ~{tokens:,} tokens; "
+        f"{seat.engine.name} compacts by itself at {seat.engine.threshold_tokens:,} tokens."
+    )
+
+
+COMMAND = Command(
+    "compress", "summarise older messages now; name a TOPIC to keep more of it, or --preview", _run
+)

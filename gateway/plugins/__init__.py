@@ -1,0 +1,21 @@
+"""Plugins: code of other people, found by name. See `docs/context-engines.md`."""
+
+from gateway.plugins.context import PluginContext
+from gateway.plugins.engines import EngineInfo, available_engines, check_engine, engine_factory
+from gateway.plugins.hooks import EVENTS, Event
+from gateway.plugins.loader import PluginInfo, Plugins, check_plugin, load_plugins, survey_plugins
+
+__all__ = [
+    "EVENTS",
+    "EngineInfo",
+    "Event",
+    "PluginContext",
+    "PluginInfo",
+    "Plugins",
+    "available_engines",
+    "check_engine",
+    "check_plugin",
+    "engine_factory",
+    "load_plugins",
+    "survey_plugins",
+]

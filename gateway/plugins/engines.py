@@ -1,0 +1,181 @@
+"""Which context engine is used: the one that `context.engine` names, or none.
+
+The order: `plugins/context_engine/<name>/` in the project, the same folder in the state directory, an engine that a
+general plugin registered. `compressor` is always the one built in. Nothing takes the place of an engine that is
+missing or broken.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import gateway
+from agent.context_engine import ContextEngine
+from agent.tool import did_you_mean
+from gateway.errors import EngineBroken, UnknownEngine
+from gateway.plugins.context import warn_of_refused
+from gateway.plugins.engine_code import EngineCode, Surroundings, engine_in_folder, engine_registered
+from gateway.plugins.loader import ENGINES, Plugins, general_folders
+from gateway.plugins.package import Manifest, PluginFault, folders_in, read_manifest
+
+BUILT_IN = "compressor"
+_BUILT_IN_DESCRIPTION = "Summarises old turns and keeps a ledger of what must not be paraphrased."
+
+_PROBE_WINDOW = 200_000
+"""Tokens. Told to an engine that is made only to see whether it works."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """An engine as `hermes plugins` shows it. `problem` is empty where there is none."""
+
+    name: str
+    description: str
+    version: str
+    origin: str
+    """`built-in`, `project`, `home`, or `plugin <name>`."""
+    folder: Path | None
+    active: bool
+    problem: str = ""
+    traceback: str = ""
+
+
+def engine_factory(
+    name: str,
+    *,
+    home: Path,
+    plugins: Plugins,
+    compressor: Callable[[], ContextEngine],
+    context_length: int,
+    model: str = "",
+) -> Callable[[], ContextEngine]:
+    """Each call makes an engine for one conversation. Raises UnknownEngine or EngineBroken.
+
+    An engine is made at once, to find at the start what would fail at the first message. Tools, commands and hooks that
+    an engine in a folder registers are added to `plugins`, once.
+    """
+    if name == BUILT_IN:
+        return compressor
+    place = _find(name, home, plugins)
+    try:
+        code = place.load(Surroundings(context_length, model, home))
+        plugins.add(code.beside)
+        for refused in code.beside.engine_names[1:]:
+            warn_of_refused(name, refused, first=name)
+        code.make()
+    except PluginFault as fault:
+        raise _broken(place, home, fault) from fault
+
+    def make() -> ContextEngine:
+        try:
+            return code.make()
+        except PluginFault as fault:
+            raise _broken(place, home, fault) from fault
+
+    return make
+
+
+def check_engine(name: str, *, home: Path, plugins: Plugins) -> None:
+    """Raises UnknownEngine or EngineBroken where `context.engine: <name>` would keep Hermes from starting."""
+    if name == BUILT_IN:
+        return
+    place = _find(name, home, plugins)
+    try:
+        place.load(_probe(home)).make()
+    except PluginFault as fault:
+        raise _broken(place, home, fault) from fault
+
+
+def available_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
+    """All engines there are. The code of each is run, to say whether it works."""
+    built_in = EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)
+    found = {BUILT_IN: built_in}
+    every = [built_in]
+    for place in _places(home, plugins):
+        info = _describe(place, home, hidden_by=found.get(place.name))
+        found.setdefault(place.name, info)
+        every.append(replace(info, active=place.name == active and found[place.name] is info))
+    return every
+
+
+def engine_folders(home: Path) -> list[Path]:
+    """Where engines are looked for, in this order."""
+    return [*project_engine_folders(), _home_folder(home)]
+
+
+def project_engine_folders() -> list[Path]:
+    """Beside our own packages first, and wherever other wheels have added to the `plugins` namespace."""
+    ours = Path(gateway.__path__[0]).parent / "plugins"
+    spec = importlib.util.find_spec("plugins")
+    others = list(spec.submodule_search_locations or ()) if spec else []
+    return list(dict.fromkeys(folder / ENGINES for folder in (ours, *map(Path, others))))
+
+
+def _home_folder(home: Path) -> Path:
+    return home / "plugins" / ENGINES
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an engine is, and how to get it from there."""
+
+    name: str
+    origin: str
+    folder: Path
+    load: Callable[[Surroundings], EngineCode]
+
+
+def _places(home: Path, plugins: Plugins) -> Iterator[_Place]:
+    """In the order of precedence."""
+    for parent in engine_folders(home):
+        origin = "home" if parent == _home_folder(home) else "project"
+        for folder in folders_in(parent):
+            yield _Place(folder.name, origin, folder, partial(engine_in_folder, folder.name, folder))
+    if offered := plugins.engine:
+        load = partial(engine_registered, offered.name, offered.folder, offered.register)
+        yield _Place(offered.name, f"plugin {offered.plugin}", offered.folder, load)
+
+
+def _find(name: str, home: Path, plugins: Plugins) -> _Place:
+    places = list(_places(home, plugins))
+    for place in places:
+        if place.name == name:
+            return place
+    known = {BUILT_IN, *(place.name for place in places)}
+    idle = [folder.name for folder in general_folders(home) if folder.name not in plugins.names]
+    not_enabled = f" Not enabled: {', '.join(idle)}." if idle else ""
+    raise UnknownEngine(
+        f"There is no engine `{name}`. {did_you_mean(name, known)}\n{_searched(home)}.{not_enabled}"
+    )
+
+
+def _describe(place: _Place, home: Path, *, hidden_by: EngineInfo | None) -> EngineInfo:
+    manifest, problem, traceback = Manifest(), "", ""
+    try:
+        manifest = read_manifest(place.folder)
+        if hidden_by is None:
+            place.load(_probe(home)).make()
+        else:
+            problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
+    except PluginFault as fault:
+        problem, traceback = f"broken: {fault.reason}", fault.traceback
+    about = manifest.description, manifest.version
+    return EngineInfo(place.name, *about, place.origin, place.folder, False, problem, traceback)
+
+
+def _broken(place: _Place, home: Path, fault: PluginFault) -> EngineBroken:
+    what = f"`{place.name}` in {place.folder}: {fault.reason}"
+    return EngineBroken(f"{what}\n{_searched(home)}.\n\n{fault.traceback}".rstrip())
+
+
+def _searched(home: Path) -> str:
+    folders = "".join(f"\n  {folder}" for folder in engine_folders(home))
+    return f"Searched, in this order:{folders}\n  the enabled plugins in {home / 'plugins'}"
+
+
+def _probe(home: Path) -> Surroundings:
+    return Surroundings(_PROBE_WINDOW, "", home)

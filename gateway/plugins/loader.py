@@ -1,0 +1,177 @@
+"""General plugins: the folders in `$HERMES_HOME/plugins/` that are named in `plugins.enabled`, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.tool import Tool, did_you_mean, discover
+from gateway.commands import Command, Commands
+from gateway.errors import PluginBroken, UnknownPlugin
+from gateway.plugins.context import PluginContext, Register, Registrations, register_of, warn_of_refused
+from gateway.plugins.hooks import Event, Hooks
+from gateway.plugins.package import (
+    MANIFEST,
+    Manifest,
+    PluginFault,
+    folders_in,
+    is_plugin_name,
+    load_package,
+    read_manifest,
+)
+
+ENGINES = "context_engine"
+"""The folder beside the general plugins that holds context engines; it is no plugin itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedEngine:
+    """An engine that a general plugin has registered. Its `register` is called again for each conversation."""
+
+    name: str
+    plugin: str
+    folder: Path
+    manifest: Manifest
+    register: Register
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """A general plugin as `hermes plugins` shows it. `problem` is empty where there is none."""
+
+    name: str
+    description: str
+    version: str
+    folder: Path
+    enabled: bool
+    problem: str
+    traceback: str
+
+
+class Plugins:
+    """Everything the enabled plugins have registered."""
+
+    def __init__(self, *, hooks: Hooks | None = None) -> None:
+        self.names: list[str] = []
+        self.tools: dict[str, Tool] = {}
+        self.commands: list[Command] = []
+        self.engine: OfferedEngine | None = None
+        self._hooks = hooks or Hooks()
+
+    async def emit(self, event: Event, **data: Any) -> None:
+        """Tells the hooks. Returns when they are done or late, and raises nothing they raise."""
+        await self._hooks.emit(event, **data)
+
+    def add(self, offered: Registrations) -> None:
+        """Takes over tools, commands and hooks, or none of them. Raises PluginFault where a name is taken."""
+        self._check_names(offered)
+        self.tools |= {tool.name: tool for tool in offered.tools}
+        self.commands += offered.commands
+        for hook in offered.hooks:
+            self._hooks.add(hook)
+
+    def _check_names(self, offered: Registrations) -> None:
+        tools = [*self.tools, *(discover() if offered.tools else ())]
+        built_in = Commands.discover().all if offered.commands else []
+        commands = [name for command in [*built_in, *self.commands] for name in _typed(command)]
+        for tool in offered.tools:
+            if tool.name in tools:
+                raise PluginFault(f"there is a tool named `{tool.name}` already.")
+            tools.append(tool.name)
+        for name in (name for command in offered.commands for name in _typed(command)):
+            if name in commands:
+                raise PluginFault(f"there is a command /{name} already.")
+            commands.append(name)
+
+
+def load_plugins(home: Path, enabled: Sequence[str]) -> Plugins:
+    """Runs the code of the enabled plugins, in this order. Raises PluginError at the first that cannot be used."""
+    plugins = Plugins()
+    for name in dict.fromkeys(enabled):
+        folder = plugin_folder(home, name)
+        try:
+            _load(name, folder, plugins)
+        except PluginFault as fault:
+            raise _broken(name, folder, fault) from fault
+    return plugins
+
+
+def check_plugin(name: str, *, home: Path, beside: Sequence[str]) -> None:
+    """Raises UnknownPlugin or PluginBroken where enabling it, too, would keep Hermes from starting."""
+    folder = plugin_folder(home, name)
+    plugins, _ = survey_plugins(home, beside)
+    try:
+        _load(name, folder, plugins)
+    except PluginFault as fault:
+        raise _broken(name, folder, fault) from fault
+
+
+def survey_plugins(home: Path, enabled: Sequence[str]) -> tuple[Plugins, list[PluginInfo]]:
+    """Loads what can be loaded, and says what is wrong with the rest. The code of the others is not run."""
+    plugins = Plugins()
+    faults: dict[str, PluginFault] = {}
+    for name in dict.fromkeys(enabled):
+        try:
+            _load(name, plugin_folder(home, name), plugins)
+        except PluginFault as fault:
+            faults[name] = fault
+        except UnknownPlugin as error:
+            faults[name] = PluginFault(error.detail)
+    folders = {folder.name: folder for folder in general_folders(home)}
+    folders |= {name: home / "plugins" / name for name in faults if name not in folders}
+    infos = [_describe(folder, name in enabled, faults.get(name)) for name, folder in folders.items()]
+    return plugins, infos
+
+
+def plugin_folder(home: Path, name: str) -> Path:
+    """Raises UnknownPlugin with the nearest name."""
+    folder = home / "plugins" / name
+    if not is_plugin_name(name) or name == ENGINES or not folder.is_dir():
+        known = [each.name for each in general_folders(home)]
+        raise UnknownPlugin(f"There is no `{name}` in {home / 'plugins'}. {did_you_mean(name, known)}")
+    return folder
+
+
+def general_folders(home: Path) -> list[Path]:
+    return [folder for folder in folders_in(home / "plugins") if folder.name != ENGINES]
+
+
+def _load(name: str, folder: Path, plugins: Plugins) -> None:
+    if not (folder / MANIFEST).is_file():
+        raise PluginFault(f"there is no {MANIFEST} in it.")
+    manifest = read_manifest(folder)
+    register = register_of(load_package(folder))
+    if register is None:
+        raise PluginFault("it has no `register(ctx)`.")
+    offered = PluginContext(name, folder).offered_by(register)
+    plugins.add(offered)
+    plugins.names.append(name)
+    names = offered.engine_names
+    if names and plugins.engine is None:
+        plugins.engine = OfferedEngine(names[0], name, folder, manifest, register)
+        names = names[1:]
+    for refused in names:
+        assert plugins.engine is not None
+        warn_of_refused(name, refused, first=plugins.engine.name)
+
+
+def _broken(name: str, folder: Path, fault: PluginFault) -> PluginBroken:
+    return PluginBroken(f"`{name}` in {folder}: {fault.reason}\n\n{fault.traceback}".rstrip())
+
+
+def _describe(folder: Path, enabled: bool, fault: PluginFault | None) -> PluginInfo:
+    manifest = Manifest()
+    try:
+        manifest = read_manifest(folder)
+    except PluginFault as unreadable:
+        fault = fault or unreadable
+    problem, traceback = (f"broken: {fault.reason}", fault.traceback) if fault else ("", "")
+    return PluginInfo(
+        folder.name, manifest.description, manifest.version, folder, enabled, problem, traceback
+    )
+
+
+def _typed(command: Command) -> tuple[str, ...]:
+    return (command.name, *command.aliases)

@@ -1,0 +1,117 @@
+"""A plugin is a folder: `plugin.yaml` says what it is, `__init__.py` is its code.
+
+Whatever that code does wrong becomes a `PluginFault`, in one place: `run_foreign`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+import yaml
+
+T = TypeVar("T")
+
+MANIFEST = "plugin.yaml"
+CODE = "__init__.py"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_load_number = itertools.count(1)
+
+
+class PluginFault(Exception):
+    """What is wrong with a plugin, with the traceback where it was its code that failed."""
+
+    def __init__(self, reason: str, traceback: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.traceback = traceback
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `plugin.yaml` says. Other keys in it are the plugin's own affair."""
+
+    description: str = ""
+    version: str = ""
+
+
+def is_plugin_name(name: str) -> bool:
+    """A plain folder name: nothing that leads elsewhere, nothing hidden."""
+    return _NAME.fullmatch(name) is not None
+
+
+def folders_in(parent: Path) -> list[Path]:
+    """The plugin folders in there, by name."""
+    try:
+        return sorted(each for each in parent.iterdir() if each.is_dir() and is_plugin_name(each.name))
+    except OSError:
+        return []
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Without the file, nothing is known. Raises PluginFault where it cannot be read."""
+    path = folder / MANIFEST
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PluginFault(f"{MANIFEST} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise PluginFault(f"{MANIFEST} must hold a mapping with `name`, `description` and `version`.")
+    said = {key: " ".join(str(content.get(key) or "").split()) for key in ("description", "version")}
+    return Manifest(**said)
+
+
+def load_package(folder: Path) -> ModuleType:
+    """Runs the folder's code as a package of its own, so that its modules can import each other with a dot.
+
+    The module's name is new at every load: plugins of the same name never see each other's modules.
+    """
+    code = folder / CODE
+    if not code.is_file():
+        raise PluginFault(f"there is no {CODE} in it.")
+    name = f"hermes_plugin_{next(_load_number)}_{folder.name.replace('-', '_')}"
+    importlib.invalidate_caches()
+    spec = importlib.util.spec_from_file_location(name, code, submodule_search_locations=[str(folder)])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        run_foreign(partial(spec.loader.exec_module, module), folder)
+    except PluginFault:
+        _forget(name)
+        raise
+    return module
+
+
+def run_foreign(call: Callable[[], T], folder: Path) -> T:
+    """Runs a plugin's code. It can fail in any way, also by trying to end the process."""
+    try:
+        return call()
+    except PluginFault:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginFault(f"{type(error).__name__}: {error}", _story(error, folder)) from error
+
+
+def _story(error: BaseException, folder: Path) -> str:
+    """The traceback from where the plugin's own code begins: what leads there is no help to its author."""
+    step = error.__traceback__
+    while step and not Path(step.tb_frame.f_code.co_filename).is_relative_to(folder):
+        step = step.tb_next
+    return "".join(traceback.format_exception(type(error), error, step)).rstrip()
+
+
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        del sys.modules[name]

@@ -1,0 +1,324 @@
+"""Compaction through the real loop: when it happens, what is split, what survives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.context_compressor import ContextCompressor
+from agent.context_engine import ContextEngine
+from agent.errors import AuthenticationFailed, ContextOverflow
+from agent.events import Compacted, Notice, TurnDone, TurnEvent
+from agent.llm import ChatRequest, Completion, Usage
+from agent.loop import Agent, Turn
+from agent.messages import ChatDict, Message, ToolCall
+from agent.scripted import ScriptedLLM, Step
+from agent.store import Address, SessionStore
+from gateway.hygiene import keep_in_bounds
+from gateway.store.memory import MemoryStore
+from tests.worlds.agents import make_agent
+
+WINDOW = 4_000
+
+
+@dataclass
+class Desk:
+    agent: Agent
+    llm: ScriptedLLM
+    store: SessionStore
+    conversation_id: str
+    workspace: Path
+
+    async def say(self, text: str) -> list[TurnEvent]:
+        conversation = await self.store.conversation(self.conversation_id)
+        turn = Turn(conversation, Message("user", text), self.workspace)
+        return [event async for event in self.agent.run(turn)]
+
+    async def live(self) -> str:
+        return (await self.store.conversation(self.conversation_id)).live_session_id
+
+    async def history(self) -> list[Message]:
+        return await self.store.history(await self.live())
+
+
+def reply(text: str, tokens: int) -> Completion:
+    return Completion(text, usage=Usage(tokens, 10))
+
+
+async def desk(
+    tmp_path: Path,
+    steps: Sequence[Step],
+    *,
+    summaries: Sequence[Step] = (),
+    engine: Callable[[], ContextEngine] | None = None,
+    background_at: float = 1.0,
+) -> Desk:
+    store = MemoryStore()
+    llm = ScriptedLLM(steps, context_length=WINDOW)
+    small = engine or (lambda: ContextCompressor(WINDOW, protect_last_n=2))
+    auxiliary = ScriptedLLM(summaries, context_length=WINDOW)
+    agent = make_agent(llm, store, engine=small, auxiliary=auxiliary, background_at=background_at)
+    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+    return Desk(agent, llm, store, conversation.id, tmp_path)
+
+
+async def fill(at: Desk, turns: int, tokens: int = 500) -> None:
+    """Turns of about 120 tokens each."""
+    for number in range(turns):
+        at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
+        await at.say(f"Question {number}. " + "word " * 60)
+
+
+async def test_the_session_is_split_when_the_window_is_half_full(tmp_path: Path) -> None:
+    """The child knows its parent and why; the compaction has a row; nothing said is lost."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    await fill(at, 12)
+    parent = await at.live()
+    at.llm.then(
+        Completion("", (ToolCall("c1", "nothing", "{}"),), "tool_calls", Usage(2_100, 10)),
+        reply("Done.", 900),
+    )
+    events = await at.say("Now go on.")
+    [compacted] = [event for event in events if isinstance(event, Compacted)]
+    child = await at.store.session(await at.live())
+    assert (child.parent_id, child.reason) == (parent, "compression")
+    assert compacted.session_id == child.id
+    assert compacted.messages_after < compacted.messages_before
+    [(session_id, row)] = await at.store.compactions(at.conversation_id)
+    assert (session_id, row.trigger, row.engine, row.outcome) == (child.id, "loop", "compressor", "ok")
+    assert "To test." in str(at.llm.requests[-1].messages)
+    assert "Now go on." in str(at.llm.requests[-1].messages)
+    assert len(await at.store.transcript(at.conversation_id)) == 24 + 4
+    assert events[-1] == TurnDone("Done.")
+
+
+async def test_kept_messages_are_references(tmp_path: Path) -> None:
+    """The child copies nothing: the newest messages keep their ids, and search finds each once."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    await fill(at, 12)
+    before = await at.history()
+    outcome = await at.agent.keeper.compactor.compact(
+        await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
+    )
+    assert outcome.compacted
+    after = await at.history()
+    assert [message.id for message in after[-2:]] == [message.id for message in before[-2:]]
+    hits = await at.store.search("Question 11", conversation_id=at.conversation_id)
+    assert len({hit.message.id for hit in hits}) == len(hits)
+
+
+async def test_overflow_is_answered_by_compaction_and_one_retry(tmp_path: Path) -> None:
+    """The person sees an answer, not the provider's complaint."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    await fill(at, 12)
+    at.llm.then(ContextOverflow(), reply("It fits now.", 800))
+    events = await at.say("Too much?")
+    assert any(isinstance(event, Compacted) for event in events)
+    assert events[-1] == TurnDone("It fits now.")
+
+
+async def test_overflow_that_compaction_cannot_help_is_told(tmp_path: Path) -> None:
+    """One message larger than the window: no loop, an error."""
+    at = await desk(tmp_path, [ContextOverflow()])
+    with pytest.raises(ContextOverflow):
+        await at.say("x")
+
+
+async def test_a_refused_key_compacts_nothing_and_is_told_once(tmp_path: Path) -> None:
+    """The person learns it once; the conversation goes on whole."""
+    at = await desk(tmp_path, [], summaries=[AuthenticationFailed(), AuthenticationFailed()])
+    await fill(at, 12)
+    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    first = await at.agent.keeper.compact(live, "loop")
+    second = await at.agent.keeper.compact(live, "loop")
+    assert [type(event) for event in first] == [Notice]
+    assert second == []
+    assert len(await at.store.sessions(at.conversation_id)) == 1
+
+
+async def test_hygiene_compacts_at_85_percent(tmp_path: Path) -> None:
+    """A session that grew past the agent's own threshold is compacted before the agent sees the next message."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    await fill(at, 12, tokens=3_300)
+    at.agent.keeper.enabled = True
+    conversation = await at.store.conversation(at.conversation_id)
+    assert await keep_in_bounds(at.agent, conversation) == []
+    await at.store.record_usage(await at.live(), Usage(3_400, 1), model="m")
+    events = await keep_in_bounds(at.agent, conversation)
+    assert [type(event) for event in events] == [Compacted]
+    assert (await at.store.session(await at.live())).reason == "hygiene"
+
+
+async def test_hygiene_leaves_short_sessions_and_disabled_compression_alone(tmp_path: Path) -> None:
+    """Fewer than four messages, or `compression.enabled: false`: nothing happens."""
+    at = await desk(tmp_path, [])
+    await fill(at, 1, tokens=3_900)
+    conversation = await at.store.conversation(at.conversation_id)
+    assert await keep_in_bounds(at.agent, conversation) == []
+    await fill(at, 6, tokens=1_000)
+    await at.store.record_usage(await at.live(), Usage(3_900, 1), model="m")
+    at.agent.keeper.enabled = False
+    assert await keep_in_bounds(at.agent, conversation) == []
+
+
+async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
+    """From the softer threshold on the summary is written between the turns, and swapped in before the next."""
+    release = threading.Event()
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(prompt: str, max_tokens: int) -> str:
+        loop.call_soon_threadsafe(asked.set)
+        assert release.wait(30)
+        return "## Goal\nTo test."
+
+    at = await desk(
+        tmp_path,
+        [],
+        engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=slow),
+        background_at=0.8,
+    )
+    await fill(at, 12)
+    at.llm.then(reply("Near the edge.", 1_700))
+    await at.say("A")
+    await asyncio.wait_for(asked.wait(), 5)
+    at.llm.then(reply("Still quick.", 1_750))
+    events = await asyncio.wait_for(at.say("B"), 5)
+    assert events[-1] == TurnDone("Still quick."), "the turn did not wait for the summary"
+    assert not any(isinstance(event, Compacted) for event in events)
+    release.set()
+    await asyncio.wait(at.agent.keeper.compactor._drafts.values())
+    at.llm.then(reply("Smaller now.", 900))
+    events = await at.say("C")
+    assert any(isinstance(event, Compacted) for event in events)
+    texts = str(at.llm.requests[-1].messages)
+    assert all(said in texts for said in ("To test.", "Near the edge.", "Still quick.", "'C'"))
+
+
+async def test_two_triggers_make_one_split(tmp_path: Path) -> None:
+    """Hygiene, the loop and /compress on one conversation at the same time: the second finds it done."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test.", "## Goal\nTo test."])
+    await fill(at, 12)
+    conversation = await at.store.conversation(at.conversation_id)
+    one, two = await at.agent.open(conversation), await at.agent.open(conversation)
+    compactor = at.agent.keeper.compactor
+    outcomes = await asyncio.gather(compactor.compact(one, "loop"), compactor.compact(two, "command"))
+    assert sum(outcome.compacted is not None for outcome in outcomes) == 1
+    assert len(await at.store.sessions(at.conversation_id)) == 2
+
+
+async def test_conversations_do_not_share_an_engine(tmp_path: Path) -> None:
+    """Two interleaved conversations: nothing of one reaches the summary of the other."""
+    seen: list[str] = []
+
+    def note(prompt: str, max_tokens: int) -> str:
+        seen.append(prompt)
+        return "## Goal\nTo test."
+
+    at = await desk(tmp_path, [], engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note))
+    other = await at.store.open_conversation(Address("web", "other"), person="owner")
+    both = [at, Desk(at.agent, at.llm, at.store, other.id, tmp_path)]
+    for number in range(12):
+        for place, word in zip(both, ("apple", "banana"), strict=True):
+            at.llm.then(reply(f"{word} " * 60, 500))
+            await place.say(f"{number} {word} " * 30)
+    for place in both:
+        live = await at.agent.open(await at.store.conversation(place.conversation_id))
+        await at.agent.keeper.compactor.compact(live, "command")
+    apple, banana = seen
+    assert "banana" not in apple
+    assert "apple" not in banana
+
+
+class StrangersEngine(ContextEngine):
+    """As somebody else would write it: fewer optional arguments than ours, and a tool."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+
+    @property
+    def name(self) -> str:
+        return "stranger"
+
+    def update_from_response(self, usage: dict[str, int]) -> None:
+        self.last_prompt_tokens = usage["prompt_tokens"]
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        return (prompt_tokens or 0) > 2_000
+
+    def compress(self, messages: list[ChatDict]) -> list[ChatDict]:  # type: ignore[override]
+        return [messages[0], *messages[-3:]]
+
+    def on_session_start(
+        self, session_id: str, parent_session_id: str = "", boundary_reason: str = ""
+    ) -> None:  # type: ignore[override]
+        self.heard.append(("start", session_id, parent_session_id, boundary_reason))
+
+    def get_tool_schemas(self) -> list[ChatDict]:
+        parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+        return [{"name": "count_word", "description": "Counts a word.", "parameters": parameters}]
+
+    def handle_tool_call(self, name: str, args: dict[str, str], **kwargs: list[ChatDict]) -> str:  # type: ignore[override]
+        return str(sum(args["word"] in str(message.get("content")) for message in kwargs["messages"]))
+
+
+async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
+    """Its tool is offered and dispatched with the messages; after a split it is told where it stands."""
+    engine = StrangersEngine()
+    at = await desk(tmp_path, [], engine=lambda: engine)
+    await fill(at, 2)
+    call = ToolCall("c1", "count_word", '{"word": "heliotrope"}')
+    at.llm.then(Completion("", (call,), "tool_calls", Usage(2_500, 10)), reply("Once.", 100))
+    parent = await at.live()
+    await at.say("How often did I say heliotrope?")
+    first, second = at.llm.requests[-2:]
+    assert first.tools[-1]["function"]["name"] == "count_word"
+    assert second.messages[-1]["content"] == "1"
+    child = await at.live()
+    assert engine.heard == [("start", parent, "", ""), ("start", child, parent, "compression")]
+
+
+async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:
+    """An engine that raises, or returns what no provider would take, is told once; the answer comes."""
+
+    class Broken(StrangersEngine):
+        def compress(self, messages: list[ChatDict]) -> list[ChatDict]:
+            return [message for message in messages if message["role"] != "tool"]
+
+        def get_tool_schemas(self) -> list[ChatDict]:
+            return []
+
+    at = await desk(tmp_path, [], engine=Broken)
+    call = ToolCall("c1", "nothing", "{}")
+    at.llm.then(Completion("", (call,), "tool_calls", Usage(2_500, 10)), reply("Fine.", 100))
+    events = await at.say("Go on")
+    assert events[-1] == TurnDone("Fine.")
+    assert any(isinstance(event, Notice) and "no model would accept" in event.text for event in events)
+
+
+async def test_requests_extend_each_other_byte_for_byte(tmp_path: Path) -> None:
+    """Between compactions every request begins with the one before: the provider's cache depends on it."""
+    at = await desk(tmp_path, [])
+    await fill(at, 6)
+    for earlier, later in zip(at.llm.requests, at.llm.requests[1:], strict=False):
+        assert later.messages[: len(earlier.messages)] == earlier.messages
+        assert later.tools == earlier.tools
+
+
+def _unused(request: ChatRequest) -> Step:
+    raise AssertionError("no model is to be asked")
+
+
+async def test_nothing_to_compress_asks_no_model(tmp_path: Path) -> None:
+    """/compress on a short conversation answers at once."""
+    at = await desk(tmp_path, [reply("Hi.", 20)], summaries=[_unused])
+    await at.say("Hello")
+    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    outcome = await at.agent.keeper.compactor.compact(live, "command")
+    assert outcome.compacted is None
+    assert outcome.detail == "There is nothing to compress yet."

@@ -1,0 +1,80 @@
+"""Plugins as strangers write them, put into folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.context_engine import ContextEngine
+from gateway.plugins import Plugins, engine_factory
+
+CONSTRUCTOR = """\
+    def __init__(self, context_length=0):
+        self.context_length = context_length
+        self.threshold_tokens = context_length // 2
+        self.seen = []
+"""
+
+ENGINE = f"""
+from agent.context_engine import ContextEngine
+
+
+class Engine(ContextEngine):
+    name = "mine"
+
+{CONSTRUCTOR}
+    def update_from_response(self, usage):
+        self.last_prompt_tokens = usage["prompt_tokens"]
+
+    def should_compress(self, prompt_tokens=None):
+        return False
+
+    def compress(self, messages, current_tokens=None, focus_topic=None):
+        self.seen += messages
+        return messages
+"""
+
+REGISTER = """
+
+def register(ctx):
+    ctx.register_context_engine(Engine(context_length=200000))
+"""
+
+MANIFEST = "name: any\ndescription: Made by a stranger.\nversion: 1.2\n"
+
+
+def write(folder: Path, code: str, *, manifest: str | None = MANIFEST, **modules: str) -> Path:
+    """A plugin's folder; `modules` are files beside its `__init__.py`."""
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(code)
+    if manifest is not None:
+        (folder / "plugin.yaml").write_text(manifest)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def write_engine(home: Path, code: str, name: str = "mine", **modules: str) -> Path:
+    return write(home / "plugins" / "context_engine" / name, code, **modules)
+
+
+def write_plugin(home: Path, code: str, name: str = "acme", **how: str | None) -> Path:
+    return write(home / "plugins" / name, code, **how)  # type: ignore[arg-type]
+
+
+def no_compressor() -> ContextEngine:
+    raise AssertionError("an engine was replaced by the built-in one")
+
+
+def make_engines(
+    home: Path, count: int = 1, *, name: str = "mine", plugins: Plugins | None = None, window: int = 8_000
+) -> list[ContextEngine]:
+    """As many engines as there are conversations, by the way the gateway takes."""
+    make = engine_factory(
+        name,
+        home=home,
+        plugins=plugins or Plugins(),
+        compressor=no_compressor,
+        context_length=window,
+        model="any/model",
+    )
+    return [make() for _ in range(count)]

@@ -1,0 +1,47 @@
+"""An agent put together as `gateway/run.py` does it, around whatever model, store and tools a test brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent.compaction import Compactor
+from agent.context_compressor import ContextCompressor
+from agent.context_engine import ContextEngine
+from agent.context_keeper import ContextKeeper
+from agent.engine_seat import EngineSeats
+from agent.llm import LLMClient
+from agent.loop import Agent
+from agent.prompt_caching import PromptCaching
+from agent.store import SessionStore
+from agent.tool import Tool
+from agent.toolbox import Toolbox
+
+
+def make_agent(
+    llm: LLMClient,
+    store: SessionStore,
+    tools: Sequence[Tool] = (),
+    *,
+    engine: Callable[[], ContextEngine] | None = None,
+    auxiliary: LLMClient | None = None,
+    background_at: float = 0.80,
+    max_iterations: int = 5,
+) -> Agent:
+    """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
+    seats = EngineSeats(
+        engine or (lambda: ContextCompressor(llm.context_length)), llm, hermes_home=Path("hermes-home")
+    )
+    compactor = Compactor(
+        store, seats, auxiliary=lambda task, model: auxiliary or llm, background_at=background_at
+    )
+    toolbox = Toolbox(tools)
+    return Agent(
+        llm,
+        store,
+        lambda platform: toolbox,
+        ContextKeeper(compactor, enabled=True),
+        caching=PromptCaching(),
+        instructions="Be brief.",
+        max_iterations=max_iterations,
+    )
