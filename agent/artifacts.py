@@ -10,6 +10,7 @@ from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
 
 _MAX_IDENTIFIER = 80
+_SHORTEST_NUMBER = 5
 _MAX_URL = 200
 _MAX_EFFECTS = 200
 _MAX_IDENTIFIERS = 500
@@ -25,7 +26,9 @@ _CANDIDATE = re.compile(
 _DATE_OR_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?(?:T[\d:.+Zz-]*)?|\d{1,2}(?::\d{2}){1,2}")
 _AMOUNT = re.compile(r"[\d.,:]+[A-Za-z]{0,3}|\d{1,3}-[a-z]+|[a-z]+-\d{1,2}")
 """20th, 5pm, 300kg, 24-hour."""
-_NUMBER = re.compile(r"#\d+|\+?\d{5,}|\d{2,}(?:-\d{2,}){2,}|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?")
+_NUMBER = re.compile(
+    rf"#\d+|\+?\d{{{_SHORTEST_NUMBER},}}|\d{{2,}}(?:-\d{{2,}}){{2,}}|\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?"
+)
 _FILE_NAME = re.compile(r"[\w.+~-]*[A-Za-z0-9_-]{2}\.[a-z][a-z0-9]{0,4}")
 _CODE = re.compile(r"[A-Z]{6}")
 """A booking code may well have no digit in it."""
@@ -59,7 +62,7 @@ def find_identifiers(words: Iterable[str]) -> list[str]:
     for word in words:
         if len(found) >= _MAX_IDENTIFIERS:
             break
-        if word.isalpha() and not word.isupper():
+        if (word.isalpha() and not word.isupper()) or (word.isdigit() and len(word) < _SHORTEST_NUMBER):
             continue
         for candidate in _CANDIDATE.findall(word):
             identifier = candidate.rstrip(".,:;!?-#+/\\")
@@ -71,16 +74,18 @@ def find_identifiers(words: Iterable[str]) -> list[str]:
 def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:
     """One line for each of the newest calls that changed something, with the beginning of its result."""
     lines: list[str] = []
-    results: dict[str, str] = {}
+    results: dict[str, ChatDict] = {}
     for message in reversed(messages):
         if message["role"] == "tool":
-            results[message["tool_call_id"]] = text_of(message)
+            results[message["tool_call_id"]] = message
             continue
         for call in reversed(message.get("tool_calls") or ()):
             name, arguments = call_of(call)
             if has_effects(name):
-                done = f"{name}({_clip(arguments, _SHOWN_ARGUMENTS)})"
-                lines.append(f"{done} -> {_clip(results.get(call['id'], '?'), _SHOWN_RESULT)}")
+                result = text_of(results.get(call["id"], {}))
+                lines.append(
+                    f"{name}({_clip(arguments, _SHOWN_ARGUMENTS)}) -> {_clip(result, _SHOWN_RESULT)}"
+                )
         if len(lines) >= _MAX_EFFECTS:
             break
         # Some models number their calls from zero in every turn: an id means nothing beyond its group.

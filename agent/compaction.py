@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import structlog
 
 from agent import auxiliary_client
+from agent.carried_state import carried_state, with_state
 from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.engine_seat import EngineSeat, EngineSeats
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
@@ -64,11 +66,13 @@ class Compactor:
         *,
         auxiliary: auxiliary_client.Resolver,
         background_at: float,
+        flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
     ) -> None:
         self.seats = seats
         self._store = store
         self._auxiliary = auxiliary
         self._background_at = background_at
+        self._flush_memory = flush_memory
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
         """By conversation: what is being prepared, or waits to be swapped in."""
 
@@ -152,6 +156,9 @@ class Compactor:
                 )
             except Exception as error:  # an engine is a plugin: its bug must not cost the person a turn
                 raise EngineFailed from error
+        if self._flush_memory and returned != given:
+            # Now it is known that turns will leave the context, and they are still here.
+            await self._flush_memory(live)
         return _Draft(session_id, given, returned, time.perf_counter() - began, tuple(calls))
 
     async def _publish(
@@ -161,6 +168,7 @@ class Compactor:
         plan = plan_from(draft.given, draft.returned, live.history)
         if plan is None:
             return _without_change(seat)
+        plan = with_state(plan, await carried_state(self._store, live))
         record = _record(live, seat, draft, trigger, focus)
         split = Split(
             live.session.id,

@@ -166,7 +166,10 @@ class ContextCompressor(ContextEngine):
     def compress(
         self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
     ) -> list[ChatDict]:
-        """The very same list where nothing can be gained. `last_outcome` says what was done."""
+        """The very same list where nothing can be gained. `last_outcome` says what was done.
+
+        Estimates decide where to cut, so that the same messages are always cut alike: `current_tokens` is not needed.
+        """
         if (known := self._last_run.result_for(messages, focus_topic)) is not None:
             self.last_outcome = outcome_of(messages, known, 0, 0) if known is messages else self.last_outcome
             return known

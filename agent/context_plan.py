@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from agent.errors import InvalidCompaction
 from agent.messages import ChatDict, Kind, Message, ToolCall, as_chat
+from agent.state_block import without_block
 from agent.store import Conversation, Session
 from agent.tool_pairs import repair
 
@@ -41,7 +42,14 @@ class Plan:
 def for_engine(system_prompt: str, history: Sequence[Message]) -> list[ChatDict]:
     """The whole history as an engine gets it, the system prompt first."""
     system: ChatDict = {"role": "system", "content": system_prompt}
-    return [system, *({**as_chat(message), MESSAGE_ID: message.id} for message in history)]
+    return [system, *map(_given, history)]
+
+
+def _given(message: Message) -> ChatDict:
+    chat = {**as_chat(message), MESSAGE_ID: message.id}
+    if message.kind == "summary" and isinstance(chat["content"], str):
+        chat["content"] = without_block(chat["content"])
+    return chat
 
 
 def plan_from(

@@ -107,11 +107,10 @@ class EngineSeats:
         if seat := self._seats.pop(live.conversation.id, None):
             await self._end(seat, live)
 
-    def __contains__(self, conversation_id: str) -> bool:
-        return conversation_id in self._seats
-
-    def __iter__(self) -> Any:
-        return iter(list(self._seats))
+    @property
+    def conversations(self) -> list[str]:
+        """Those with an engine."""
+        return list(self._seats)
 
     async def _begin(self, seat: EngineSeat, live: LiveContext, **boundary: Any) -> None:
         await seat.call(

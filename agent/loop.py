@@ -6,8 +6,9 @@ context engine may move the conversation to a smaller child session; the loop go
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -31,6 +32,7 @@ _NO_RESULT = (
 _LAST_STEP = (
     "[All steps for this message are used up. Answer now with what you have, and say what is left to do.]"
 )
+_CLOSING_SECONDS = 10.0
 _CUT_SHORT = "The answer reached `model.max_tokens` and ends early; say “continue” for the rest."
 
 
@@ -116,6 +118,15 @@ class Agent:
             prompt = render_system_prompt(self._instructions, facts=facts, has_tools=self.llm.supports_tools)
             session = await self.store.pin(session.id, system_prompt=prompt, model=self.llm.model)
         return LiveContext(conversation, session, await self.store.history(session.id))
+
+    async def close(self) -> None:
+        """Shutdown: each engine is told that its session ends."""
+        seats = self.keeper.compactor.seats
+        await self.keeper.compactor.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                for conversation_id in seats.conversations:
+                    await seats.close(await self.open(await self.store.conversation(conversation_id)))
 
     async def _answer(
         self, live: LiveContext, toolbox: Toolbox, *, last_step: bool

@@ -120,10 +120,11 @@ def pieces_of(blocks: Sequence[str], tokens: int) -> list[str]:
 def _block(message: ChatDict) -> str:
     speaker = _speaker(message["role"], message.get("name"))
     text = text_of(message)
+    said = _quoted(f"[{speaker}] ", text) if text else ""
     calls = message.get("tool_calls")
     if not calls:
-        return _quoted(f"[{speaker}] ", text) if text else ""
-    lines = [_quoted(f"[{speaker}] ", text)] if text else []
+        return said
+    lines = [said] if said else []
     for call in calls:
         name, arguments = call_of(call)
         if len(arguments) > _SHOWN_ARGUMENTS:

@@ -18,11 +18,13 @@ from agent.context_keeper import ContextKeeper
 from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
+from agent.memory_flush import MemoryFlush
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.summariser import ask_main
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
+from agent.tools.memory import memory
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.schema import Config
@@ -78,8 +80,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             seats,
             auxiliary=resolver(llm, helper),
             background_at=config.compression.background_at,
+            flush_memory=_memory_flush(config, llm, store),
         )
-        stack.push_async_callback(compactor.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
@@ -92,6 +94,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
         )
+        stack.push_async_callback(agent.close)
         gateway = Gateway(agent, store, commands, plugins, workspaces=loaded.home / "workspaces")
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
@@ -139,6 +142,12 @@ def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
 
     toolbox_for("")  # an unknown tool name is found now, not at the first message
     return toolbox_for
+
+
+def _memory_flush(config: Config, llm: LLMClient, store: SessionStore) -> MemoryFlush | None:
+    """Only where the memory tool is on."""
+    wanted = config.compression.memory_flush and memory.name in config.tools.enabled
+    return MemoryFlush(llm, store, memory) if wanted else None
 
 
 def _engine_factory(

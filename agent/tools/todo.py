@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent.errors import ToolError
 from agent.locks import turn_on
+from agent.store import SessionStore
 from agent.tool import ToolContext, tool
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ async def todo(
 ) -> str:
     """Keep the task list of this conversation, for work of several steps. Returns the list."""
     async with turn_on(f"todo {ctx.conversation_id}"):
-        current = await _load(ctx)
+        current = await _load(ctx.store, ctx.conversation_id)
         if action == "show":
             return _as_text(current)
         changed = _updated(current, items) if action == "update" else _updated([], items, new_ids=True)
@@ -52,15 +53,21 @@ async def todo(
         return _as_text(changed)
 
 
-async def _load(ctx: ToolContext) -> list[TodoItem]:
-    saved = await ctx.store.load_state(ctx.conversation_id, _KEY)
+async def task_list(store: SessionStore, conversation_id: str) -> str:
+    """The list as text; empty where there is none."""
+    items = await _load(store, conversation_id)
+    return _as_text(items) if items else ""
+
+
+async def _load(store: SessionStore, conversation_id: str) -> list[TodoItem]:
+    saved = await store.load_state(conversation_id, _KEY)
     if saved is None:
         return []
     try:
         return _ITEMS.validate_json(saved)
     except ValidationError:
         # Written by another version, say. A list that cannot be read must not make the tool useless for ever.
-        log.warning("todo.unreadable", conversation_id=ctx.conversation_id)
+        log.warning("todo.unreadable", conversation_id=conversation_id)
         return []
 
 

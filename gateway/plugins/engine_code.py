@@ -51,20 +51,14 @@ class EngineCode:
 def engine_in_folder(name: str, folder: Path, around: Surroundings) -> EngineCode:
     """What `register(ctx)` registers goes before what is exported. Raises PluginFault."""
     module = load_package(folder)
+    offered = Registrations()
     if register := register_of(module):
         offered = PluginContext(name, folder).offered_by(register)
         if offered.engine:
             return replace(engine_registered(name, folder, register, around), beside=offered)
-    makers = [partial(_instance, cls, folder, around) for cls in _exported(module)]
-    if not makers:
-        raise PluginFault(
-            "it neither exports a subclass of agent.context_engine.ContextEngine nor registers an engine with "
-            "`register(ctx)`."
-        )
-    names = [_name(make(), folder) for make in makers]
-    if name not in names:
-        raise PluginFault(_misnamed(name, names))
-    return EngineCode(partial(_ready, makers[names.index(name)], name, folder, around))
+    return EngineCode(
+        partial(_ready, _exported_maker(name, module, folder, around), name, folder, around), offered
+    )
 
 
 def engine_registered(name: str, folder: Path, register: Register, around: Surroundings) -> EngineCode:
@@ -118,8 +112,26 @@ def _declared_by_class(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
     return taken
 
 
+def _exported_maker(
+    name: str, module: ModuleType, folder: Path, around: Surroundings
+) -> Callable[[], ContextEngine]:
+    """Of the class that has the name. A package may export others, such as the one it is derived from."""
+    names = []
+    for cls in _exported(module):
+        make = partial(_instance, cls, folder, around)
+        names.append(_name(make(), folder))
+        if names[-1] == name:
+            return make
+    raise PluginFault(
+        _misnamed(name, names)
+        if names
+        else "it neither exports a subclass of agent.context_engine.ContextEngine nor registers an engine with "
+        "`register(ctx)`."
+    )
+
+
 def _exported(module: ModuleType) -> list[type[ContextEngine]]:
-    """The engines of the package: not those it only imports or builds upon."""
+    """The engines of the package, the most derived first: not those it only imports to build upon."""
     found = {
         value: None
         for value in vars(module).values()
@@ -127,9 +139,9 @@ def _exported(module: ModuleType) -> list[type[ContextEngine]]:
         and issubclass(value, ContextEngine)
         and not value.__module__.startswith(_HOST)
     }
-    leaves = [cls for cls in found if not any(other is not cls and issubclass(other, cls) for other in found)]
+    ordered = sorted(found, key=lambda cls: -len(cls.__mro__))
     # Where all are abstract, making one says which method is missing.
-    return [cls for cls in leaves if not inspect.isabstract(cls)] or leaves
+    return [cls for cls in ordered if not inspect.isabstract(cls)] or ordered
 
 
 def _name(engine: ContextEngine, folder: Path) -> str:

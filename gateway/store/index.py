@@ -16,7 +16,7 @@ STEP_CHARACTERS = 50_000
 MERGE_PAGES = 16
 """How much of the index a step tidies up, so that the number of its segments stays small."""
 
-MAX_CHARACTERS = 250_000
+MAX_CHARACTERS = 100_000
 """A longer message is found by its beginning only: indexing more of it would hold up the writer."""
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"

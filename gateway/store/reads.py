@@ -130,17 +130,21 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
 
 
 def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int | None) -> list[Message]:
+    """The newest are chosen in the index alone, before a message is touched."""
     live = conversation(connection, conversation_id).live_session_id
     rows = connection.execute(
         f"""
         {ANCESTRY}
         SELECT {MESSAGE_COLUMNS} FROM messages
-        WHERE session_id IN (SELECT session_id FROM ancestry) AND kind = 'said'
-        ORDER BY seq DESC LIMIT ?
+        WHERE seq IN (
+            SELECT seq FROM messages
+            WHERE session_id IN (SELECT session_id FROM ancestry) AND kind = 'said'
+            ORDER BY seq DESC LIMIT ?
+        )
+        ORDER BY seq
         """,
         (live, -1 if limit is None else max(limit, 0)),
-    ).fetchall()
-    rows.reverse()
+    )
     return messages_from(rows)
 
 

@@ -80,7 +80,7 @@ def _newest(connection: sqlite3.Connection, wanted: str, scope: Scope, limit: in
 
 
 def _telling(connection: sqlite3.Connection, words: Iterable[str], scope: Scope) -> list[str]:
-    """The rarest words, as many as can be scored. The common ones among rarer ones would decide little."""
+    """The rarest words, as many as can be scored. Beside those, a common one says nothing."""
     counted = {word: _count(connection, quoted(word), scope) for word in words}
     telling: list[str] = []
     total = 0

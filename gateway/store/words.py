@@ -21,7 +21,7 @@ _UNSPACED = (
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # kana, bopomofo
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _CHUNK = re.compile(r'["“”]([^"“”]+)["“”]|([^\s"“”]+)')
 _RUN = re.compile(f"[{_UNSPACED}]+|[^\\W{_UNSPACED}]+")
 
@@ -41,7 +41,11 @@ def indexable(text: str) -> str:
     """One form for what looks the same (width, composition), with unspaced characters set apart."""
     if text.isascii():
         return text
-    return _UNSPACED_CHARACTER.sub(f"{BOUNDARY}\\g<0>{BOUNDARY}", unicodedata.normalize("NFKC", text))
+    return _UNSPACED_RUN.sub(_apart, unicodedata.normalize("NFKC", text))
+
+
+def _apart(run: re.Match[str]) -> str:
+    return BOUNDARY + BOUNDARY.join(run[0]) + BOUNDARY
 
 
 def quoted(phrase: str) -> str:
@@ -81,7 +85,7 @@ def _pieces(terms: Iterable[str]) -> Iterator[str]:
     """Single words, and pairs of unspaced characters: the usual length of a word in those scripts."""
     for term in terms:
         for run in _RUN.findall(term):
-            if _UNSPACED_CHARACTER.match(run):
+            if _UNSPACED_RUN.match(run):
                 letters = "".join(filter(_has_word, run))  # vowel signs are not words by themselves
                 yield from (letters[i : i + 2] for i in range(max(1, len(letters) - 1)))
             elif _has_word(run):

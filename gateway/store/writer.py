@@ -47,7 +47,8 @@ class Writer:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
-        self._busy = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._closed = False
         self.last_shared = False
         """Whether the last transaction held the work of more than one."""
@@ -65,17 +66,14 @@ class Writer:
 
     async def close(self) -> None:
         """Everything accepted before is committed first."""
-        if self._closed:
-            return
-        last = self._submit(lambda connection: None, lasting=True)
         self._closed = True
-        await last
+        await self._idle.wait()
 
     def _submit(self, operation: Operation, lasting: bool) -> asyncio.Future[Any]:
         done: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(Waiting(operation, done, lasting))
-        if not self._busy:
-            self._busy = True
+        if self._idle.is_set():
+            self._idle.clear()
             # Not at once: whoever else is ready to write in this turn of the loop comes along.
             self._loop.call_soon(self._take_off)
         return done
@@ -83,12 +81,13 @@ class Writer:
     def _take_off(self) -> None:
         wanted = [waiting for waiting in self._waiting if not waiting.done.cancelled()]
         batch, self._waiting = wanted[:MAX_TOGETHER], wanted[MAX_TOGETHER:]
-        self._busy = bool(batch)
-        if batch:
-            self.last_shared = len(batch) > 1
-            commit = commit_together if any(waiting.lasting for waiting in batch) else commit_lazily
-            hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
-            hop.add_done_callback(partial(self._land, [waiting.done for waiting in batch]))
+        if not batch:
+            self._idle.set()
+            return
+        self.last_shared = len(batch) > 1
+        commit = commit_together if any(waiting.lasting for waiting in batch) else commit_lazily
+        hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
+        hop.add_done_callback(partial(self._land, [waiting.done for waiting in batch]))
 
     def _land(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
         failure = hop.exception()

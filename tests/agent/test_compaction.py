@@ -19,10 +19,12 @@ from agent.loop import Agent, Turn
 from agent.messages import ChatDict, Message, ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, SessionStore
+from gateway.commands import CommandContext, Commands
 from gateway.hygiene import keep_in_bounds
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
 
+COMMANDS = Commands.discover()
 WINDOW = 4_000
 
 
@@ -281,6 +283,44 @@ async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
     assert second.messages[-1]["content"] == "1"
     child = await at.live()
     assert engine.heard == [("start", parent, "", ""), ("start", child, parent, "compression")]
+
+
+async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
+    """`/reset` ends the session and resets the engine; shutdown ends it; a split does neither."""
+
+    class Listening(StrangersEngine):
+        def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
+            self.heard.append(("end", session_id, len(messages)))
+
+        def on_session_reset(self) -> None:
+            self.heard.append(("reset",))
+
+    engine = Listening()
+    at = await desk(tmp_path, [], engine=lambda: engine)
+    await fill(at, 1)
+    first = await at.live()
+    conversation = await at.store.conversation(at.conversation_id)
+    context = CommandContext(conversation, at.store, at.agent, COMMANDS, lambda _: False)
+    await COMMANDS.run("/reset", context)
+    await fill(at, 1)
+    await at.agent.close()
+    second = await at.live()
+    assert [heard for heard in engine.heard if heard[0] != "start"] == [
+        ("end", first, 3),
+        ("reset",),
+        ("end", second, 3),
+    ]
+
+
+async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
+    """Another model has another window; the thresholds follow."""
+    at = await desk(tmp_path, [])
+    await fill(at, 1)
+    at.llm._model, at.llm._context_length = "scripted/other", 10_000
+    await fill(at, 1)
+    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    engine = (await at.agent.keeper.compactor.seats.of(live)).engine
+    assert (engine.context_length, engine.threshold_tokens) == (10_000, 5_000)
 
 
 async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from agent.context_engine import ContextEngine
 from gateway.config.load import load
 from gateway.plugins import EVENTS, load_plugins
+from gateway.plugins.hooks import TIME_LIMIT
 from tests.agent.histories import chat
 from tests.config.ordinary_user import hermes
 from tests.plugins.strangers import make_engines
@@ -122,6 +123,7 @@ def test_every_event_stands_in_the_table() -> None:
     """With all its data, and no event stands there that does not exist."""
     rows = re.findall(r"^\| `(\w+_\w+)` \| ((?:`\w+`(?:, )?)+|none) \|$", PAGE, re.MULTILINE)
     assert {event: tuple(re.findall(r"`(\w+)`", data)) for event, data in rows} == dict(EVENTS)
+    assert f"together have {TIME_LIMIT:g} seconds" in PAGE
 
 
 def test_the_contract_suite_runs_over_engines_on_the_path(followed: Path) -> None:

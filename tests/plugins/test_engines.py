@@ -86,10 +86,11 @@ def test_an_engine_of_a_general_plugin(private_home: Path) -> None:
     assert [command.name for command in plugins.commands] == ["shout"]
 
 
-async def test_an_engine_in_a_folder_may_register_more(private_home: Path) -> None:
-    """Its hooks count once it is selected, and only once."""
+@pytest.mark.parametrize("engine_line", ["ctx.register_context_engine(Engine())", "pass"])
+async def test_an_engine_in_a_folder_may_register_more(private_home: Path, engine_line: str) -> None:
+    """Its hooks count once it is selected, and only once, whether the engine is registered or exported."""
     beside = (
-        "\ncalls = []\ndef register(ctx):\n    ctx.register_context_engine(Engine())\n"
+        f"\ncalls = []\ndef register(ctx):\n    {engine_line}\n"
         "    ctx.register_hook('turn_done', lambda message_id: calls.append(message_id))\n"
         "    Engine.calls = calls\n"
     )
@@ -158,6 +159,10 @@ def test_of_several_engines_the_one_with_the_name(private_home: Path) -> None:
     )
     write_engine(private_home, code)
     assert type(make_engines(private_home)[0]).__name__ == "Mine"
+    write_engine(
+        private_home, code.replace('"mine"', '"base"').replace("    pass", "    name = 'top'"), "base"
+    )
+    assert type(make_engines(private_home, name="base")[0]).__name__ == "Engine"
 
 
 def test_the_default_is_always_built_in(private_home: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
+from gateway.store.index import Entry, index_in_memory
+from gateway.store.search import SCORED, Scope, find
+from gateway.store.words import parse_query
 
 
 async def _said(store: SessionStore, conversation: Conversation, *texts: str, role: Role = "user") -> None:
@@ -135,6 +140,19 @@ async def test_no_more_than_the_limit(store: SessionStore, conversation: Convers
     assert await store.search("apple", limit=-1) == []
 
 
+async def test_of_very_many_the_newest_that_were_said(
+    store: SessionStore, conversation: Conversation
+) -> None:
+    """A word that everybody uses gives the newest, tools last; beside a rarer one it gives nothing."""
+    await _said(store, conversation, *(f"apple {number} pie" for number in range(SCORED)))
+    await _said(store, conversation, *(f"apple {number} log" for number in range(5)), role="tool")
+    newest = [f"apple {number} pie" for number in reversed(range(SCORED))]
+    assert _texts(await store.search("apples", limit=3)) == newest[:3]
+    everything = _texts(await store.search("apples", limit=1_000))
+    assert everything == newest + [f"apple {number} log" for number in reversed(range(5))]
+    assert _texts(await store.search("apples of 77 pears")) == ["apple 77 pie"]
+
+
 async def test_a_snippet_shows_the_place(store: SessionStore, conversation: Conversation) -> None:
     """From the middle of a long text, on one line, and with nothing in it that could pass for a mark."""
     filler = "\x02word\x03 " * 5_000
@@ -182,12 +200,6 @@ _SCRIPTS = st.sampled_from(
 @given(text=st.text(_SCRIPTS, min_size=1, max_size=40))
 def test_a_message_is_found_by_its_own_text(text: str) -> None:
     """Whatever was said in the scripts people write in, saying it again finds it."""
-    from contextlib import closing
-
-    from gateway.store.index import Entry, index_in_memory
-    from gateway.store.search import Scope, find
-    from gateway.store.words import parse_query
-
     query = parse_query(text)
     with closing(index_in_memory([Entry(1, "user", text, "c", "p")])) as index:
         found = [match.seq for match in find(index, query, Scope("p", "c"), 5)]

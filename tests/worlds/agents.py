@@ -12,6 +12,7 @@ from agent.context_keeper import ContextKeeper
 from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
+from agent.memory_flush import MemoryFlush
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.tool import Tool
@@ -26,6 +27,7 @@ def make_agent(
     engine: Callable[[], ContextEngine] | None = None,
     auxiliary: LLMClient | None = None,
     background_at: float = 0.80,
+    flush_memory: MemoryFlush | None = None,
     max_iterations: int = 5,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
@@ -33,7 +35,11 @@ def make_agent(
         engine or (lambda: ContextCompressor(llm.context_length)), llm, hermes_home=Path("hermes-home")
     )
     compactor = Compactor(
-        store, seats, auxiliary=lambda task, model: auxiliary or llm, background_at=background_at
+        store,
+        seats,
+        auxiliary=lambda task, model: auxiliary or llm,
+        background_at=background_at,
+        flush_memory=flush_memory,
     )
     toolbox = Toolbox(tools)
     return Agent(
