@@ -12,6 +12,7 @@ from agent.context_plan import LiveContext, for_engine
 from agent.declared import declared
 from agent.llm import LLMClient, Usage
 from agent.messages import ChatDict
+from agent.store import Session
 
 T = TypeVar("T")
 
@@ -96,11 +97,13 @@ class EngineSeats:
             boundary_reason="compression",
         )
 
-    async def reset(self, live: LiveContext) -> None:
-        """`/new` and `/reset`: the session ends and the engine forgets it."""
+    async def reset(self, live: LiveContext, child: Session) -> None:
+        """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child."""
         seat = await self.of(live)
         await self._end(seat, live)
         await seat.call(seat.engine.on_session_reset)
+        live.session, live.history = child, []
+        await self._begin(seat, live, parent_session_id=child.parent_id, boundary_reason="reset")
 
     async def close(self, live: LiveContext) -> None:
         """Shutdown or expiry: the session ends and the engine goes."""

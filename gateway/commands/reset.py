@@ -6,8 +6,8 @@ from gateway.commands import Command, CommandContext
 
 async def _run(context: CommandContext, rest: str) -> str:
     live = await context.agent.open(context.conversation)
-    await context.store.split(Split(live.session.id, "reset"))
-    await context.agent.keeper.compactor.seats.reset(live)
+    child = await context.store.split(Split(live.session.id, "reset"))
+    await context.agent.keeper.compactor.seats.reset(live, child)
     return "A new session begins. What was said before stays searchable."
 
 

@@ -305,9 +305,11 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
     await fill(at, 1)
     await at.agent.close()
     second = await at.live()
-    assert [heard for heard in engine.heard if heard[0] != "start"] == [
+    assert engine.heard == [
+        ("start", first, "", ""),
         ("end", first, 3),
         ("reset",),
+        ("start", second, first, "reset"),
         ("end", second, 3),
     ]
 
