@@ -188,7 +188,8 @@ class ContextCompressor(ContextEngine):
             self._refusals.strike()
             self.last_outcome = CompressionOutcome("failed", str(refusal), self._clock() - began)
             return messages
-        self._refusals.clear()
+        if done.summary:
+            self._refusals.clear()
         self._remember(messages, focus_topic, done)
         self._report(messages, done, self._clock() - began)
         return done.result

@@ -33,9 +33,9 @@ EVENTS: Mapping[Event, tuple[str, ...]] = {
     "turn_failed": ("conversation_id", "message_id", "platform", "error"),
     "session_split": (
         "conversation_id",
-        "parent_session_id",
+        "message_id",
+        "platform",
         "session_id",
-        "reason",
         "messages_before",
         "messages_after",
         "tokens_before",

@@ -11,8 +11,9 @@ from typing import Any, get_args
 import pytest
 from structlog.testing import capture_logs
 
+from agent.events import Compacted, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from gateway.plugins import EVENTS, Event, Plugins, load_plugins
-from gateway.plugins.hooks import MOST_THREADS, Hook, Hooks
+from gateway.plugins.hooks import MOST_THREADS, Hook, Hooks, hook_for
 from tests.plugins.strangers import write_plugin
 
 DONE: dict[str, Any] = {"conversation_id": "c", "message_id": "m", "platform": "web", "stopped": False}
@@ -145,6 +146,29 @@ async def test_a_turn_that_is_stopped_takes_its_hooks_along() -> None:
     with pytest.raises(asyncio.CancelledError):
         await telling
     await asyncio.wait_for(ended.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TurnStarted("m", "hi"),
+        TurnDone("hi"),
+        TurnFailed("no"),
+        Compacted("s", messages_before=9, messages_after=3, tokens_before=900, tokens_after=300),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_turn_events_carry_what_was_promised(event: TurnEvent) -> None:
+    """Where it happened, which the gateway adds to each, and the rest; never what people said."""
+    told = hook_for(event)
+    assert told is not None
+    name, data = told
+    assert {"conversation_id", "message_id", "platform", *data} == set(EVENTS[name])
+
+
+def test_other_turn_events_are_no_hooks() -> None:
+    """Text as it arrives would wake every plugin many times a second."""
+    assert hook_for(TextDelta("hi")) is None
 
 
 def test_every_event_is_described() -> None:

@@ -18,6 +18,7 @@ from agent.errors import HermesError, NewerSchema, StoreCorrupt, StoreError, Sto
 from agent.messages import Message
 from agent.store import Address, Conversation, Split
 from gateway.store import SqliteStore
+from gateway.store.connection import open_writer
 from gateway.store.errors import as_store_error
 
 
@@ -128,6 +129,20 @@ async def test_the_database_itself_refuses_to_change_a_message(
     stored = await sqlite_store.append(conversation.live_session_id, [Message(role="user", content="truth")])
     with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="never"):
         other.execute(statement)
+    assert await sqlite_store.history(conversation.live_session_id) == stored
+
+
+async def test_a_message_is_not_replaced_by_an_insert(sqlite_store: SqliteStore, path: Path) -> None:
+    """INSERT OR REPLACE deletes without asking the triggers, unless a connection is told to; ours is."""
+    conversation = await _conversation(sqlite_store)
+    stored = await sqlite_store.append(conversation.live_session_id, [Message(role="user", content="truth")])
+    ours = await open_writer(path)
+    with pytest.raises(sqlite3.IntegrityError, match="never deleted"):
+        await ours.execute(
+            "INSERT OR REPLACE INTO messages (seq, id, session_id, role, kind, content, created_at) "
+            "SELECT seq, id, session_id, role, kind, 'forged', created_at FROM messages"
+        )
+    await ours.close()
     assert await sqlite_store.history(conversation.live_session_id) == stored
 
 
