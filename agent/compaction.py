@@ -20,7 +20,8 @@ from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.engine_seat import EngineSeat, EngineSeats
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
-from agent.llm import Completion
+from agent.fork import FORK_TASK, Fork
+from agent.llm import ChatRequest, Completion, LLMClient
 from agent.messages import ChatDict
 from agent.store import Compaction, SessionStore, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
@@ -73,6 +74,8 @@ class Compactor:
         self._auxiliary = auxiliary
         self._background_at = background_at
         self._flush_memory = flush_memory
+        self.conversation_request: Callable[[LiveContext], Awaitable[ChatRequest]] | None = None
+        """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
         """By conversation: what is being prepared, or waits to be swapped in."""
 
@@ -111,7 +114,9 @@ class Compactor:
     def prepare(self, live: LiveContext, seat: EngineSeat, tokens: int) -> None:
         """From the softer threshold on: begins in the background, to be swapped in before the next turn."""
         soft = seat.engine.threshold_tokens * self._background_at
-        if 0 < soft <= tokens and live.conversation.id not in self._drafts:
+        # A summary that could not be written is tried again while nobody waits.
+        wanted = 0 < soft <= tokens or getattr(seat.engine, "has_stand_in", False)
+        if wanted and live.conversation.id not in self._drafts:
             work = self._compress(seat, live, None, tokens)
             self._drafts[live.conversation.id] = asyncio.create_task(work)
 
@@ -149,7 +154,8 @@ class Compactor:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
         calls: list[Completion] = []
         began, loop = time.perf_counter(), asyncio.get_running_loop()
-        with auxiliary_client.bound(self._auxiliary, loop, on_usage=lambda _, done: calls.append(done)):
+        resolver = await self._with_fork(live)
+        with auxiliary_client.bound(resolver, loop, on_usage=lambda _, done: calls.append(done)):
             try:
                 returned = await seat.call(
                     seat.engine.compress, given, current_tokens=tokens, focus_topic=focus
@@ -160,6 +166,18 @@ class Compactor:
             # Now it is known that turns will leave the context, and they are still here.
             await self._flush_memory(live)
         return _Draft(session_id, given, returned, time.perf_counter() - began, tuple(calls))
+
+    async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
+        """Made before the engine begins: while it is at work nobody can ask it for its tools."""
+        if self.conversation_request is None:
+            return self._auxiliary
+        request = await self.conversation_request(live)
+
+        def resolve(task: str, model: str | None) -> LLMClient:
+            found = self._auxiliary(task, model)
+            return Fork(found, request) if task == FORK_TASK else found
+
+        return resolve
 
     async def _publish(
         self, live: LiveContext, seat: EngineSeat, draft: _Draft, trigger: Trigger, focus: str | None

@@ -16,6 +16,7 @@ from typing import Any
 from agent.artifacts import changes_something, find_identifiers
 from agent.backoff import Backoff
 from agent.boundaries import PROTECT_FIRST_N, Cut, Limits, find_cut, find_head, find_tail
+from agent.chat_text import text_of
 from agent.compression_outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
@@ -25,9 +26,9 @@ from agent.messages import ChatDict
 from agent.pruning import prune_results
 from agent.redaction import redact, redact_message, rules_that_may_fire
 from agent.stand_in import extract
-from agent.summariser import Summarize, SummaryTask, ask_auxiliary, first_summary
+from agent.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
 from agent.summary_message import Earlier, between, find_earlier, is_system, summary_text, with_note
-from agent.summary_prompt import record_of
+from agent.summary_prompt import build_fork_prompt, record_of
 from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough, estimate_text_tokens
 from agent.tool_pairs import align_backward, repair
 from agent.wording import find_entries, wording_of
@@ -98,13 +99,17 @@ class ContextCompressor(ContextEngine):
         target_ratio: float = 0.20,
         protect_last_n: int = 20,
         summarize: Summarize | None = None,
+        as_fork: bool = False,
         summarize_with_main: Summarize | None = None,
         summary_context_length: int | None = None,
         overhead_tokens: int = 0,
         has_effects: Callable[[str], bool] = changes_something,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`overhead_tokens` is what goes with every request beside the messages: the tool definitions."""
+        """`overhead_tokens` is what goes with every request beside the messages: the tool definitions.
+
+        `as_fork` first asks the model that answers people, behind the conversation itself: see `agent/fork.py`.
+        """
         if context_length < 1:
             raise ValueError(f"The context length must be positive, not {context_length}.")
         if not 0.0 <= threshold <= 1.0:
@@ -119,7 +124,10 @@ class ContextCompressor(ContextEngine):
         self.protect_last_n = protect_last_n
         self.overhead_tokens = overhead_tokens
         self.summary_context_length = summary_context_length
-        self._attempts = [ask for ask in (summarize or ask_auxiliary, summarize_with_main) if ask]
+        self._attempts = [
+            *([ask_as_fork] if as_fork else ()),
+            *(ask for ask in (summarize or ask_auxiliary, summarize_with_main) if ask),
+        ]
         self._has_effects = has_effects
         self._clock = clock
         self._set_window(context_length)
@@ -291,6 +299,9 @@ class ContextCompressor(ContextEngine):
             earlier_is_extract=self._previous_is_stand_in,
             focus=redact(focus_topic) if focus_topic else None,
         )
+        if turns:
+            until = text_of(turns[-1]) or blocks[-1]
+            task = replace(task, fork_prompt=build_fork_prompt(until, task.max_tokens, focus=task.focus))
         summary, self._failure = first_summary(self._attempts, task, smaller_than=most)
         return summary
 

@@ -105,6 +105,11 @@ class EngineSeats:
         live.session, live.history = child, []
         await self._begin(seat, live, parent_session_id=child.parent_id, boundary_reason="reset")
 
+    async def rewound(self, left: LiveContext, live: LiveContext) -> EngineSeat:
+        """After an undo: what the engine learnt later would mislead it, so another one begins as after a restart."""
+        await self.close(left)
+        return await self.of(live)
+
     async def close(self, live: LiveContext) -> None:
         """Shutdown or expiry: the session ends and the engine goes."""
         if seat := self._seats.pop(live.conversation.id, None):

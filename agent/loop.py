@@ -72,6 +72,7 @@ class Agent:
         self._caching = caching
         self._instructions = instructions
         self._max_iterations = max_iterations
+        keeper.compactor.conversation_request = self._conversation_so_far
 
     async def run(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
         """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
@@ -79,8 +80,7 @@ class Agent:
         for told in await self.keeper.before_turn(live):
             yield told
         await self._add(live, *_close_abandoned(live.history), turn.message)
-        toolbox = self._toolbox_for(turn.conversation.address.platform)
-        toolbox = toolbox.with_tools(await self.keeper.tools(live))
+        toolbox = await self._toolbox(live)
 
         for steps_left in reversed(range(self._max_iterations)):
             answer = Completion()
@@ -146,6 +146,13 @@ class Agent:
         async with aclosing(self._ask(live, self._request(live, toolbox, last_step=last_step))) as events:
             async for event in events:
                 yield event
+
+    async def _toolbox(self, live: LiveContext) -> Toolbox:
+        platform = live.conversation.address.platform
+        return self._toolbox_for(platform).with_tools(await self.keeper.tools(live))
+
+    async def _conversation_so_far(self, live: LiveContext) -> ChatRequest:
+        return self._request(live, await self._toolbox(live), last_step=False)
 
     def _request(self, live: LiveContext, toolbox: Toolbox, *, last_step: bool) -> ChatRequest:
         messages = [{"role": "system", "content": live.system_prompt}, *map(as_chat, live.history)]

@@ -146,6 +146,10 @@ class SessionStore(Protocol):
         """One transaction: new rows, child, its context, the live pointer, the compaction row. Raises HeadMoved."""
         ...
 
+    async def make_live(self, session_id: str, *, instead_of: str) -> Conversation:
+        """Moves the conversation's pointer to one of its sessions. Raises HeadMoved if `instead_of` is not live."""
+        ...
+
     async def lineage(self, session_id: str) -> list[Session]:
         """The session and its ancestors, oldest first, in one query."""
         ...

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
+from agent.fork import FORK_TASK
 from agent.redaction import redact
 from agent.summary_prompt import build_prompt, pieces_of
 from agent.tokens import estimate_text_tokens
@@ -37,6 +38,8 @@ class SummaryTask:
     earlier: str = ""
     earlier_is_extract: bool = False
     focus: str | None = None
+    fork_prompt: str = ""
+    """For a summariser that has the conversation before it."""
 
 
 def ask_auxiliary(prompt: str, max_tokens: int) -> str | None:
@@ -49,12 +52,17 @@ def ask_main(prompt: str, max_tokens: int) -> str | None:
     return _ask(prompt, max_tokens, "main")
 
 
-def _ask(prompt: str, max_tokens: int, model: str | None) -> str | None:
+def ask_as_fork(prompt: str, max_tokens: int) -> str | None:
+    """The model that answers people, with the conversation before it as the provider has it in its cache."""
+    return _ask(prompt, max_tokens, "main", task=FORK_TASK)
+
+
+def _ask(prompt: str, max_tokens: int, model: str | None, task: str = "compression") -> str | None:
     # Late, because it is needed only where no summariser was given.
     from agent.auxiliary_client import call_llm  # noqa: PLC0415
 
     messages = [{"role": "user", "content": prompt}]
-    response: Any = call_llm(task="compression", messages=messages, max_tokens=max_tokens, model=model)
+    response: Any = call_llm(task=task, messages=messages, max_tokens=max_tokens, model=model)
     choice = response.choices[0]
     if choice.finish_reason == "length":
         raise StreamCut(f"The summary did not fit {max_tokens} tokens.")
@@ -87,6 +95,8 @@ def first_summary(
 
 def write_summary(ask: Summarize, task: SummaryTask) -> str:
     """The summary, free of secrets. Raises whatever the model raises, and EmptyAnswer for an empty one."""
+    if ask is ask_as_fork:
+        return _clean(ask(task.fork_prompt, task.max_tokens))
     window = task.window
     for _ in range(_HALVINGS):
         try:
@@ -105,8 +115,13 @@ def _roll(ask: Summarize, task: SummaryTask, window: int) -> str:
         prompt = build_prompt(
             piece, task.max_tokens, earlier=summary, earlier_is_extract=is_extract, focus=task.focus
         )
-        summary = redact((ask(prompt, task.max_tokens) or "").strip())
-        if not summary:
-            raise EmptyAnswer("It was asked for a summary.")
+        summary = _clean(ask(prompt, task.max_tokens))
         is_extract = False
+    return summary
+
+
+def _clean(answer: str | None) -> str:
+    summary = redact((answer or "").strip())
+    if not summary:
+        raise EmptyAnswer("It was asked for a summary.")
     return summary

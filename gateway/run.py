@@ -19,7 +19,7 @@ from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
-from agent.prompt_caching import PromptCaching
+from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.store import SessionStore
 from agent.summariser import ask_main
 from agent.tool import discover
@@ -162,6 +162,7 @@ def _engine_factory(
             threshold=settings.threshold,
             target_ratio=settings.target_ratio,
             protect_last_n=settings.protect_last_n,
+            as_fork=helper is llm and supports_prompt_caching(llm.model),
             summarize_with_main=None if helper is llm else ask_main,
             summary_context_length=helper.context_length,
         )

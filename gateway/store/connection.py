@@ -38,16 +38,13 @@ class ThreadedConnection(aiosqlite.Connection):
     that runs over there with the plain connection in its hand.
     """
 
+    running = 0
+    """How many operations are over there or on the way."""
+
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, iter_chunk_size=64)
         # Else a program that dies without closing its store would never end. What was committed is safe.
         self._thread.daemon = True
-
-    async def thread_ended(self) -> None:
-        await asyncio.to_thread(self._thread.join)
-
-    running = 0
-    """How many operations are over there or on the way."""
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """`work(connection, *arguments)` on the connection's thread."""
@@ -64,6 +61,9 @@ class ThreadedConnection(aiosqlite.Connection):
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
         return done
+
+    async def thread_ended(self) -> None:
+        await asyncio.to_thread(self._thread.join)
 
 
 async def open_writer(path: Path) -> ThreadedConnection:
@@ -120,6 +120,7 @@ def _connect(uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3
 def _create_private_file(path: Path) -> None:
     """Conversations are nobody else's business. SQLite gives its side files the mode of this one."""
     for directory in reversed(path.parents):
-        directory.mkdir(mode=0o700, exist_ok=True)
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     path.chmod(0o600)

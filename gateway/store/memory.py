@@ -16,7 +16,14 @@ from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Split
 from gateway.store.index import Entry, index_in_memory
 from gateway.store.rows import message_row, messages_from
-from gateway.store.rules import check_context, check_said, context_ids, storable, title_from
+from gateway.store.rules import (
+    check_context,
+    check_said,
+    check_same_conversation,
+    context_ids,
+    storable,
+    title_from,
+)
 from gateway.store.search import Scope, find
 from gateway.store.snippets import snippets
 from gateway.store.words import parse_query
@@ -125,6 +132,15 @@ class MemoryStore:
         if split.compaction:
             self._compactions[child.id] = split.compaction
         return child
+
+    async def make_live(self, session_id: str, *, instead_of: str) -> Conversation:
+        wanted, left = _found(self._sessions, session_id), _found(self._sessions, instead_of)
+        check_same_conversation(wanted, left)
+        conversation = self._conversations[left.conversation_id]
+        if conversation.live_session_id != left.id:
+            raise HeadMoved(f"({conversation.id})")
+        self._conversations[conversation.id] = replace(conversation, live_session_id=wanted.id)
+        return self._conversations[conversation.id]
 
     async def lineage(self, session_id: str) -> list[Session]:
         session = _found(self._sessions, session_id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.errors import StoreError
 from agent.messages import Message
-from agent.store import Split
+from agent.store import Session, Split
 
 TITLE_LENGTH = 80
 
@@ -24,6 +25,12 @@ def check_context(split: Split) -> None:
         raise ValueError("a message stands twice in the context of a split")
     if any(isinstance(entry, Message) and entry.kind == "said" for entry in split.context):
         raise ValueError("a message that was said is kept in a split by its id, not written anew")
+
+
+def check_same_conversation(wanted: Session, left: Session) -> None:
+    """The live pointer never leads into somebody else's conversation."""
+    if wanted.conversation_id != left.conversation_id:
+        raise StoreError(f"{wanted.id} is a session of another conversation.")
 
 
 def context_ids(split: Split) -> list[str]:

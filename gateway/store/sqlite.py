@@ -104,6 +104,7 @@ class SqliteStore:
     async def split(self, split: Split) -> Session:
         check_context(split)
         child = await self._write(writes.split, split)
+        self._index_soon()
         log.info(
             "session.split",
             conversation=child.conversation_id,
@@ -112,6 +113,11 @@ class SqliteStore:
             reason=child.reason,
         )
         return child
+
+    async def make_live(self, session_id: str, *, instead_of: str) -> Conversation:
+        conversation = await self._write(writes.make_live, session_id, instead_of)
+        log.info("session.live_again", conversation=conversation.id, session=session_id, left=instead_of)
+        return conversation
 
     async def lineage(self, session_id: str) -> list[Session]:
         return await self._read(reads.lineage, session_id)

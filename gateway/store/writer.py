@@ -103,15 +103,6 @@ class Writer:
         self._loop.call_soon(self._take_off)
 
 
-def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """As below, with the wait for the disk left to whoever commits next."""
-    connection.execute("PRAGMA synchronous = NORMAL")
-    try:
-        return commit_together(connection, operations)
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
-
-
 def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
     """One transaction, one wait for the disk. Raises when nothing of it was stored."""
     connection.execute("BEGIN IMMEDIATE")
@@ -122,6 +113,15 @@ def commit_together(connection: sqlite3.Connection, operations: Sequence[Operati
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     return outcomes
+
+
+def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """The same without a wait for the disk: that is left to whoever commits next."""
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        return commit_together(connection, operations)
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
 
 
 def _all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:

@@ -17,7 +17,7 @@ from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Session, Split
 from gateway.store import reads
 from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
-from gateway.store.rules import context_ids, storable
+from gateway.store.rules import check_same_conversation, context_ids, storable
 
 _INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_SESSION = f"INSERT INTO sessions ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -95,6 +95,17 @@ def split(connection: sqlite3.Connection, split: Split) -> Session:
     if split.compaction:
         _insert_compaction(connection, child, split.compaction)
     return reads.session(connection, child.id)
+
+
+def make_live(connection: sqlite3.Connection, session_id: str, instead_of: str) -> Conversation:
+    wanted, left = reads.session(connection, session_id), reads.session(connection, instead_of)
+    check_same_conversation(wanted, left)
+    if reads.conversation(connection, left.conversation_id).live_session_id != left.id:
+        raise HeadMoved(f"({left.conversation_id})")
+    connection.execute(
+        "UPDATE conversations SET live_session_id = ? WHERE id = ?", (wanted.id, wanted.conversation_id)
+    )
+    return reads.conversation(connection, wanted.conversation_id)
 
 
 def record_usage(

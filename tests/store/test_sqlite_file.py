@@ -8,16 +8,17 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.errors import HermesError, NewerSchema, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from agent.messages import Message
 from agent.store import Address, Conversation, Split
-from gateway.store import SqliteStore
+from gateway.store import SqliteStore, reads
 from gateway.store.connection import open_writer
 from gateway.store.errors import as_store_error
 
@@ -168,10 +169,8 @@ async def test_the_live_pointer_stays_in_its_conversation(sqlite_store: SqliteSt
             )
 
 
-async def test_a_history_is_one_query(path: Path) -> None:
-    """Context and own messages come in one statement, however they are mixed."""
-    from gateway.store import reads
-
+async def test_a_history_and_a_lineage_are_one_query_each(path: Path) -> None:
+    """Context and own messages come in one statement, and so do all ancestors."""
     store = await SqliteStore.open(path)
     conversation = await _conversation(store)
     (kept,) = await store.append(conversation.live_session_id, [Message(role="user", content="kept")])
@@ -179,14 +178,14 @@ async def test_a_history_is_one_query(path: Path) -> None:
     await store.append(child.id, [Message(role="user", content="own")])
     await store.close()
 
-    def read() -> tuple[int, int]:
-        statements: list[str] = []
+    def statements(ask: Callable[[sqlite3.Connection, str], list[Any]]) -> tuple[int, int]:
+        traced: list[str] = []
         with closing(sqlite3.connect(path)) as plain:
-            plain.set_trace_callback(statements.append)
-            messages = reads.history(plain, child.id)
-        return len(messages), len(statements)
+            plain.set_trace_callback(traced.append)
+            return len(ask(plain, child.id)), len(traced)
 
-    assert await asyncio.to_thread(read) == (2, 1)
+    assert await asyncio.to_thread(statements, reads.history) == (2, 1)
+    assert await asyncio.to_thread(statements, reads.lineage) == (2, 1)
 
 
 async def test_a_reader_beside_a_running_store(sqlite_store: SqliteStore, path: Path) -> None:

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from agent.rewind import NOTHING_TO_UNDO, tokens_in, undo_compaction
+from gateway.commands import Command, CommandContext
+
+
+async def _run(context: CommandContext, rest: str) -> str:
+    rewound = await undo_compaction(context.store, context.conversation)
+    if rewound is None:
+        return NOTHING_TO_UNDO
+    seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
+    answer = f"Undone: {rewound}"
+    if 0 < seat.engine.threshold_tokens <= tokens_in(rewound.live):
+        answer += (
+            f", so that {seat.engine.name} will soon compact again (it does at {seat.engine.threshold_tokens:,})"
+        )
+    return f"{answer}."
+
+
+COMMAND = Command("undo-compress", "bring back what the last compaction took out of the context", _run)
