@@ -111,11 +111,14 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         stopping = _stop_signal()
         for line in _welcome(hermes, platforms):
             announce(line)
-        log.info("gateway.ready", platforms=[platform.name for platform in platforms])
+        names = [platform.name for platform in platforms]
+        log.info("gateway.ready", platforms=names)
+        await hermes.gateway.plugins.emit("gateway_started", platforms=names)
         await stopping.wait()
         log.info("gateway.stopping")
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
+        await hermes.gateway.plugins.emit("gateway_stopped")
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:

@@ -46,6 +46,7 @@ def _examine(config_path: Path | None, offline: bool) -> Iterable[Finding]:
     yield from check.keys()
     if loaded is not None:
         yield from check.tools(loaded)
+        yield from check.plugins(loaded)
         yield from check.store(loaded)
         yield from check.web_port(loaded.config.platforms.web)
         yield from check.model(loaded, offline=offline)

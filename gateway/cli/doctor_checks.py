@@ -28,6 +28,7 @@ from gateway.config.schema import WebConfig
 from gateway.errors import ConfigError
 from gateway.models import embedded
 from gateway.models.choose import explain_choice
+from gateway.plugins import check_engine, survey_plugins
 from gateway.store.sqlite import SqliteStore
 
 OLDEST_PYTHON = (3, 11)
@@ -131,17 +132,34 @@ def store(loaded: Loaded) -> Iterator[Finding]:
         if not path.exists():
             yield Finding("ok", f"the database {path} will be made at the first start")
             return
-        asyncio.run(_read_something(path))
-        yield Finding("ok", f"the database {path} can be read")
+        if damage := asyncio.run(_damage(path)):
+            yield Finding("fail", f"{path} is damaged ({damage}); move it aside and restore a backup")
+            return
+        yield Finding("ok", f"the database {path} is sound")
         yield from _private(path, "chmod 600")
     except (HermesError, OSError) as error:
         yield Finding("fail", f"{path}: {error}")
 
 
-async def _read_something(path: Path) -> None:
+def plugins(loaded: Loaded) -> Iterator[Finding]:
+    """Whether the enabled plugins and the context engine can be used; their code is run for that."""
+    config, home = loaded.config, loaded.home
+    enabled, every = survey_plugins(home, config.plugins.enabled)
+    for plugin in every:
+        if plugin.enabled and plugin.problem:
+            yield Finding("fail", f"the plugin {plugin.name} cannot be loaded: {plugin.problem}")
+    try:
+        check_engine(config.context.engine, home=home, plugins=enabled)
+    except HermesError as error:
+        yield Finding("fail", str(error))
+    else:
+        yield Finding("ok", f"context engine: {config.context.engine}")
+
+
+async def _damage(path: Path) -> str | None:
     opened = await SqliteStore.open(path, read_only=True)
     try:
-        await opened.conversations(limit=1)
+        return await opened.damage()
     finally:
         await opened.close()
 

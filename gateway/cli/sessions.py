@@ -1,4 +1,4 @@
-"""`hermes sessions`: what was said. Reads the store and writes nothing, so it works while Hermes runs."""
+"""`hermes sessions`: what was said. All but `restore` write nothing, so they work while Hermes runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gateway.cli import Options
 from gateway.cli.output import console, print_json, print_rows, write_new_file
 
 if TYPE_CHECKING:
-    from agent.store import Conversation, SearchHit, SessionStore
+    from agent.rewind import Rewound
+    from agent.store import Conversation, Overview, SearchHit, Session, SessionStore
+    from gateway.cli.lineage import Lineage
     from gateway.cli.sessions_format import Record
 
 T = TypeVar("T")
@@ -117,6 +119,53 @@ def export(options: Options, wanted: str, style: str, output: Path | None, force
         write_new_file(output, text, overwrite=force)
 
 
+@sessions.command()
+@wanted_id
+@click.option("--all", "everything", is_flag=True, help="Leave nothing out of long lines of sessions.")
+@as_json_flag
+@click.pass_obj
+def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> None:
+    """Print a conversation's sessions as a tree.
+
+    For each: why and when it was split off, its messages, what its compaction came to, and which one is live.
+    """
+    from gateway.cli import lineage as form  # noqa: PLC0415
+
+    async def find(store: SessionStore) -> Lineage:
+        overview = await _overview(store, wanted)
+        return await form.read_lineage(store, overview, everything=everything or as_json)
+
+    found = _read(options, find)
+    if as_json:
+        print_json(form.as_dict(found))
+    else:
+        form.print_lineage(found, console())
+
+
+@sessions.command()
+@wanted_id
+@click.argument("session", required=False)
+@click.pass_obj
+def restore(options: Options, wanted: str, session: str | None) -> None:
+    """Undo the last compaction, or go back to the ancestor SESSION.
+
+    What was said since comes along, and nothing is deleted. While Hermes runs, type /undo-compress in the chat.
+    """
+    from agent import rewind  # noqa: PLC0415
+
+    async def go_back(store: SessionStore) -> Rewound | None:
+        conversation = await _conversation(store, wanted)
+        if session is None:
+            return await rewind.undo_compaction(store, conversation)
+        return await rewind.restore(store, conversation, (await _session(store, conversation, session)).id)
+
+    rewound = _change(options, go_back)
+    if rewound is None:
+        click.echo(rewind.NOTHING_TO_UNDO, err=True)
+    else:
+        click.echo(f"Restored: {rewound}; {rewound.live.session.id} is live.")
+
+
 def _read(options: Options, question: Callable[[SessionStore], Awaitable[T]]) -> T:
     """Asks the store, opened for reading only; an empty one where nothing was stored yet."""
     from gateway.config.load import load  # noqa: PLC0415
@@ -137,6 +186,35 @@ def _read(options: Options, question: Callable[[SessionStore], Awaitable[T]]) ->
     return asyncio.run(ask())
 
 
+def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
+    """Acts on the store as its only user: a running Hermes would not notice that a conversation moved."""
+    from gateway.config.load import ensure_home, load  # noqa: PLC0415
+    from gateway.errors import AlreadyRunning  # noqa: PLC0415
+    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.state_lock import only_process  # noqa: PLC0415
+    from gateway.store import SqliteStore  # noqa: PLC0415
+
+    configure_logging("error", "human")
+    loaded = load(options.config_path)
+    if not loaded.database.exists():
+        raise NotFound(_NOTHING_YET)
+
+    async def act() -> T:
+        store = await SqliteStore.open(loaded.database)
+        try:
+            return await action(store)
+        finally:
+            await store.close()
+
+    ensure_home(loaded.home)
+    try:
+        with only_process(loaded.home):
+            return asyncio.run(act())
+    except AlreadyRunning:
+        message = "Hermes is running. Type /undo-compress in the chat, or stop Hermes first."
+        raise click.ClickException(message) from None
+
+
 async def _record(store: SessionStore, wanted: str) -> Record:
     from gateway.cli.sessions_format import Record  # noqa: PLC0415
 
@@ -147,15 +225,14 @@ async def _record(store: SessionStore, wanted: str) -> Record:
 
 
 async def _conversation(store: SessionStore, wanted: str) -> Conversation:
+    return (await _overview(store, wanted)).conversation
+
+
+async def _overview(store: SessionStore, wanted: str) -> Overview:
     """By id, by the beginning of an id with or without its `conv_`, or the latest."""
-    overviews = await store.conversations(limit=1 if wanted == "latest" else _ALL)
-    found = [overview.conversation for overview in overviews]
+    found = await store.conversations(limit=1 if wanted == "latest" else _ALL)
     if wanted != "latest":
-        found = [
-            each
-            for each in found
-            if each.id.startswith(wanted) or each.id.partition("_")[2].startswith(wanted)
-        ]
+        found = [each for each in found if _begins(each.conversation.id, wanted)]
     if len(found) > 1:
         raise click.UsageError(f"{len(found)} conversations begin with '{wanted}'; give more of the id.")
     if not found and wanted == "latest":
@@ -163,3 +240,18 @@ async def _conversation(store: SessionStore, wanted: str) -> Conversation:
     if not found:
         raise NotFound(f"No conversation begins with '{wanted}'; `hermes sessions list` shows them.")
     return found[0]
+
+
+async def _session(store: SessionStore, conversation: Conversation, wanted: str) -> Session:
+    """By id, or by the beginning of an id with or without its `ses_`."""
+    found = [each for each in await store.sessions(conversation.id) if _begins(each.id, wanted)]
+    if len(found) > 1:
+        raise click.UsageError(f"{len(found)} sessions begin with '{wanted}'; give more of the id.")
+    if not found:
+        shows = f"`hermes sessions lineage {conversation.id}` shows them"
+        raise NotFound(f"No session of this conversation begins with '{wanted}'; {shows}.")
+    return found[0]
+
+
+def _begins(known_id: str, wanted: str) -> bool:
+    return known_id.startswith(wanted) or known_id.partition("_")[2].startswith(wanted)

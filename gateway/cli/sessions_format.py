@@ -34,9 +34,9 @@ class Record:
 
 
 def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[str]]:
-    """`brief`: of the ids only as much as it takes to tell them apart; commands accept that."""
+    """`brief`: of the ids only as much as it takes."""
     ids = [overview.conversation.id for overview in overviews]
-    shown = next(length for length in range(_SHORT_ID, 100) if _tells_apart(ids, length)) if brief else None
+    shown = shortest_apart(ids) if brief else None
     return [
         [
             overview.conversation.id[:shown],
@@ -50,8 +50,11 @@ def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[st
     ]
 
 
-def _tells_apart(ids: Sequence[str], length: int) -> bool:
-    return len({each[:length] for each in ids}) == len(ids)
+def shortest_apart(ids: Sequence[str]) -> int:
+    """How much of each id it takes to tell them apart; commands accept that."""
+    return next(
+        length for length in range(_SHORT_ID, 100) if len({each[:length] for each in ids}) == len(ids)
+    )
 
 
 def overview_as_dict(overview: Overview) -> dict[str, Any]:

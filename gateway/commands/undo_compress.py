@@ -11,9 +11,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
     answer = f"Undone: {rewound}"
     if 0 < seat.engine.threshold_tokens <= tokens_in(rewound.live):
-        answer += (
-            f", so that {seat.engine.name} will soon compact again (it does at {seat.engine.threshold_tokens:,})"
-        )
+        answer += f"; {seat.engine.name} compacts again from {seat.engine.threshold_tokens:,} on"
     return f"{answer}."
 
 

@@ -202,3 +202,9 @@ def _found(answer: T | None, wanted: str) -> T:
     if not answer:
         raise NotFound(f"({wanted})")
     return answer
+
+
+def damage(connection: sqlite3.Connection) -> str | None:
+    """What SQLite finds wrong with the file, if anything; reads all of it."""
+    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
+    return None if found == ["ok"] else "; ".join(found)

@@ -130,7 +130,7 @@ def test_a_good_database(file: Path, private_home: Path) -> None:
     asyncio.run(make_database(path))
     code, findings = examined("--offline")
     assert code == 0
-    assert finding(findings, f"the database {path} can be read") == "ok"
+    assert finding(findings, f"the database {path} is sound") == "ok"
     path.chmod(0o644)
     code, findings = examined("--offline")
     assert (code, finding(findings, f"run `chmod 600 {path}`")) == (0, "warn")
@@ -144,6 +144,27 @@ def test_a_damaged_database(file: Path, private_home: Path) -> None:
     assert code == 1
     assert finding(findings, "The database file is damaged. Move it aside") == "fail"
     assert path.read_bytes() == b"this was never a database" * 1000
+
+
+def test_a_database_damaged_inside(file: Path, private_home: Path) -> None:
+    """The header is fine and the first pages too; doctor reads the rest."""
+    path = private_home / "state.db"
+    asyncio.run(make_database(path))
+    content = bytearray(path.read_bytes())
+    for page in range(5, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 200] = b"x" * 200
+    path.write_bytes(content)
+    code, findings = examined("--offline")
+    assert code == 1
+    assert finding(findings, "restore a backup") == "fail"
+
+
+def test_an_unknown_engine(file: Path) -> None:
+    """Hermes would not start with it."""
+    file.write_text("context: {engine: slidng_window}\n")
+    code, findings = examined("--offline")
+    assert code == 1
+    assert finding(findings, "sliding_window") == "fail"
 
 
 def test_a_port_in_other_hands(file: Path) -> None:

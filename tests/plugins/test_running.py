@@ -14,7 +14,7 @@ from tests.config.ordinary_user import hermes as run_hermes
 from tests.plugins.strangers import ENGINE, write_engine, write_plugin
 from tests.worlds.hermes_process import WebClient, hermes
 from tests.worlds.openai import OpenAIWorld
-from tests.worlds.script import Call
+from tests.worlds.script import Call, Reply
 
 DROPPING = """
 import json
@@ -70,24 +70,23 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
     else:
         write_plugin(home, "from .parts import register\n", base=ENGINE, parts=DROPPING)
         more = {"plugins": {"enabled": ["acme"]}}
+    answers = []
     async with (
         OpenAIWorld(context_length=2_000) as world,
         hermes(home, config(world, "mine", **more)) as process,
+        WebClient.open(process.url, "long") as long,
+        WebClient.open(process.url, "short") as short,
     ):
-        async with WebClient.open(process.url, "long") as long, WebClient.open(process.url, "short") as short:
-            for number in range(4):
-                assert (await long.say(f"number {number} " + "word " * 300))[-1]["type"] == "TurnDone"
-            assert not any("number 0" in text for text in contents(world.requests[-1]))
-            assert any("number 3" in text for text in contents(world.requests[-1]))
-            assert any("number 0" in message["content"] for message in await long.transcript()), (
-                "nothing is lost"
-            )
-            answers = []
-            for client in (long, short):
-                world.reply(tool_calls=[Call("sessions_seen", {})])
-                world.reply("Counted.")
-                assert (await client.say("How many?"))[-1]["type"] == "TurnDone"
-                answers.append(json.loads(world.requests[-1].body["messages"][-1]["content"]))
+        world.script(lambda seen: Reply("Noted."))
+        for number in range(4):
+            assert (await long.say(f"number {number} " + "word " * 300))[-1]["type"] == "TurnDone"
+        assert not any("number 0" in text for text in contents(world.requests[-1]))
+        assert any("number 3" in text for text in contents(world.requests[-1]))
+        assert any("number 0" in message["content"] for message in await long.transcript()), "it is kept"
+        for client in (long, short):
+            world.reply(tool_calls=[Call("sessions_seen", {})])
+            assert (await client.say("How many?"))[-1]["type"] == "TurnDone"
+            answers.append(json.loads(world.requests[-1].body["messages"][-1]["content"]))
     assert [tool["function"]["name"] for tool in world.requests[0].body["tools"]] == ["sessions_seen"]
     assert answers[0]["compactions"] >= 1 and answers[0]["seen"] >= 2
     assert answers[1] == {"seen": 1, "compactions": 0}
@@ -100,6 +99,7 @@ async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> 
         hermes(tmp_path / "home", config(world, "sliding_window")) as process,
         WebClient.open(process.url, "long") as client,
     ):
+        world.script(lambda seen: Reply("Noted."))
         for number in range(30):
             events = await client.say(f"number {number} " + "word " * 200)
             assert events[-1]["type"] == "TurnDone", events[-1]

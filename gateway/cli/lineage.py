@@ -1,0 +1,219 @@
+"""The sessions of a conversation as a family tree: which came of which, why, at what price, and which one is live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from agent.store import Compaction, Conversation, Overview, Session, SessionStore
+from gateway.cli.output import local_time, one_line
+from gateway.cli.sessions_format import shortest_apart
+
+_FIRST, _LAST = 3, 10
+"""Of a long line, how many sessions are shown at its beginning and its end."""
+_SMALLEST_GAP = 3
+_LEFT_BEHIND = "left behind"
+
+
+class Size(NamedTuple):
+    """The messages of a session."""
+
+    said: int
+    """In the session itself."""
+    in_context: int
+    """All that the model sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Sessions of a straight line that are not shown."""
+
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """A straight line of sessions, each the parent of the next, and the lines that leave it."""
+
+    line: Sequence[Session | Gap]
+    branches: dict[str, list[Strand]]
+    """By the session they come of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    overview: Overview
+    sessions: list[Session]
+    """Oldest first."""
+    sizes: dict[str, Size]
+    """Of the sessions to be shown."""
+    compactions: dict[str, Compaction]
+    """By the session they made."""
+    tree: Strand
+
+
+async def read_lineage(store: SessionStore, overview: Overview, *, everything: bool) -> Lineage:
+    """Unless everything is asked for, the middle of long lines is left out."""
+    conversation = overview.conversation
+    sessions = await store.sessions(conversation.id)
+    tree = _strands(sessions, conversation.live_session_id, everything=everything)
+    sizes = {session.id: await _size(store, session.id) for session in _shown(tree)}
+    return Lineage(overview, sessions, sizes, dict(await store.compactions(conversation.id)), tree)
+
+
+async def _size(store: SessionStore, session_id: str) -> Size:
+    history = await store.history(session_id)
+    own = sum(message.session_id == session_id and message.kind == "said" for message in history)
+    return Size(own, len(history))
+
+
+# -- the shape of the tree -----------------------------------------------------------------------------------
+
+
+def _strands(sessions: Sequence[Session], live_id: str, *, everything: bool) -> Strand:
+    """The line to the live session; where others leave it, they go on along their heaviest child.
+
+    So branches nest no deeper than the logarithm of the number of sessions, however they came to be.
+    """
+    children: dict[str | None, list[Session]] = {}
+    for session in sessions:
+        children.setdefault(session.parent_id, []).append(session)
+    weight = _weights(sessions, live_id)
+
+    def strand_from(first: Session) -> Strand:
+        line, branches = [first], dict[str, list[Strand]]()
+        while born := sorted(children.get(line[-1].id, ()), key=lambda child: weight[child.id]):
+            heir = None if line[-1].id == live_id else born.pop()
+            if born:
+                branches[line[-1].id] = [strand_from(child) for child in born]
+            if heir is None:
+                break
+            line.append(heir)
+        return Strand(line if everything else list(_with_gaps(line, branches)), branches)
+
+    (root,) = children[None]
+    return strand_from(root)
+
+
+def _weights(sessions: Sequence[Session], live_id: str) -> dict[str, int]:
+    """How many sessions hang on each; the live one outweighs all others together. Children come after parents."""
+    weight = {session.id: 1 for session in sessions}
+    weight[live_id] += len(sessions)
+    for session in reversed(sessions):
+        if session.parent_id is not None:
+            weight[session.parent_id] += weight[session.id]
+    return weight
+
+
+def _with_gaps(line: Sequence[Session], branches: dict[str, list[Strand]]) -> Iterator[Session | Gap]:
+    def is_of_interest(place: tuple[int, Session]) -> bool:
+        index, session = place
+        return index < _FIRST or index >= len(line) - _LAST or session.id in branches
+
+    for shown, places in groupby(enumerate(line), is_of_interest):
+        run = [session for _, session in places]
+        if shown or len(run) < _SMALLEST_GAP:
+            yield from run
+        else:
+            yield Gap(len(run))
+
+
+def _shown(strand: Strand) -> Iterator[Session]:
+    for member in strand.line:
+        if isinstance(member, Session):
+            yield member
+    for branches in strand.branches.values():
+        for branch in branches:
+            yield from _shown(branch)
+
+
+# -- on paper ------------------------------------------------------------------------------------------------
+
+
+def as_dict(lineage: Lineage) -> dict[str, Any]:
+    return {
+        "conversation": asdict(lineage.overview.conversation),
+        "sessions": [
+            _session_as_dict(lineage, each) for each in lineage.sessions if each.id in lineage.sizes
+        ],
+    }
+
+
+def _session_as_dict(lineage: Lineage, session: Session) -> dict[str, Any]:
+    fields = {key: value for key, value in asdict(session).items() if key != "system_prompt"}
+    compaction = lineage.compactions.get(session.id)
+    return {
+        **fields,
+        "live": session.id == lineage.overview.conversation.live_session_id,
+        "messages": lineage.sizes[session.id]._asdict(),
+        "compaction": asdict(compaction) if compaction else None,
+    }
+
+
+def print_lineage(lineage: Lineage, console: Console) -> None:
+    title, about = _heading(lineage.overview)
+    console.print(Text(title, "bold"), Text(about, "dim"), sep="\n")
+    tree = Tree("", guide_style="dim", hide_root=True)
+    _Printer(lineage, console).add(tree, lineage.tree)
+    console.print(tree)
+
+
+def _heading(overview: Overview) -> tuple[str, str]:
+    conversation: Conversation = overview.conversation
+    address, title = conversation.address, one_line(overview.title, 80) or "An empty conversation"
+    size = f"{overview.messages} messages, {overview.sessions} sessions"
+    return title, f"{conversation.id} · {address.platform} {one_line(address.chat_id, 40)} · {size}"
+
+
+class _Printer:
+    """For a person, a session takes two lines and a short id; in a pipe, one line and all of it."""
+
+    def __init__(self, lineage: Lineage, console: Console) -> None:
+        self._lineage = lineage
+        self._brief = console.is_terminal
+        self._shown = shortest_apart([session.id for session in lineage.sessions]) if self._brief else None
+
+    def add(self, tree: Tree, strand: Strand) -> None:
+        """A line is flat, whatever its length; only what leaves it is indented."""
+        for member in strand.line:
+            if isinstance(member, Gap):
+                tree.add(Text(f"… {member.sessions} more sessions in line; --all shows them", "dim"))
+                continue
+            node = tree.add(self._entry(member))
+            for branch in strand.branches.get(member.id, ()):
+                self.add(node.add(Text(_LEFT_BEHIND, "dim italic")), branch)
+
+    def _entry(self, session: Session) -> Text:
+        is_live = session.id == self._lineage.overview.conversation.live_session_id
+        return Text.assemble(
+            (session.id[: self._shown], "bold cyan" if is_live else "cyan"),
+            f" · {session.reason or 'first'} · {local_time(session.created_at)}",
+            (" · live", "bold green") if is_live else "",
+            "\n" if self._brief else " · ",
+            (" · ".join(self._details(session)), "dim"),
+        )
+
+    def _details(self, session: Session) -> Iterator[str]:
+        size, compaction = self._lineage.sizes[session.id], self._lineage.compactions.get(session.id)
+        if made_by := " with ".join(filter(None, (session.model, session.engine))):
+            yield one_line(made_by, 60)
+        yield f"{size.said} said, {size.in_context} in context"
+        if compaction:
+            yield from _figures(compaction)
+
+
+def _figures(compaction: Compaction) -> Iterator[str]:
+    yield f"~{compaction.tokens_before:,} -> ~{compaction.tokens_after:,} tokens"
+    yield f"{compaction.seconds:.1f} s"
+    if compaction.cost_usd is not None:
+        yield f"${compaction.cost_usd:.4f}"
+    if compaction.outcome != "ok":
+        yield one_line(compaction.outcome, 40)
+    if compaction.focus:
+        yield f"focus: {one_line(compaction.focus, 40)}"
