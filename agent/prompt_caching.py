@@ -8,24 +8,31 @@ marker. Nothing here changes its input; only what is marked is copied.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from agent.messages import ChatDict
+from agent.tokens import estimate_messages_tokens_rough
 
 CacheTTL = Literal["5m", "1h"]
 Strategy = Literal["system_and_3", "turn_aware"]
 
+LIFETIME: dict[CacheTTL, float] = {"5m": 300.0, "1h": 3600.0}
+"""Seconds from the start of the last request that used it."""
+READ_PRICE = 0.1
+WRITE_PRICE: dict[CacheTTL, float] = {"5m": 1.25, "1h": 2.0}
+"""Both as a multiple of the price of uncached input."""
+
+_ROUTES: tuple[list[str], ...] = ([], ["anthropic"], ["openrouter"], ["openrouter", "anthropic"])
 _REMEMBERED_SESSIONS = 1_000
-_SHORT_LIVED = 300.0
-"""Seconds a 5-minute entry lives. A person who pauses longer finds it gone."""
 
 
 def supports_prompt_caching(model: str) -> bool:
-    """Claude on Anthropic's own API or through OpenRouter; other routes do not take markers."""
-    *route, name = model.lower().split("/")
-    return "claude" in name and route in ([], ["anthropic"], ["openrouter"], ["openrouter", "anthropic"])
+    """Claude on Anthropic's own API or through OpenRouter, under any of its names; other routes get no markers."""
+    *route, name = model.lower().replace("~", "").split("/")
+    return name.startswith("claude") and route in _ROUTES
 
 
 def is_native_anthropic(model: str) -> bool:
@@ -37,9 +44,8 @@ def apply_anthropic_cache_control(
     messages: Sequence[ChatDict], cache_ttl: CacheTTL = "5m", native_anthropic: bool = False
 ) -> list[ChatDict]:
     """`system_and_3`: the system prompt and the last three other messages are marked."""
-    system = [0] if messages and messages[0].get("role") == "system" else []
-    others = range(len(system), len(messages))
-    return _mark(messages, dict.fromkeys((*system, *others[-3:]), cache_ttl), native_anthropic)
+    wanted = _system_and_3(messages, lambda message: True)
+    return _mark(messages, dict.fromkeys(wanted, cache_ttl), native_anthropic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,54 +54,23 @@ class Marked:
     tools: tuple[ChatDict, ...]
 
 
-class TurnAwareCache:
-    """`turn_aware`: remembers where a conversation's last request wrote, so that the next one reads there.
-
-    Up to the newest user message entries live an hour, because people pause; what a tool loop adds lives five
-    minutes, because the next step follows at once. After three short pauses five minutes do everywhere.
-    Markers: tools, system prompt, one earlier position that is surely in the cache, the end.
-    """
-
-    def __init__(self, *, native_anthropic: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._native = native_anthropic
-        self._clock = clock
-        self._asked_at: float | None = None
-        self._last_write: int | None = None
-        self._last_user: int | None = None
-        self._pauses: list[float] = []
-
-    def mark(self, messages: Sequence[ChatDict], tools: Sequence[ChatDict]) -> Marked:
-        user = _newest(messages, "user")
-        end = self._last_markable(messages)
-        pause = self._clock() - self._asked_at if self._asked_at is not None else 0.0
-        if user != self._last_user and self._asked_at is not None:
-            self._pauses = [*self._pauses[-2:], pause]
-        lasting = self._lasting_ttl()
-        anchor = self._last_write if pause < _SHORT_LIVED else self._last_user
-        wanted: dict[int, CacheTTL] = {}
-        for index in (0, anchor, end):
-            if index is not None:
-                wanted[index] = lasting if index <= user else "5m"
-        self._asked_at, self._last_write, self._last_user = self._clock(), end, user
-        return Marked(_mark(messages, wanted, self._native), _mark_last_tool(tools, lasting))
-
-    def _lasting_ttl(self) -> CacheTTL:
-        quick = len(self._pauses) == 3 and max(self._pauses) < _SHORT_LIVED
-        return "5m" if quick else "1h"
-
-    def _last_markable(self, messages: Sequence[ChatDict]) -> int | None:
-        backwards = reversed(range(len(messages)))
-        return next((index for index in backwards if _can_carry(messages[index], self._native)), None)
-
-
 class PromptCaching:
     """Marks the requests of all conversations, where the model takes markers at all."""
 
-    def __init__(self, *, strategy: Strategy = "system_and_3", cache_ttl: CacheTTL = "5m") -> None:
+    def __init__(
+        self,
+        *,
+        strategy: Strategy = "system_and_3",
+        cache_ttl: CacheTTL = "5m",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._strategy = strategy
         self._ttl = cache_ttl
-        self._sessions: dict[str, TurnAwareCache] = {}
-        """By session: after a split positions no longer mean the same messages. The oldest are dropped."""
+        self._clock = clock
+        self._pauses = Pauses()
+        self._sessions: dict[tuple[str, str], TurnAwareCache] = {}
+        """By session and model, the oldest first: after a split positions mean other messages, and another
+        model has another cache."""
 
     def mark(
         self, session_id: str, model: str, messages: list[ChatDict], tools: Sequence[ChatDict]
@@ -103,13 +78,11 @@ class PromptCaching:
         if not supports_prompt_caching(model):
             return Marked(messages, tuple(tools))
         native = is_native_anthropic(model)
-        if self._strategy == "system_and_3":
-            return Marked(apply_anthropic_cache_control(messages, self._ttl, native), tuple(tools))
-        cache = self._sessions.pop(session_id, None) or TurnAwareCache(native_anthropic=native)
-        self._sessions[session_id] = cache
-        if len(self._sessions) > _REMEMBERED_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        return cache.mark(messages, tools)
+        if self._strategy == "turn_aware":
+            return self._session(session_id, model, native).mark(messages, tools)
+        # Unlike the documented function, this passes over messages on which the marker would be lost.
+        wanted = _system_and_3(messages, lambda message: _can_carry(message, native))
+        return Marked(_mark(messages, dict.fromkeys(wanted, self._ttl), native), tuple(tools))
 
     def status(self, model: str) -> str:
         """The line at the start."""
@@ -119,16 +92,155 @@ class PromptCaching:
         ttl = f"{self._ttl} TTL" if self._strategy == "system_and_3" else "turn-aware"
         return f"💾 Prompt caching: ENABLED ({via}, {ttl})"
 
+    def _session(self, session_id: str, model: str, native: bool) -> TurnAwareCache:
+        key = (session_id, model)
+        session = self._sessions.pop(key, None) or TurnAwareCache(native, self._pauses, self._clock)
+        self._sessions[key] = session
+        if len(self._sessions) > _REMEMBERED_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        return session
 
-def _newest(messages: Sequence[ChatDict], role: str) -> int:
-    return next((i for i in reversed(range(len(messages))) if messages[i].get("role") == role), -1)
+
+class Pauses:
+    """How likely it is that a pause follows which only an entry of an hour survives: over 5 minutes, under 60."""
+
+    _MEMORY = 200
+    """Habits change: of so many requests the older half counts half."""
+    _DOUBT = 5
+    """An expectation weighs as much as so many requests."""
+
+    def __init__(self, everybody: Pauses | None = None) -> None:
+        """One conversation is expected to be like all of them, and all of them to be unhurried."""
+        self._everybody = everybody
+        self._requests = 0.0
+        self._survivable = 0.0
+
+    def note(self, seconds: float) -> None:
+        """So much time lay between two requests of a conversation."""
+        self._requests += 1
+        self._survivable += LIFETIME["5m"] <= seconds < LIFETIME["1h"]
+        if self._requests > self._MEMORY:
+            self._requests, self._survivable = self._requests / 2, self._survivable / 2
+        if self._everybody is not None:
+            self._everybody.note(seconds)
+
+    @property
+    def chance(self) -> float:
+        expected = self._everybody.chance if self._everybody is not None else 0.4
+        return (self._survivable + self._DOUBT * expected) / (self._requests + self._DOUBT)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What the provider keeps of a conversation: everything up to a message."""
+
+    at: int
+    message: ChatDict
+    tokens: int
+    """All that was said up to there; a rough count."""
+    ttl: CacheTTL
+    used: float
+
+    def is_live(self, messages: Sequence[ChatDict], now: float) -> bool:
+        unchanged = self.at < len(messages) and messages[self.at] == self.message
+        return unchanged and now - self.used < LIFETIME[self.ttl]
+
+
+class TurnAwareCache:
+    """`turn_aware`: where one conversation's last requests wrote, and for how long the next one should.
+
+    Markers: the tools and the system prompt, for an hour; the newest entry that is still alive, so that it is read
+    however many blocks have followed; the end of the request. The end is kept for an hour where that is worth it.
+    An hour costs more only for what is *new* in the request, and saves *all* that is kept for five minutes so far.
+    """
+
+    def __init__(
+        self, native_anthropic: bool, everybody: Pauses, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._native = native_anthropic
+        self._clock = clock
+        self._pauses = Pauses(everybody)
+        self._asked_at: float | None = None
+        self._newest: _Entry | None = None
+        self._lasting: _Entry | None = None
+        """The newest with a lifetime of an hour; often the same as `_newest`."""
+        self._counted = 0
+        self._tokens = 0
+
+    def mark(self, messages: Sequence[ChatDict], tools: Sequence[ChatDict]) -> Marked:
+        now = self._clock()
+        self._look_after_entries(messages, now)
+        wanted: dict[int, CacheTTL] = dict.fromkeys(_system(messages, self._takes), "1h")
+        known = self._newest or self._lasting
+        end = next(_backwards(messages, self._takes), None)
+        if known is not None:
+            known.used = now
+            wanted[known.at] = known.ttl
+        if end is not None and (known is None or end > known.at):
+            written = self._write(messages, end, now)
+            wanted[end] = written.ttl
+            if known is not None and written.ttl == "1h":
+                wanted[known.at] = "1h"  # not written again, only kept in the order that is demanded
+        # OpenRouter heeds markers inside content only, and the system prompt's covers the tools.
+        marked_tools = _mark_last(tools, "1h") if self._native else tuple(tools)
+        return Marked(_mark(messages, wanted, self._native), marked_tools)
+
+    def _takes(self, message: ChatDict) -> bool:
+        return _can_carry(message, self._native)
+
+    def _look_after_entries(self, messages: Sequence[ChatDict], now: float) -> None:
+        if self._asked_at is not None:
+            self._pauses.note(now - self._asked_at)
+        self._asked_at = now
+        self._newest = self._newest if self._newest and self._newest.is_live(messages, now) else None
+        self._lasting = self._lasting if self._lasting and self._lasting.is_live(messages, now) else None
+
+    def _write(self, messages: Sequence[ChatDict], end: int, now: float) -> _Entry:
+        self._count(messages, end + 1)
+        ttl: CacheTTL = "1h" if self._an_hour_is_worth_it() else "5m"
+        self._newest = _Entry(end, messages[end], self._tokens, ttl, now)
+        if ttl == "1h":
+            self._lasting = self._newest
+        return self._newest
+
+    def _an_hour_is_worth_it(self) -> bool:
+        kept = max((entry.tokens for entry in (self._newest, self._lasting) if entry), default=0)
+        kept_for_an_hour = self._lasting.tokens if self._lasting else 0
+        extra = (WRITE_PRICE["1h"] - WRITE_PRICE["5m"]) * (self._tokens - kept)
+        lost_in_a_pause = (WRITE_PRICE["1h"] - READ_PRICE) * (self._tokens - kept_for_an_hour)
+        return extra <= self._pauses.chance * lost_in_a_pause
+
+    def _count(self, messages: Sequence[ChatDict], upto: int) -> None:
+        """A conversation only grows, so only what is new is looked at. The system prompt is kept in any case."""
+        if upto < self._counted:
+            self._counted = self._tokens = 0
+        begin = self._counted or len(_system(messages, self._takes))
+        self._tokens += estimate_messages_tokens_rough(messages[begin:upto])
+        self._counted = upto
+
+
+def _system_and_3(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> list[int]:
+    return [*_system(messages, takes), *islice(_backwards(messages, takes), 3)]
+
+
+def _system(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> list[int]:
+    """The position of the system prompt, if there is one that takes a marker."""
+    return [0] if messages and messages[0].get("role") == "system" and takes(messages[0]) else []
+
+
+def _backwards(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> Iterator[int]:
+    """The positions of the other messages that take a marker, the newest first."""
+    for index in reversed(range(len(messages))):
+        if messages[index].get("role") != "system" and takes(messages[index]):
+            yield index
 
 
 def _can_carry(message: ChatDict, native: bool) -> bool:
-    return native if message.get("role") == "tool" else bool(message.get("content")) or native
+    """Whether a marker on it reaches the provider: on an empty message it is lost or refused."""
+    return native if message.get("role") == "tool" else bool(message.get("content"))
 
 
-def _mark(messages: Sequence[ChatDict], wanted: dict[int, CacheTTL], native: bool) -> list[ChatDict]:
+def _mark(messages: Sequence[ChatDict], wanted: Mapping[int, CacheTTL], native: bool) -> list[ChatDict]:
     marked = list(messages)
     for index, ttl in wanted.items():
         marked[index] = _with_marker(messages[index], ttl, native)
@@ -149,9 +261,11 @@ def _with_marker(message: ChatDict, ttl: CacheTTL, native: bool) -> ChatDict:
     return {**message, "content": [*first, {**last, **marker}]} if isinstance(last, dict) else message
 
 
-def _mark_last_tool(tools: Sequence[ChatDict], ttl: CacheTTL) -> tuple[ChatDict, ...]:
+def _mark_last(tools: Sequence[ChatDict], ttl: CacheTTL) -> tuple[ChatDict, ...]:
     return (*tools[:-1], {**tools[-1], "cache_control": _marker(ttl)}) if tools else ()
 
 
 def _marker(ttl: CacheTTL) -> dict[str, Any]:
+    if ttl not in LIFETIME:
+        raise ValueError(f"A cache entry lives for `5m` or `1h`, not for {ttl!r}.")
     return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}

@@ -22,6 +22,7 @@ from agent.memory_flush import MemoryFlush
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.store import SessionStore
 from agent.summariser import ask_main
+from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
@@ -67,9 +68,23 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
         helper = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, llm)
-        stack.push_async_callback(helper.close)
+        if helper is not llm:
+            stack.push_async_callback(helper.close)
         plugins = await asyncio.to_thread(load_plugins, loaded.home, config.plugins.enabled)
-        new_engine = await asyncio.to_thread(_engine_factory, loaded, plugins, llm, helper)
+
+        def compressor() -> ContextEngine:
+            return _compressor(config, llm, helper, toolbox_for(""))
+
+        # The engine comes first: its folder may bring tools and commands of its own.
+        new_engine = await asyncio.to_thread(
+            engine_factory,
+            config.context.engine,
+            home=loaded.home,
+            plugins=plugins,
+            compressor=compressor,
+            context_length=llm.context_length,
+            model=llm.model,
+        )
         toolbox_for = await asyncio.to_thread(_toolboxes, config, plugins)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
@@ -153,30 +168,17 @@ def _memory_flush(config: Config, llm: LLMClient, store: SessionStore) -> Memory
     return MemoryFlush(llm, store, memory) if wanted else None
 
 
-def _engine_factory(
-    loaded: Loaded, plugins: Plugins, llm: LLMClient, helper: LLMClient
-) -> Callable[[], ContextEngine]:
-    """Makes the configured context engine, one for each conversation."""
-    settings = loaded.config.compression
-
-    def compressor() -> ContextEngine:
-        return ContextCompressor(
-            llm.context_length,
-            threshold=settings.threshold,
-            target_ratio=settings.target_ratio,
-            protect_last_n=settings.protect_last_n,
-            as_fork=helper is llm and supports_prompt_caching(llm.model),
-            summarize_with_main=None if helper is llm else ask_main,
-            summary_context_length=helper.context_length,
-        )
-
-    return engine_factory(
-        loaded.config.context.engine,
-        home=loaded.home,
-        plugins=plugins,
-        compressor=compressor,
-        context_length=llm.context_length,
-        model=llm.model,
+def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Toolbox) -> ContextCompressor:
+    settings = config.compression
+    return ContextCompressor(
+        llm.context_length,
+        threshold=settings.threshold,
+        target_ratio=settings.target_ratio,
+        protect_last_n=settings.protect_last_n,
+        as_fork=helper is llm and supports_prompt_caching(llm.model),
+        summarize_with_main=None if helper is llm else ask_main,
+        summary_context_length=helper.context_length,
+        overhead_tokens=estimate_tools_tokens(toolbox.definitions) if llm.supports_tools else 0,
     )
 
 

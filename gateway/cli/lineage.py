@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from agent.store import Compaction, Conversation, Overview, Session, SessionStore
+from agent.store import Compaction, Overview, Session, SessionStore
 from gateway.cli.output import local_time, one_line
 from gateway.cli.sessions_format import shortest_apart
 
@@ -157,27 +157,26 @@ def _session_as_dict(lineage: Lineage, session: Session) -> dict[str, Any]:
 
 
 def print_lineage(lineage: Lineage, console: Console) -> None:
-    title, about = _heading(lineage.overview)
-    console.print(Text(title, "bold"), Text(about, "dim"), sep="\n")
-    tree = Tree("", guide_style="dim", hide_root=True)
-    _Printer(lineage, console).add(tree, lineage.tree)
+    tree = Tree(_heading(lineage.overview), guide_style="dim")
+    _Printer(lineage, brief=console.is_terminal).add(tree, lineage.tree)
     console.print(tree)
 
 
-def _heading(overview: Overview) -> tuple[str, str]:
-    conversation: Conversation = overview.conversation
-    address, title = conversation.address, one_line(overview.title, 80) or "An empty conversation"
+def _heading(overview: Overview) -> Text:
+    conversation, address = overview.conversation, overview.conversation.address
+    where = f"{address.platform} {one_line(address.chat_id, 40)}"
     size = f"{overview.messages} messages, {overview.sessions} sessions"
-    return title, f"{conversation.id} · {address.platform} {one_line(address.chat_id, 40)} · {size}"
+    title = one_line(overview.title, 80) or "An empty conversation"
+    return Text.assemble((title, "bold"), "\n", (f"{conversation.id} · {where} · {size}", "dim"))
 
 
 class _Printer:
-    """For a person, a session takes two lines and a short id; in a pipe, one line and all of it."""
+    """`brief`, for a person, gives a session two lines and a short id; in a pipe it has one line and all of its id."""
 
-    def __init__(self, lineage: Lineage, console: Console) -> None:
+    def __init__(self, lineage: Lineage, *, brief: bool) -> None:
         self._lineage = lineage
-        self._brief = console.is_terminal
-        self._shown = shortest_apart([session.id for session in lineage.sessions]) if self._brief else None
+        self._brief = brief
+        self._shown = shortest_apart([session.id for session in lineage.sessions]) if brief else None
 
     def add(self, tree: Tree, strand: Strand) -> None:
         """A line is flat, whatever its length; only what leaves it is indented."""
@@ -201,11 +200,11 @@ class _Printer:
 
     def _details(self, session: Session) -> Iterator[str]:
         size, compaction = self._lineage.sizes[session.id], self._lineage.compactions.get(session.id)
-        if made_by := " with ".join(filter(None, (session.model, session.engine))):
-            yield one_line(made_by, 60)
         yield f"{size.said} said, {size.in_context} in context"
         if compaction:
             yield from _figures(compaction)
+        if made_by := " with ".join(filter(None, (session.model, session.engine))):
+            yield one_line(made_by, 60)
 
 
 def _figures(compaction: Compaction) -> Iterator[str]:

@@ -26,6 +26,7 @@ def make_agent(
     *,
     engine: Callable[[], ContextEngine] | None = None,
     auxiliary: LLMClient | None = None,
+    caching: PromptCaching | None = None,
     background_at: float = 0.80,
     flush_memory: MemoryFlush | None = None,
     max_iterations: int = 5,
@@ -47,7 +48,7 @@ def make_agent(
         store,
         lambda platform: toolbox,
         ContextKeeper(compactor, enabled=True),
-        caching=PromptCaching(),
+        caching=caching or PromptCaching(),
         instructions="Be brief.",
         max_iterations=max_iterations,
     )

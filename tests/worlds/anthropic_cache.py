@@ -45,8 +45,12 @@ class _Entry:
 
 
 class PromptCache:
-    def __init__(self, *, clock: Callable[[], float], minimum_tokens: int) -> None:
+    def __init__(
+        self, *, clock: Callable[[], float], minimum_tokens: int, runs_count_once: bool = True
+    ) -> None:
+        """`runs_count_once` is Anthropic's own way to look back; others count every block."""
         self._clock = clock
+        self._run_kinds = ("tool_use", "tool_result") if runs_count_once else ()
         self._minimum = minimum_tokens
         self._entries: dict[str, _Entry] = {}
 
@@ -76,7 +80,7 @@ class PromptCache:
         steps = 0
         for at in range(marker, -1, -1):
             same_run = at < marker and blocks[at].kind == blocks[at + 1].kind
-            if not (same_run and blocks[at].kind in ("tool_use", "tool_result")):
+            if not (same_run and blocks[at].kind in self._run_kinds):
                 steps += 1
             if steps > LOOKBACK:
                 break

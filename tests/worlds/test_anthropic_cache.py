@@ -79,6 +79,14 @@ def test_a_run_of_tool_blocks_counts_once(cache: PromptCache) -> None:
     assert cache.account([*row("a", "b"), *calls, *results]).read == 100
 
 
+def test_elsewhere_every_block_counts(clock: Clock) -> None:
+    """Where runs are not counted as one, twenty results already hide what was written before them."""
+    cache = PromptCache(clock=clock, minimum_tokens=100, runs_count_once=False)
+    cache.account(row("a", "b", marked={1: "5m"}))
+    results = row(*(f"result {n}" for n in range(20)), marked={19: "5m"}, kind="tool_result")
+    assert cache.account([*row("a", "b"), *results]).read == 0
+
+
 @pytest.mark.parametrize(("ttl", "seconds"), [("5m", 300), ("1h", 3600)])
 def test_entries_expire_and_reads_refresh_them(
     cache: PromptCache, clock: Clock, ttl: Ttl, seconds: float
