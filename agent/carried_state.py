@@ -6,7 +6,7 @@ It stands in a block at the end of the summary. Engines never see the block; it 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.context_plan import LiveContext, Plan
@@ -24,7 +24,7 @@ async def carried_state(store: SessionStore, live: LiveContext) -> str:
     """One line for each task and file; empty where there is nothing to carry."""
     todo = await task_list(store, live.conversation.id)
     known = json.loads(await store.load_state(live.conversation.id, _FILES) or "{}")
-    files = dict(list({**known, **_files_in(live.history)}.items())[-_MOST_FILES:])
+    files = dict(list(_files_in(live.history, known).items())[-_MOST_FILES:])
     await store.save_state(live.conversation.id, _FILES, json.dumps(files))
     lines = [f"- {how}: {path}" for path, how in files.items()]
     parts = [f"Task list:\n{todo}" if todo else "", "Files:\n" + "\n".join(lines) if lines else ""]
@@ -41,9 +41,9 @@ def with_state(plan: Plan, state: str) -> Plan:
     return replace(plan, context=context)
 
 
-def _files_in(history: Sequence[Message]) -> dict[str, str]:
-    """The newest last, so that it is the oldest that is dropped."""
-    files: dict[str, str] = {}
+def _files_in(history: Sequence[Message], known: Mapping[str, str]) -> dict[str, str]:
+    """With those known from before. The newest last, so that it is the oldest that is dropped."""
+    files = dict(known)
     for name, path in _paths(history):
         how = "written" if files.pop(path, "") == "written" else _TOUCHES[name]
         files[path] = how

@@ -16,6 +16,7 @@ import structlog
 
 from agent import auxiliary_client
 from agent.carried_state import carried_state, with_state
+from agent.compression_outcome import NOTHING_TO_DO, in_numbers
 from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.engine_seat import EngineSeat, EngineSeats
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
@@ -31,7 +32,10 @@ log = structlog.get_logger(__name__)
 Trigger = Literal["loop", "overflow", "background", "hygiene", "command"]
 _REASONS: dict[Trigger, SplitReason] = {"hygiene": "hygiene", "command": "command"}
 
-NOTHING_YET = "There is nothing to compress yet."
+_GROWTH = 1.1
+"""What was prepared once and is as large as before is not prepared again until it has grown by so much."""
+
+RequestNow = Callable[[], ChatRequest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,8 @@ class _Draft:
     given: list[ChatDict]
     returned: list[ChatDict]
     seconds: float
-    calls: tuple[Completion, ...]
-    """What the engine asked of models, for the accounts."""
+    cost_usd: float | None
+    """Of what the engine asked of models, where prices are known."""
 
 
 class Compactor:
@@ -74,10 +78,12 @@ class Compactor:
         self._auxiliary = auxiliary
         self._background_at = background_at
         self._flush_memory = flush_memory
-        self.conversation_request: Callable[[LiveContext], Awaitable[ChatRequest]] | None = None
-        """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
         """By conversation: what is being prepared, or waits to be swapped in."""
+        self._prepared_at: dict[str, int] = {}
+        """By conversation: how large it was when a draft was last begun."""
+        self.request_now: Callable[[LiveContext], Awaitable[RequestNow]] | None = None
+        """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
 
     async def is_due(self, live: LiveContext, tokens: int) -> bool:
         """Whether the engine wants to compact now. While it is at work in the background, the threshold tells."""
@@ -86,8 +92,8 @@ class Compactor:
             return 0 < seat.engine.threshold_tokens <= tokens
         return await seat.call(seat.engine.should_compress, tokens)
 
-    async def is_due_before_the_call(self, live: LiveContext) -> bool:
-        """For engines that can tell from the messages alone."""
+    async def is_due_by_the_messages(self, live: LiveContext) -> bool:
+        """For engines that can tell before a call, from the messages alone."""
         seat = await self.seats.of(live)
         if seat.busy:
             return False
@@ -98,11 +104,9 @@ class Compactor:
         self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
     ) -> Outcome:
         """Splits the session if that gains anything; `live` then stands at the child."""
-        seat = await self.seats.of(live)
-        prepared = self._drafts.pop(live.conversation.id, None)
         try:
-            draft = await self._still_fitting(prepared, live) if focus is None else None
-            draft = draft or await self._compress(seat, live, focus, tokens)
+            seat = await self.seats.of(live)
+            draft = await self._prepared(live, focus) or await self._compress(seat, live, focus, tokens)
             return await self._publish(live, seat, draft, trigger, focus)
         except (EngineFailed, InvalidCompaction) as error:
             reason = error.__cause__ or error
@@ -113,19 +117,24 @@ class Compactor:
 
     def prepare(self, live: LiveContext, seat: EngineSeat, tokens: int) -> None:
         """From the softer threshold on: begins in the background, to be swapped in before the next turn."""
-        soft = seat.engine.threshold_tokens * self._background_at
+        conversation_id, threshold = live.conversation.id, seat.engine.threshold_tokens
         # A summary that could not be written is tried again while nobody waits.
-        wanted = 0 < soft <= tokens or getattr(seat.engine, "has_stand_in", False)
-        if wanted and live.conversation.id not in self._drafts:
-            work = self._compress(seat, live, None, tokens)
-            self._drafts[live.conversation.id] = asyncio.create_task(work)
+        redo = getattr(seat.engine, "has_stand_in", False)
+        if not redo and not 0 < threshold * self._background_at <= tokens:
+            self._prepared_at.pop(conversation_id, None)
+            return
+        grown = tokens >= self._prepared_at.get(conversation_id, 0) * _GROWTH
+        if grown and conversation_id not in self._drafts:
+            self._prepared_at[conversation_id] = tokens
+            work = self._compress_if_wanted(seat, live, tokens)
+            self._drafts[conversation_id] = asyncio.create_task(work)
 
     async def swap_in(self, live: LiveContext) -> Outcome | None:
         """Publishes what was prepared, if it is ready and the conversation did not go another way."""
         task = self._drafts.get(live.conversation.id)
         if task is None or not task.done():
             return None
-        if task.exception() or await self._still_fitting(task, live) is None:
+        if task.cancelled() or (not task.exception() and _fitted(task.result(), live) is None):
             del self._drafts[live.conversation.id]
             return None
         return await self.compact(live, "background")
@@ -137,45 +146,64 @@ class Compactor:
         await asyncio.gather(*self._drafts.values(), return_exceptions=True)
         self._drafts.clear()
 
-    async def _still_fitting(self, prepared: asyncio.Task[_Draft] | None, live: LiveContext) -> _Draft | None:
-        """What was prepared, with what was said since then behind it."""
-        draft = await prepared if prepared else None
-        if draft is None or draft.session_id != live.session.id:
+    async def _prepared(self, live: LiveContext, focus: str | None) -> _Draft | None:
+        """The draft of the background, if it still fits and no focus asks for something else.
+
+        Waited for even where it is not wanted: the engine is at work on it.
+        """
+        task = self._drafts.get(live.conversation.id)
+        if task is None:
             return None
-        now, taken = for_engine(live.system_prompt, live.history), len(draft.given)
-        if now[:taken] != draft.given:
-            return None
-        returned = now if draft.returned is draft.given else [*draft.returned, *now[taken:]]
-        return replace(draft, given=now, returned=returned)
+        try:
+            draft = await asyncio.shield(task)
+        finally:
+            if task.done():
+                self._drafts.pop(live.conversation.id, None)
+        return _fitted(draft, live) if focus is None else None
+
+    async def _compress_if_wanted(self, seat: EngineSeat, live: LiveContext, tokens: int) -> _Draft:
+        """Asked as if the threshold were reached, so that an engine which holds back is not overruled."""
+        live = replace(live, history=list(live.history))
+        at_threshold = max(tokens, seat.engine.threshold_tokens)
+        if await seat.call(seat.engine.should_compress, at_threshold):
+            return await self._compress(seat, live, None, tokens)
+        given = for_engine(live.system_prompt, live.history)
+        return _Draft(live.session.id, given, given, 0.0, None)
 
     async def _compress(
         self, seat: EngineSeat, live: LiveContext, focus: str | None, tokens: int | None
     ) -> _Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
+        resolver = await self._with_fork(live)
         calls: list[Completion] = []
         began, loop = time.perf_counter(), asyncio.get_running_loop()
-        resolver = await self._with_fork(live)
-        with auxiliary_client.bound(resolver, loop, on_usage=lambda _, done: calls.append(done)):
-            try:
+        try:
+            with auxiliary_client.bound(resolver, loop, on_usage=lambda _, done: calls.append(done)):
                 returned = await seat.call(
                     seat.engine.compress, given, current_tokens=tokens, focus_topic=focus
                 )
-            except Exception as error:  # an engine is a plugin: its bug must not cost the person a turn
-                raise EngineFailed from error
+        finally:
+            # What was asked was paid for, whatever becomes of it.
+            for call in calls:
+                await self._store.record_usage(
+                    session_id, call.usage, model=call.model, purpose="compression"
+                )
         if self._flush_memory and returned != given:
             # Now it is known that turns will leave the context, and they are still here.
             await self._flush_memory(live)
-        return _Draft(session_id, given, returned, time.perf_counter() - began, tuple(calls))
+        costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
+        seconds = time.perf_counter() - began
+        return _Draft(session_id, given, returned, seconds, sum(costs) if costs else None)
 
     async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
-        """Made before the engine begins: while it is at work nobody can ask it for its tools."""
-        if self.conversation_request is None:
+        """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
+        if self.request_now is None:
             return self._auxiliary
-        request = await self.conversation_request(live)
+        request_now = await self.request_now(live)
 
         def resolve(task: str, model: str | None) -> LLMClient:
             found = self._auxiliary(task, model)
-            return Fork(found, request) if task == FORK_TASK else found
+            return Fork(found, request_now()) if task == FORK_TASK else found
 
         return resolve
 
@@ -201,16 +229,30 @@ class Compactor:
             child = await self._store.split(split)
         except HeadMoved:
             log.info("compaction.lost", session=live.session.id)
+            live.conversation = await self._store.conversation(live.conversation.id)
+            live.session = await self._store.session(live.conversation.live_session_id)
+            live.history = await self._store.history(live.session.id)
             return Outcome(None, "The conversation had moved on already.")
         live.session, live.history = child, await self._store.history(child.id)
-        for call in draft.calls:
-            await self._store.record_usage(child.id, call.usage, model=call.model, purpose="compression")
         await self.seats.moved(live)
         event = Compacted(
-            child.id, record.messages_before, record.messages_after, record.tokens_before, record.tokens_after
+            child.id,
+            record.messages_before,
+            record.messages_after,
+            record.tokens_before,
+            record.tokens_after,
         )
-        kind = getattr(getattr(seat.engine, "last_outcome", None), "kind", "ok")
-        return Outcome(event, _in_numbers(event), trouble=kind == "stand_in")
+        return Outcome(event, _numbers(event), trouble=record.outcome == "stand_in")
+
+
+def _fitted(draft: _Draft, live: LiveContext) -> _Draft | None:
+    """The draft with what was said since then behind it; None if the conversation went another way."""
+    if draft.session_id != live.session.id or draft.returned == draft.given:
+        return None
+    now, taken = for_engine(live.system_prompt, live.history), len(draft.given)
+    if now[:taken] != draft.given:
+        return None
+    return replace(draft, given=now, returned=[*draft.returned, *now[taken:]])
 
 
 def _record(
@@ -218,19 +260,18 @@ def _record(
 ) -> Compaction:
     """Before: what the provider reported, if it did. After: the same, made smaller as the estimate says."""
     before, after = map(estimate_messages_tokens_rough, (draft.given, draft.returned))
-    reported = live.session.prompt_tokens or before
-    costs = [call.usage.cost_usd for call in draft.calls if call.usage.cost_usd is not None]
+    reported = max(live.session.prompt_tokens or 0, before)
     outcome = getattr(seat.engine, "last_outcome", None)
     return Compaction(
         trigger,
         seat.engine.name,
         messages_before=len(draft.given) - 1,
         messages_after=sum(message.get("role") != "system" for message in draft.returned),
-        tokens_before=max(reported, before),
-        tokens_after=round(max(reported, before) * after / max(before, 1)),
+        tokens_before=reported,
+        tokens_after=round(reported * after / max(before, 1)),
         focus=focus,
         seconds=draft.seconds,
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=draft.cost_usd,
         outcome=getattr(outcome, "kind", "ok"),
     )
 
@@ -239,17 +280,8 @@ def _without_change(seat: EngineSeat) -> Outcome:
     outcome = getattr(seat.engine, "last_outcome", None)
     if outcome is not None and outcome.kind == "failed":
         return Outcome(None, outcome.detail, trouble=True)
-    return Outcome(None, NOTHING_YET)
+    return Outcome(None, NOTHING_TO_DO)
 
 
-def _in_numbers(event: Compacted) -> str:
-    return (
-        f"{event.messages_before} -> {event.messages_after} messages, "
-        f"~{_thousands(event.tokens_before)} -> ~{_thousands(event.tokens_after)} tokens"
-    )
-
-
-def _thousands(tokens: int) -> str:
-    if tokens < 1_000:
-        return str(tokens)
-    return f"{tokens / 1_000:.0f}K" if tokens >= 10_000 else f"{tokens / 1_000:.1f}K"
+def _numbers(event: Compacted) -> str:
+    return in_numbers(event.messages_before, event.messages_after, event.tokens_before, event.tokens_after)

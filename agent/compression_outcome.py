@@ -32,9 +32,13 @@ class CompressionOutcome:
     """Identifiers of the compacted turns that neither the summary nor the ledger had room for."""
 
     def in_numbers(self) -> str:
-        """`45 -> 25 messages, ~95K -> ~45K tokens`"""
-        messages = f"{self.messages_before} -> {self.messages_after} messages"
-        return f"{messages}, {_rounded(self.tokens_before)} -> {_rounded(self.tokens_after)} tokens"
+        return in_numbers(self.messages_before, self.messages_after, self.tokens_before, self.tokens_after)
+
+
+def in_numbers(messages_before: int, messages_after: int, tokens_before: int, tokens_after: int) -> str:
+    """`45 -> 25 messages, ~95K -> ~45K tokens`"""
+    messages = f"{messages_before} -> {messages_after} messages"
+    return f"{messages}, {_rounded(tokens_before)} -> {_rounded(tokens_after)} tokens"
 
 
 def outcome_of(

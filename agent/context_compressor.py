@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -247,7 +247,8 @@ class ContextCompressor(ContextEngine):
             wording = wording_of(said, sent)
 
         earlier = self._previous_summary or ""
-        text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced)
+        until = _last_words(history.messages[i] for i in reversed(cut.middle))
+        text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced, until=until)
         is_stand_in = text is None
         if text is None:
             if not cut.middle:
@@ -286,7 +287,12 @@ class ContextCompressor(ContextEngine):
         return repair(messages)
 
     def _generate_summary(
-        self, turns: Sequence[ChatDict], focus_topic: str | None = None, *, replaced_tokens: int | None = None
+        self,
+        turns: Sequence[ChatDict],
+        focus_topic: str | None = None,
+        *,
+        replaced_tokens: int | None = None,
+        until: str = "",
     ) -> str | None:
         """The summary of these turns and of the previous summary; None where no model could write one."""
         most = estimate_messages_tokens_rough(turns) if replaced_tokens is None else replaced_tokens
@@ -299,9 +305,9 @@ class ContextCompressor(ContextEngine):
             earlier_is_extract=self._previous_is_stand_in,
             focus=redact(focus_topic) if focus_topic else None,
         )
-        if turns:
-            until = text_of(turns[-1]) or blocks[-1]
-            task = replace(task, fork_prompt=build_fork_prompt(until, task.max_tokens, focus=task.focus))
+        if until:
+            prompt = build_fork_prompt(redact(until), task.max_tokens, focus=task.focus)
+            task = replace(task, fork_prompt=prompt)
         summary, self._failure = first_summary(self._attempts, task, smaller_than=most)
         return summary
 
@@ -329,14 +335,18 @@ class ContextCompressor(ContextEngine):
 
     def _forget(self) -> None:
         self.last_outcome = CompressionOutcome("nothing_to_do", NOTHING_TO_DO)
-        self._previous_summary = None
-        self._previous_is_stand_in = False
-        self._ledger = Ledger()
+        self._forget_summary()
         self._failure = ""
         self._last_run = LastRun(self._clock)
         self._awaits_usage = False
         self._no_gain = Backoff(self._clock)
         self._refusals = Backoff(self._clock)
+
+    def _forget_summary(self) -> None:
+        self._previous_summary = None
+        self._previous_is_stand_in = False
+        self._ledger = Ledger()
+        self._covered: frozenset[str] = frozenset()
 
     def _read(self, messages: list[ChatDict]) -> _History:
         """Measures the messages and recalls what an earlier compaction left in them."""
@@ -345,6 +355,9 @@ class ContextCompressor(ContextEngine):
             self._previous_summary = earlier.summary
             self._previous_is_stand_in = earlier.is_stand_in
             self._ledger = earlier.ledger
+        elif not self._covered.isdisjoint(_ids(whole)):
+            # The last summary was not used: the turns it stood for are here again.
+            self._forget_summary()
         sizes = list(map(estimate_message_tokens, whole))
         tokens = sum(sizes) if whole == messages else estimate_messages_tokens_rough(messages)
         if whole and is_system(whole[0]):
@@ -358,6 +371,7 @@ class ContextCompressor(ContextEngine):
         if done.summary:
             self._previous_summary, self._ledger = done.summary.text, done.summary.ledger
             self._previous_is_stand_in = is_stand_in
+            self._covered = _ids(messages) - _ids(done.result)
         if done.changed:
             self.compression_count += 1
             self._awaits_usage = True
@@ -368,3 +382,13 @@ class ContextCompressor(ContextEngine):
             outcome = replace(outcome, kind="stand_in", detail=stand_in_detail(self._failure))
         lost = done.summary.identifiers_lost if done.summary else 0
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.shortened, identifiers_lost=lost)
+
+
+def _ids(messages: Iterable[ChatDict]) -> frozenset[str]:
+    return frozenset(message["message_id"] for message in messages if "message_id" in message)
+
+
+def _last_words(newest_first: Iterable[ChatDict]) -> str:
+    """Something a model can find again: what somebody said, not what a tool returned."""
+    said = (text_of(message) for message in newest_first if message.get("role") in ("user", "assistant"))
+    return next((text for text in said if text), "")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import structlog
 
 from agent.compaction import Compactor, Outcome, Trigger
 from agent.context_plan import LiveContext, for_engine
 from agent.engine_seat import EngineSeat
+from agent.errors import EngineFailed
 from agent.events import Notice, TurnEvent
 from agent.llm import Usage
 from agent.messages import ChatDict, Message, as_chat
 from agent.tokens import estimate_messages_tokens_rough
 from agent.tool import Tool, ToolContext
+
+log = structlog.get_logger(__name__)
 
 _ENGINE_TOOL_SECONDS = 60.0
 
@@ -28,24 +35,35 @@ class ContextKeeper:
         """Conversations whose person knows that compaction is in trouble."""
 
     async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
-        """What was prepared between the turns is swapped in."""
+        """What was prepared between the turns is swapped in; at the threshold itself the turn has to wait."""
         if not self.enabled:
             return []
-        if outcome := await self.compactor.swap_in(live):
-            return self._told_of(live, outcome)
-        if await self.compactor.is_due_before_the_call(live):
-            return await self.compact(live, "loop")
+        try:
+            if outcome := await self.compactor.swap_in(live):
+                return self._told_of(live, outcome)
+            tokens = tokens_in(live)
+            if await self.compactor.is_due(live, tokens) or await self.compactor.is_due_by_the_messages(live):
+                return await self.compact(live, "loop", tokens)
+        except EngineFailed as error:
+            return await self._engine_trouble(live, error)
         return []
 
     async def after_call(self, live: LiveContext, usage: Usage) -> None:
-        seat = await self.compactor.seats.of(live)
-        await seat.report(usage)
+        """A provider that reports nothing is not taken at its word."""
+        try:
+            seat = await self.compactor.seats.of(live)
+            await seat.report(usage if usage.prompt_tokens else replace(usage, prompt_tokens=tokens_in(live)))
+        except EngineFailed as error:
+            await self._engine_trouble(live, error)
 
     async def make_room(self, live: LiveContext, usage: Usage, added: Sequence[Message]) -> list[TurnEvent]:
         """Before the next call of the same turn: what was reported, and what came since, must fit."""
-        tokens = usage.total_tokens + estimate_messages_tokens_rough(map(as_chat, added))
-        if self.enabled and await self.compactor.is_due(live, tokens):
-            return await self.compact(live, "loop", tokens)
+        tokens = _next_prompt(live, usage, added)
+        try:
+            if self.enabled and await self.compactor.is_due(live, tokens):
+                return await self.compact(live, "loop", tokens)
+        except EngineFailed as error:
+            return await self._engine_trouble(live, error)
         return []
 
     async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:
@@ -57,15 +75,31 @@ class ContextKeeper:
 
     async def after_turn(self, live: LiveContext, usage: Usage) -> None:
         """Near the threshold, a compaction is prepared while nobody waits."""
-        if self.enabled:
+        if not self.enabled:
+            return
+        try:
             seat = await self.compactor.seats.of(live)
-            self.compactor.prepare(live, seat, usage.total_tokens)
+        except EngineFailed as error:
+            await self._engine_trouble(live, error)
+        else:
+            self.compactor.prepare(live, seat, _next_prompt(live, usage, ()))
 
     async def tools(self, live: LiveContext) -> list[Tool]:
         """The engine's own tools. They need no registration."""
-        seat = await self.compactor.seats.of(live)
-        schemas = await seat.tool_schemas()
+        try:
+            seat = await self.compactor.seats.of(live)
+            schemas = await seat.tool_schemas()
+        except EngineFailed as error:
+            await self._engine_trouble(live, error)
+            return []
         return [_engine_tool(seat, live, schema) for schema in schemas]
+
+    async def _engine_trouble(self, live: LiveContext, error: EngineFailed) -> list[TurnEvent]:
+        """An engine is a plugin: its bug must not cost the person a turn."""
+        await asyncio.to_thread(
+            log.warning, "engine.failed", session=live.session.id, exc_info=error.__cause__
+        )
+        return self._told_of(live, Outcome(None, str(error), trouble=True))
 
     async def compact(
         self, live: LiveContext, trigger: Trigger, tokens: int | None = None
@@ -82,6 +116,27 @@ class ContextKeeper:
             self._told.add(conversation_id)
             events.append(Notice(outcome.detail))
         return events
+
+
+def tokens_in(live: LiveContext) -> int:
+    """What the next prompt will hold: what was reported for the last call, and an estimate of what came since."""
+    if not live.session.prompt_tokens:
+        return estimated_tokens(live)
+    spoken = [index for index, message in enumerate(live.history) if message.role == "assistant"]
+    since = live.history[spoken[-1] :] if spoken else live.history
+    return live.session.prompt_tokens + estimate_messages_tokens_rough(map(as_chat, since))
+
+
+def _next_prompt(live: LiveContext, usage: Usage, added: Sequence[Message]) -> int:
+    if not usage.prompt_tokens:
+        return estimated_tokens(live)
+    return usage.total_tokens + estimate_messages_tokens_rough(map(as_chat, added))
+
+
+def estimated_tokens(live: LiveContext) -> int:
+    """The whole context, without the tool definitions that go with it."""
+    system = {"role": "system", "content": live.system_prompt}
+    return estimate_messages_tokens_rough([system, *map(as_chat, live.history)])
 
 
 def _engine_tool(seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:

@@ -60,7 +60,7 @@ def plan_from(
         return None
     system = [message for message in returned if message.get("role") == "system"]
     rest = [message for message in returned if message.get("role") != "system"]
-    _check(given, rest)
+    _check(history, rest)
     unchanged = {message[MESSAGE_ID]: message for message in given if MESSAGE_ID in message}
     known = {message.id: message for message in history}
     context = [_item(message, unchanged, known) for message in rest]
@@ -71,15 +71,19 @@ def plan_from(
     return Plan(prompt, context)
 
 
-def _check(given: Sequence[ChatDict], returned: Sequence[ChatDict]) -> None:
+def _check(history: Sequence[Message], returned: Sequence[ChatDict]) -> None:
     if not returned:
         raise InvalidCompaction("It is empty.")
     if any(message.get("role") not in ("user", "assistant", "tool") for message in returned):
         raise InvalidCompaction("A role is unknown.")
     if repair(returned) != list(returned):
         raise InvalidCompaction("A tool call is parted from its result.")
-    newest = next((message for message in reversed(given) if message.get("role") == "user"), None)
-    if newest is not None and newest[MESSAGE_ID] not in {message.get(MESSAGE_ID) for message in returned}:
+    # What an engine wrote itself, such as a bridge between two messages, is nobody's request.
+    asked = (
+        message.id for message in reversed(history) if message.role == "user" and message.kind != "summary"
+    )
+    newest = next(asked, None)
+    if newest is not None and newest not in {message.get(MESSAGE_ID) for message in returned}:
         raise InvalidCompaction("The newest request is missing.")
 
 

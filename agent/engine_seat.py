@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+import structlog
 
 from agent.context_engine import ContextEngine
 from agent.context_plan import LiveContext, for_engine
 from agent.declared import declared
+from agent.errors import EngineFailed
 from agent.llm import LLMClient, Usage
+from agent.locks import turn_on
 from agent.messages import ChatDict
 from agent.store import Session
+from agent.uninterrupted import in_daemon_thread
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
@@ -24,18 +32,30 @@ class EngineSeat:
         self.engine = engine
         self.model = ""
         self._free = asyncio.Lock()
+        self._callers = 0
         self._schemas: list[ChatDict] | None = None
         self._reported: list[dict[str, int]] = []
         """Usage that came while the engine was at work; it is told before its next call."""
 
     @property
     def busy(self) -> bool:
-        return self._free.locked()
+        """Somebody is being served or waits for it."""
+        return self._callers > 0 or self._free.locked()
 
     async def call(self, method: Callable[..., T], *arguments: Any, **optional: Any) -> T:
-        """Optional arguments that the engine does not declare are left out."""
-        async with self._free:
-            return await asyncio.to_thread(self._run, method, arguments, optional)
+        """Optional arguments that the engine does not declare are left out. Raises EngineFailed for what it raises."""
+        self._callers += 1
+        try:
+            await self._free.acquire()
+            work = partial(self._run, method, arguments, optional)
+            ended = in_daemon_thread(work, f"context engine {self.engine.name}")
+            # The seat is free when the thread is done, not when a stop makes somebody stop waiting for it.
+            ended.add_done_callback(lambda _: self._free.release())
+            return await asyncio.shield(ended)
+        except Exception as error:
+            raise EngineFailed from error
+        finally:
+            self._callers -= 1
 
     async def tool_schemas(self) -> list[ChatDict]:
         """Asked for once: the model's tool list must not change while a conversation goes on."""
@@ -72,20 +92,26 @@ class EngineSeats:
         self._llm = llm
         self._hermes_home = hermes_home
         self._seats: dict[str, EngineSeat] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def of(self, live: LiveContext) -> EngineSeat:
-        """The conversation's engine, fitted to the model that answers now."""
-        seat = self._seats.get(live.conversation.id)
-        if seat is None:
-            seat = EngineSeat(await asyncio.to_thread(self._new_engine))
-            self._seats[live.conversation.id] = seat
+        """The conversation's engine, fitted to the model that answers now. Raises EngineFailed."""
+        async with turn_on(f"engine {live.conversation.id}"):
+            seat = self._seats.get(live.conversation.id)
+            if seat is None:
+                # Known only once it has begun: an engine that cannot begin is tried again with the next message.
+                seat = self._seats[live.conversation.id] = await self._made(live)
+        if seat.model != self._llm.model and not seat.busy:
             await self._fit(seat)
-            await self._begin(seat, live)
-            if live.session.prompt_tokens:
-                # After a restart the engine knows again how full the window was.
-                await seat.report(Usage(prompt_tokens=live.session.prompt_tokens))
-        elif seat.model != self._llm.model and not seat.busy:
-            await self._fit(seat)
+        return seat
+
+    async def _made(self, live: LiveContext) -> EngineSeat:
+        seat = EngineSeat(await asyncio.to_thread(self._new_engine))
+        await self._fit(seat)
+        await self._begin(seat, live)
+        if live.session.prompt_tokens:
+            # After a restart the engine knows again how full the window was.
+            await seat.report(Usage(prompt_tokens=live.session.prompt_tokens))
         return seat
 
     async def moved(self, live: LiveContext) -> None:
@@ -100,6 +126,13 @@ class EngineSeats:
     async def reset(self, live: LiveContext, child: Session) -> None:
         """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child."""
         seat = await self.of(live)
+        if seat.busy:
+            # Nobody waits for a summary that is not wanted any more: another engine takes over.
+            del self._seats[live.conversation.id]
+            task = asyncio.create_task(self._end(seat, replace(live)))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            return
         await self._end(seat, live)
         await seat.call(seat.engine.on_session_reset)
         live.session, live.history = child, []
@@ -133,8 +166,12 @@ class EngineSeats:
         )
 
     async def _end(self, seat: EngineSeat, live: LiveContext) -> None:
+        """Its session is over either way; what goes wrong now is only worth a line in the log."""
         messages = for_engine(live.system_prompt, live.history)
-        await seat.call(seat.engine.on_session_end, live.session.id, messages)
+        try:
+            await seat.call(seat.engine.on_session_end, live.session.id, messages)
+        except EngineFailed as error:
+            await asyncio.to_thread(log.warning, "engine.end_failed", exc_info=error.__cause__)
 
     async def _fit(self, seat: EngineSeat) -> None:
         seat.model = self._llm.model

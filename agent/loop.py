@@ -25,6 +25,7 @@ from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
+from agent.uninterrupted import uninterrupted
 
 _NO_RESULT = (
     "No result was recorded: the turn was stopped or Hermes was restarted. Whether it took effect is unknown."
@@ -72,14 +73,17 @@ class Agent:
         self._caching = caching
         self._instructions = instructions
         self._max_iterations = max_iterations
-        keeper.compactor.conversation_request = self._conversation_so_far
+        keeper.compactor.request_now = self._request_now
 
-    async def run(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
+    async def accept(self, turn: Turn) -> LiveContext:
+        """Stores the message. From here on neither a stop nor a failure can lose it."""
+        return await uninterrupted(self._accept(turn))
+
+    async def run(self, turn: Turn, live: LiveContext | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
-        live = await self.open(turn.conversation)
+        live = live or await self.accept(turn)
         for told in await self.keeper.before_turn(live):
             yield told
-        await self._add(live, *_close_abandoned(live.history), turn.message)
         toolbox = await self._toolbox(live)
 
         for steps_left in reversed(range(self._max_iterations)):
@@ -104,8 +108,9 @@ class Agent:
                         live.history.append(step)
                     else:
                         yield step
-            for message in turn.steering():
-                await self._add(live, message)
+            arrived = turn.steering()
+            await self._add(live, *arrived)
+            for message in arrived:
                 yield Steered(message.id, message.content)
             for told in await self.keeper.make_room(live, answer.usage, live.history[known:]):
                 yield told
@@ -151,8 +156,10 @@ class Agent:
         platform = live.conversation.address.platform
         return self._toolbox_for(platform).with_tools(await self.keeper.tools(live))
 
-    async def _conversation_so_far(self, live: LiveContext) -> ChatRequest:
-        return self._request(live, await self._toolbox(live), last_step=False)
+    async def _request_now(self, live: LiveContext) -> Callable[[], ChatRequest]:
+        """Made only when it is sent: marking a request for the cache remembers that it was."""
+        toolbox = await self._toolbox(live)
+        return lambda: self._request(live, toolbox, last_step=False)
 
     def _request(self, live: LiveContext, toolbox: Toolbox, *, last_step: bool) -> ChatRequest:
         messages = [{"role": "system", "content": live.system_prompt}, *map(as_chat, live.history)]
@@ -182,7 +189,7 @@ class Agent:
                         await self.store.record_usage(live.session.id, item.usage, model=item.model)
                         await self.keeper.after_call(live, item.usage)
                         yield UsageReported(item.usage, item.model, self.llm.context_length)
-                        if request.tool_choice == "none":
+                        if request.tool_choice == "none" or not request.tools:
                             item = replace(item, tool_calls=())
                         if not item.text and not item.tool_calls:
                             raise EmptyAnswer
@@ -190,11 +197,18 @@ class Agent:
                         return
         except BaseException:
             if shown:
-                await self.store.append(live.session.id, [Message("assistant", "".join(shown))])
+                await self._add(live, Message("assistant", "".join(shown)))
             raise
 
+    async def _accept(self, turn: Turn) -> LiveContext:
+        live = await self.open(turn.conversation)
+        await self._add(live, *_close_abandoned(live.history), turn.message)
+        return live
+
     async def _add(self, live: LiveContext, *messages: Message) -> None:
-        live.history += await self.store.append(live.session.id, messages)
+        """What was shown or taken is stored, also when a stop comes just now."""
+        if messages:
+            live.history += await uninterrupted(self.store.append(live.session.id, messages))
 
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
         return ToolContext(

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from agent.context_plan import LiveContext
-from agent.errors import ModelError
+from agent.errors import HermesError
 from agent.llm import ChatRequest, LLMClient
 from agent.messages import Message
 from agent.store import SessionStore
@@ -51,7 +51,7 @@ class MemoryFlush:
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._ask(live, new)
-        except (ModelError, TimeoutError) as error:
+        except (HermesError, TimeoutError) as error:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
         await self._store.save_state(live.conversation.id, _SEEN, new[-1].id)

@@ -108,6 +108,8 @@ class Pauses:
     """Habits change: of so many requests the older half counts half."""
     _DOUBT = 5
     """An expectation weighs as much as so many requests."""
+    _LEAST = 0.01
+    """Everybody is called away some day."""
 
     def __init__(self, everybody: Pauses | None = None) -> None:
         """One conversation is expected to be like all of them, and all of them to be unhurried."""
@@ -127,7 +129,8 @@ class Pauses:
     @property
     def chance(self) -> float:
         expected = self._everybody.chance if self._everybody is not None else 0.4
-        return (self._survivable + self._DOUBT * expected) / (self._requests + self._DOUBT)
+        seen = (self._survivable + self._DOUBT * expected) / (self._requests + self._DOUBT)
+        return max(self._LEAST, seen)
 
 
 @dataclass(slots=True)

@@ -120,7 +120,7 @@ class ResilientLLM:
 
     @property
     def supports_tools(self) -> bool:
-        return self._answered_last.supports_tools
+        return any(client.supports_tools for client in self._clients)
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         return self._ask_in_turn(request, streamed=True)

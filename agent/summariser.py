@@ -96,6 +96,8 @@ def first_summary(
 def write_summary(ask: Summarize, task: SummaryTask) -> str:
     """The summary, free of secrets. Raises whatever the model raises, and EmptyAnswer for an empty one."""
     if ask is ask_as_fork:
+        if not task.fork_prompt:
+            raise EmptyAnswer("Nothing was said that a fork could end at.")
         return _clean(ask(task.fork_prompt, task.max_tokens))
     window = task.window
     for _ in range(_HALVINGS):

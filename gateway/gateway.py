@@ -9,11 +9,13 @@ from pathlib import Path
 
 import structlog
 
+from agent.context_plan import LiveContext
 from agent.errors import HermesError
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.loop import Agent, Turn
 from agent.messages import Message
 from agent.store import Conversation, SessionStore
+from agent.uninterrupted import uninterrupted
 from gateway.commands import CommandContext, Commands, is_command
 from gateway.hub import EventHub
 from gateway.hygiene import keep_in_bounds
@@ -61,7 +63,7 @@ class Gateway:
 
     async def close(self) -> None:
         self._closing = True
-        await asyncio.gather(*(mailbox.close() for mailbox in list(self._mailboxes.values())))
+        await asyncio.gather(*map(self._keep_unread, list(self._mailboxes.values())))
 
     def _mailbox(self, conversation_id: str) -> Mailbox:
         if conversation_id not in self._mailboxes:
@@ -75,8 +77,8 @@ class Gateway:
         """One message, to its end. Nothing that goes wrong with it may reach the next one."""
         conversation_id = mailbox.conversation_id
         with structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id):
-            self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
             try:
+                self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
                 await self._answer(mailbox, inbound)
             except asyncio.CancelledError:
                 log.info("turn.stopped")
@@ -90,31 +92,41 @@ class Gateway:
                 self._publish(inbound, conversation_id, TurnFailed(_OUR_FAULT))
 
     async def _answer(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
-        # Read now, not when it was queued: a command before it may have moved the live session.
-        conversation = await self.store.conversation(mailbox.conversation_id)
         if is_command(inbound.text):
+            conversation = await self.store.conversation(mailbox.conversation_id)
             await self._run_command(conversation, inbound)
             self._publish(inbound, conversation.id, TurnDone(""))
             return
-        for event in await keep_in_bounds(self.agent, conversation):
-            self._publish(inbound, conversation.id, event)
-        await self._run_turn(await self.store.conversation(conversation.id), mailbox, inbound)
+        turn, live = await uninterrupted(self._accept(mailbox, inbound))
+        for event in await keep_in_bounds(self.agent, live):
+            self._publish(inbound, live.conversation.id, event)
+        async with aclosing(self.agent.run(turn, live)) as events:
+            async for event in events:
+                self._publish(inbound, live.conversation.id, event)
         log.info("turn.done")
 
-    async def _run_turn(self, conversation: Conversation, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
+        """The message is stored first of all: nothing that happens to the turn can lose it."""
+
         def steering() -> Sequence[Message]:
             arrived = mailbox.take_while(lambda waiting: not is_command(waiting.text))
             return [Message("user", waiting.text, id=waiting.id) for waiting in arrived]
 
+        # Read now, not when it was queued: a command before it may have moved the live session.
+        conversation = await self.store.conversation(mailbox.conversation_id)
         turn = Turn(
             conversation,
             Message("user", inbound.text, id=inbound.id),
             workspace=self._workspaces / conversation.id,
             steering=steering,
         )
-        async with aclosing(self.agent.run(turn)) as events:
-            async for event in events:
-                self._publish(inbound, conversation.id, event)
+        return turn, await self.agent.accept(turn)
+
+    async def _keep_unread(self, mailbox: Mailbox) -> None:
+        """At an orderly stop what still waits is stored, so that it is there when the conversation goes on."""
+        for inbound in await mailbox.close():
+            if not is_command(inbound.text):
+                await self._accept(mailbox, inbound)
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> None:
         context = CommandContext(conversation, self.store, self.agent, self.commands, self.stop_turn)

@@ -97,7 +97,7 @@ class EventHub:
         return self._channels.setdefault(conversation_id, _Channel())
 
     def _let_rest(self, conversation_id: str, channel: _Channel) -> None:
-        if channel.watchers or channel.running:
+        if channel.watchers or channel.running or self._channels.get(conversation_id) is not channel:
             return
         self._idle[conversation_id] = None
         if len(self._idle) > _IDLE_CHANNELS:

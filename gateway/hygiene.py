@@ -7,31 +7,21 @@ conversation would begin with a compaction.
 
 from __future__ import annotations
 
+from agent.context_keeper import estimated_tokens
+from agent.context_plan import LiveContext
 from agent.events import TurnEvent
 from agent.loop import Agent
-from agent.messages import Message, as_chat
-from agent.store import Conversation, Session
-from agent.tokens import estimate_messages_tokens_rough
 
 HYGIENE_THRESHOLD = 0.85
 MIN_MESSAGES = 4
 
 
-async def keep_in_bounds(agent: Agent, conversation: Conversation) -> list[TurnEvent]:
+async def keep_in_bounds(agent: Agent, live: LiveContext) -> list[TurnEvent]:
     """Compacts the live session if it must; the events tell what was done."""
-    session = await agent.store.session(conversation.live_session_id)
-    limit = HYGIENE_THRESHOLD * agent.llm.context_length
-    if not agent.keeper.enabled or (session.prompt_tokens is not None and session.prompt_tokens < limit):
+    if not agent.keeper.enabled or len(live.history) < MIN_MESSAGES:
         return []
-    live = await agent.open(conversation)
-    if len(live.history) < MIN_MESSAGES or tokens_in(live.session, live.history) < limit:
+    # What the API reported for the last call; a rough estimate where nothing was reported.
+    tokens = live.session.prompt_tokens or estimated_tokens(live)
+    if tokens < HYGIENE_THRESHOLD * agent.llm.context_length:
         return []
-    return await agent.keeper.compact(live, "hygiene", live.session.prompt_tokens)
-
-
-def tokens_in(session: Session, history: list[Message]) -> int:
-    """What the API reported for the last call; a rough estimate where nothing was reported."""
-    if session.prompt_tokens is not None:
-        return session.prompt_tokens
-    system = {"role": "system", "content": session.system_prompt or ""}
-    return estimate_messages_tokens_rough([system, *map(as_chat, history)])
+    return await agent.keeper.compact(live, "hygiene", tokens)

@@ -20,6 +20,7 @@ class Mailbox:
         self._on_idle = on_idle
         self._waiting: deque[InboundMessage] = deque()
         self._turn: asyncio.Task[None] | None = None
+        self._began = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
     def put(self, message: InboundMessage) -> None:
@@ -36,18 +37,24 @@ class Mailbox:
 
     def stop_turn(self) -> bool:
         """Ends the running turn; what waits behind it comes next."""
-        return self._turn is not None and self._turn.cancel()
+        if self._turn is None or self._turn.done():
+            return False
+        # A task that is cancelled before its first step never runs at all, and nobody would hear of its message.
+        self._stopping = True
+        return not self._began or self._turn.cancel()
 
-    async def close(self) -> None:
-        """Ends the running turn and leaves the rest."""
+    async def close(self) -> Sequence[InboundMessage]:
+        """Ends the running turn and gives back what nobody has read."""
+        unread = self.take_while(lambda _: True)
         if self._worker is not None:
-            self._waiting.clear()
             self.stop_turn()
             await asyncio.wait([self._worker])
+        return unread
 
     async def _work(self) -> None:
         try:
             while self._waiting:
+                self._began = self._stopping = False
                 self._turn = asyncio.create_task(self._run(self._waiting.popleft()))
                 await asyncio.wait([self._turn])
                 self._turn = None
@@ -56,4 +63,7 @@ class Mailbox:
             self._on_idle(self.conversation_id)
 
     async def _run(self, message: InboundMessage) -> None:
+        self._began = True
+        if self._stopping and (task := asyncio.current_task()):
+            task.cancel()
         await self._handle(self, message)

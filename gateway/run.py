@@ -40,6 +40,8 @@ from gateway.store.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
 
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @dataclass(frozen=True, slots=True)
 class Hermes:
@@ -63,7 +65,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     config = loaded.config
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
-        stack.enter_context(only_process(loaded.home))
+        stack.enter_context(only_process(loaded.home, loaded.database))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -183,9 +185,16 @@ def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Tool
 
 
 def _stop_signal() -> asyncio.Event:
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopping.set()
+        for number in _STOP_SIGNALS:
+            # Whoever is in more of a hurry presses Ctrl-C again.
+            loop.remove_signal_handler(number)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, stop)
     return stopping
 
 

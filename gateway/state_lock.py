@@ -1,24 +1,39 @@
-"""One Hermes per state directory: two would answer the same messages twice."""
+"""One Hermes per state directory and database: two would answer the same messages twice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gateway.errors import AlreadyRunning
+from gateway.errors import AlreadyRunning, StateDirectoryUnusable
 
 
 @contextmanager
-def only_process(home: Path) -> Iterator[None]:
-    """Held until the process ends, also by a crash: the operating system releases it."""
-    lock = FileLock(home / "hermes.lock", mode=0o600)
+def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
+    """Held until the process ends, also by a crash: the operating system releases it.
+
+    A database that is kept elsewhere could be shared by two state directories, so it is locked too.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_locked(home / "hermes.lock"))
+        if database is not None and database.parent != home:
+            stack.enter_context(_locked(database.with_name(f"{database.name}.lock")))
+        yield
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    lock = FileLock(path, mode=0o600)
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
-        raise AlreadyRunning(str(home)) from None
+        raise AlreadyRunning(str(path.parent)) from None
+    except OSError as error:
+        raise StateDirectoryUnusable(f"({path}: {error.strerror})") from None
     try:
         yield
     finally:

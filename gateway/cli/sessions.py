@@ -208,7 +208,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
 
     ensure_home(loaded.home)
     try:
-        with only_process(loaded.home):
+        with only_process(loaded.home, loaded.database):
             return asyncio.run(act())
     except AlreadyRunning:
         message = "Hermes is running. Type /undo-compress in the chat, or stop Hermes first."
