@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from agent.errors import ModelError, NetworkFailed
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
@@ -25,6 +27,8 @@ UsageCallback = Callable[[str, Completion], None]
 
 _GRACE_SECONDS = 5.0
 """How long a busy event loop may take to report a timeout before the caller stops waiting for it."""
+
+_GIVEN_UP = "Hermes stopped waiting for it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,36 @@ class AuxiliaryResponse:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
 class _Binding:
-    resolver: Resolver
-    loop: asyncio.AbstractEventLoop
-    on_usage: UsageCallback | None
+    """Whom a call asks, and the calls under way."""
+
+    def __init__(
+        self, resolver: Resolver, loop: asyncio.AbstractEventLoop, on_usage: UsageCallback | None
+    ) -> None:
+        self.resolver = resolver
+        self.loop = loop
+        self.on_usage = on_usage
+        self._calls: set[concurrent.futures.Future[Completion]] = set()
+        self._lock = threading.Lock()
+        self._released = False
+
+    def submit(self, question: Coroutine[Any, Any, Completion]) -> concurrent.futures.Future[Completion]:
+        with self._lock:
+            if self._released:
+                question.close()
+                raise ModelError(_GIVEN_UP)
+            call = asyncio.run_coroutine_threadsafe(question, self.loop)
+            self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        return call
+
+    def release(self) -> None:
+        """Nobody waits for the answers any more: what is being asked is cancelled, and nothing is asked again."""
+        with self._lock:
+            self._released = True
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
 
 
 _process_wide: _Binding | None = None
@@ -77,12 +106,14 @@ def unbind() -> None:
 def bound(
     resolver: Resolver, loop: asyncio.AbstractEventLoop, *, on_usage: UsageCallback | None = None
 ) -> Iterator[None]:
-    """Binds for the code inside, and for the threads it starts with `asyncio.to_thread`."""
-    token = _in_this_context.set(_Binding(resolver, loop, on_usage))
+    """Binds for the code inside, and for the threads that get its context. What those ask for ends with it."""
+    binding = _Binding(resolver, loop, on_usage)
+    token = _in_this_context.set(binding)
     try:
         yield
     finally:
         _in_this_context.reset(token)
+        binding.release()
 
 
 def call_llm(
@@ -97,7 +128,7 @@ def call_llm(
     """Asks a model and waits for the whole answer. Raises a ModelError, or RuntimeError when misused."""
     binding = _usable_binding()
     request = ChatRequest(messages, max_tokens=max_tokens, temperature=temperature, purpose=task)
-    call = asyncio.run_coroutine_threadsafe(_ask(binding, request, model, timeout), binding.loop)
+    call = binding.submit(_ask(binding, request, model, timeout))
     return _response(_wait_for(call, timeout))
 
 
@@ -118,7 +149,7 @@ def _wait_for(call: concurrent.futures.Future[Completion], timeout: float) -> Co
     try:
         return call.result(timeout + _GRACE_SECONDS)
     except concurrent.futures.CancelledError:
-        raise ModelError("Hermes stopped while it was being asked.") from None
+        raise ModelError(_GIVEN_UP) from None
     except TimeoutError:
         call.cancel()
         raise _too_late(timeout) from None

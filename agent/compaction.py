@@ -242,7 +242,10 @@ class Compactor:
             record.tokens_before,
             record.tokens_after,
         )
-        return Outcome(event, _numbers(event), trouble=record.outcome == "stand_in")
+        if record.outcome != "stand_in":
+            return Outcome(event, _numbers(event))
+        why = getattr(getattr(seat.engine, "last_outcome", None), "detail", "")
+        return Outcome(event, f"{_numbers(event)}. {why}", trouble=True)
 
 
 def _fitted(draft: _Draft, live: LiveContext) -> _Draft | None:

@@ -86,7 +86,7 @@ class QuotaExhausted(ModelError):
 
 
 class ContextOverflow(ModelError):
-    """The conversation no longer fits the model's context window."""
+    """The conversation no longer fits the model's context window; try /compress, or /reset for a new session."""
 
 
 class BadRequest(ModelError):

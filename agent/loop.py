@@ -34,7 +34,9 @@ _LAST_STEP = (
     "[All steps for this message are used up. Answer now with what you have, and say what is left to do.]"
 )
 _CLOSING_SECONDS = 10.0
-_CUT_SHORT = "The answer reached `model.max_tokens` and ends early; say “continue” for the rest."
+_CUT_SHORT = (
+    "The answer reached the longest this model may write (`model.max_tokens`); say “continue” for the rest."
+)
 
 
 def nothing_new() -> Sequence[Message]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
+from agent.llm import ChatRequest
 from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough
 
@@ -272,3 +273,18 @@ def _marker(ttl: CacheTTL) -> dict[str, Any]:
     if ttl not in LIFETIME:
         raise ValueError(f"A cache entry lives for `5m` or `1h`, not for {ttl!r}.")
     return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+
+
+def without_markers(request: ChatRequest) -> ChatRequest:
+    """For a fallback that does not know them and would refuse the request. The system prompt always has one."""
+    if not request.messages or isinstance(request.messages[0].get("content"), str):
+        return request
+    return replace(request, messages=_bare(request.messages), tools=tuple(_bare(request.tools)))
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_bare(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _bare(item) for key, item in value.items() if key != "cache_control"}
+    return value

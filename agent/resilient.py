@@ -24,6 +24,7 @@ from agent.errors import (
 )
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Retrying, TextChunk
 from agent.overlap import OverlapTrimmer
+from agent.prompt_caching import supports_prompt_caching, without_markers
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +70,8 @@ class _Answer:
 
     def next_request(self, client: LLMClient) -> ChatRequest:
         request = self.request if client.supports_tools else replace(self.request, tools=())
+        if not supports_prompt_caching(client.model):
+            request = without_markers(request)
         if not self.text.strip():
             return request
         so_far = {"role": "assistant", "content": self.text}

@@ -37,7 +37,7 @@ class Mailbox:
 
     def stop_turn(self) -> bool:
         """Ends the running turn; what waits behind it comes next."""
-        if self._turn is None or self._turn.done():
+        if self._turn is None or self._turn.done() or self._stopping:
             return False
         # A task that is cancelled before its first step never runs at all, and nobody would hear of its message.
         self._stopping = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.errors import HermesError
 from agent.events import TextDelta, TurnEvent, TurnStarted
@@ -15,7 +15,13 @@ PLATFORM = "terminal"
 
 
 class GatewayGone(HermesError):
-    """The Hermes this chat was connected to has stopped. Start `hermes chat` again; nothing said is lost."""
+    """The Hermes this chat was connected to has stopped. Start `hermes chat` again; what was said is kept."""
+
+
+class Sent(NamedTuple):
+    message_id: str
+    overtook: bool
+    """It was a command that ran at once and begins no turn."""
 
 
 class ChatBackend(Protocol):
@@ -30,8 +36,8 @@ class ChatBackend(Protocol):
         """Before anything else. Goes on where the chat of this name was left."""
         ...
 
-    async def send(self, text: str) -> str:
-        """Hands the message over and gives its id; what comes of it are events.
+    async def send(self, text: str) -> Sent:
+        """Hands the message over; what comes of it are events.
 
         Raises GatewayGone, or another HermesError if only this message was refused.
         """
@@ -59,10 +65,11 @@ class LocalChat:
         self._conversation_id = conversation.id
         self._unseen = Unseen(after=self._gateway.hub.last_number(conversation.id))
 
-    async def send(self, text: str) -> str:
+    async def send(self, text: str) -> Sent:
         inbound = InboundMessage(self._address, OWNER, text)
+        overtakes = self._gateway.commands.overtakes(text)
         await self._gateway.receive(inbound)
-        return inbound.id
+        return Sent(inbound.id, overtakes)
 
     async def stop(self) -> bool:
         return self._gateway.stop_turn(self._conversation_id)

@@ -21,7 +21,7 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.cli.chat_backend import ChatBackend
+from gateway.cli.chat_backend import ChatBackend, Sent
 from gateway.cli.output import describe_call, one_line, printable
 from gateway.commands import is_command
 
@@ -35,17 +35,14 @@ class AnswerStopped(HermesError):
     """The answer was stopped before its end."""
 
 
-async def ask(backend: ChatBackend, text: str, *, overtakes: bool = False, new_session: bool = False) -> None:
-    """Returns when the answer is complete. Raises Unanswered or AnswerStopped.
-
-    `overtakes`: the text is a command that runs at once and begins no turn.
-    """
+async def ask(backend: ChatBackend, text: str, *, new_session: bool = False) -> None:
+    """Returns when the answer is complete. Raises Unanswered or AnswerStopped."""
     if new_session:
         await backend.send("/reset")
-    message_id = await backend.send(text)
+    sent = await backend.send(text)
     printed = _Printed(notices_are_answers=is_command(text))
     try:
-        async with aclosing(_events_of(message_id, backend, overtakes)) as events:
+        async with aclosing(_events_of(sent, backend)) as events:
             async for event in events:
                 printed.show(event)
     except (asyncio.CancelledError, BrokenPipeError):
@@ -55,18 +52,16 @@ async def ask(backend: ChatBackend, text: str, *, overtakes: bool = False, new_s
     printed.end_line()
 
 
-async def _events_of(
-    message_id: str, backend: ChatBackend, overtakes: bool
-) -> AsyncGenerator[TurnEvent, None]:
+async def _events_of(sent: Sent, backend: ChatBackend) -> AsyncGenerator[TurnEvent, None]:
     """One message's own turn, or the rest of the running one that took it in."""
     ours = False
     async with aclosing(backend.events()) as events:
         async for event in events:
-            if isinstance(event, TurnStarted | Steered) and event.message_id == message_id:
+            if isinstance(event, TurnStarted | Steered) and event.message_id == sent.message_id:
                 ours = True
-            if ours or (overtakes and isinstance(event, Notice)):
+            if ours or (sent.overtook and isinstance(event, Notice)):
                 yield event
-                if overtakes or isinstance(event, TurnDone | TurnFailed):
+                if sent.overtook or isinstance(event, TurnDone | TurnFailed):
                     return
 
 

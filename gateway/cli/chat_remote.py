@@ -12,7 +12,7 @@ import aiohttp
 
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
-from gateway.cli.chat_backend import PLATFORM, GatewayGone, Unseen
+from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent, Unseen
 
 _LONGEST_LINE = 2**24
 """Bytes of one event; a tool's whole result fits."""
@@ -50,9 +50,9 @@ class RemoteChat:
         self._conversation = f"/api/conversations/{self.conversation_id}"
         self._unseen = Unseen(after=opened["after"])
 
-    async def send(self, text: str) -> str:
+    async def send(self, text: str) -> Sent:
         sent = await self._post(f"{self._conversation}/messages", {"text": text})
-        return str(sent["message_id"])
+        return Sent(str(sent["message_id"]), bool(sent["overtook"]))
 
     async def stop(self) -> bool:
         return bool((await self._post(f"{self._conversation}/stop", {}))["stopped"])

@@ -43,11 +43,10 @@ def converse(config_path: Path | None, name: str | None, *, new_session: bool) -
 def ask_once(config_path: Path | None, name: str | None, question: str, *, new_session: bool) -> None:
     """Until the answer is complete. Without a name, nothing said before is part of it."""
     loaded = _prepared(config_path)
-    overtakes = Commands.discover().overtakes(question)
 
     async def run() -> None:
         async with _opened(loaded, name or new_id("once")) as backend:
-            await ask(backend, question, overtakes=overtakes, new_session=new_session)
+            await ask(backend, question, new_session=new_session)
 
     asyncio.run(run())
 

@@ -29,11 +29,13 @@ def check(ctx: click.Context) -> None:
     from agent.tool import discover  # noqa: PLC0415 - heavy, and `--help` needs none of it
     from agent.toolbox import choose_tools  # noqa: PLC0415
     from gateway.config.load import load  # noqa: PLC0415
+    from gateway.plugins import survey_plugins  # noqa: PLC0415
 
     try:
         loaded = load(options.config_path)
         tools = loaded.config.tools
-        choose_tools(discover(), tools.enabled, tools.platforms, "")
+        plugins, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+        choose_tools(discover() | plugins.tools, tools.enabled, tools.platforms, "")
     except HermesError as error:
         console(stderr=True).print(str(error), soft_wrap=True)
         ctx.exit(error.exit_code)

@@ -118,7 +118,9 @@ def keys() -> Iterator[Finding]:
 def tools(loaded: Loaded) -> Iterator[Finding]:
     chosen = loaded.config.tools
     try:
-        names = [tool.name for tool in choose_tools(discover(), chosen.enabled, chosen.platforms, "")]
+        plugins, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+        available = discover() | plugins.tools
+        names = [tool.name for tool in choose_tools(available, chosen.enabled, chosen.platforms, "")]
     except HermesError as error:
         yield Finding("fail", str(error))
     else:

@@ -13,7 +13,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     outcome = await context.agent.keeper.compactor.compact(live, "command", focus=rest or None)
     if outcome.compacted is None:
         return outcome.detail
-    return f"Compressed: {outcome.detail}." + (f" Focus: {rest}." if rest else "")
+    return f"Compressed: {outcome.detail.rstrip('.')}." + (f" Focus: {rest}." if rest else "")
 
 
 async def _preview(context: CommandContext, live: LiveContext) -> str:

@@ -11,6 +11,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     return "\n".join(
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
+            f"Conversation: {live.conversation.id}",
             f"Session: {live.session.id}, {len(live.history)} messages, {ancestors} ancestors",
             f"In the window: {live.session.prompt_tokens or 0:,} tokens",
             f"Context engine: {engine.name}, compacts at {engine.threshold_tokens:,} tokens",

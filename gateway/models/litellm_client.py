@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 from weakref import WeakSet
@@ -20,6 +21,10 @@ _NO_KEY = "not-needed"
 
 _open_clients: WeakSet[LiteLLMClient] = WeakSet()
 """litellm shares its connections between clients, so the last one that closes puts them away."""
+
+_THINKS_OR_USES_TOOLS = re.compile(r"openai/gpt-(5\.[4-9]|[6-9])")
+"""OpenAI's newest refuse tools on the chat route while they reason; litellm would take another route, and that one
+wants a package which is not part of Hermes."""
 
 
 class LiteLLMClient:
@@ -112,6 +117,8 @@ class LiteLLMClient:
         }
         if request.tools and self._supports_tools:
             arguments["tools"] = list(request.tools)
+            if not self._base_url and _THINKS_OR_USES_TOOLS.match(self._litellm_model):
+                arguments["reasoning_effort"] = "none"
             if request.tool_choice == "none":
                 arguments["tool_choice"] = "none"
         return {name: value for name, value in arguments.items() if value is not None}

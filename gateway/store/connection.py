@@ -16,7 +16,7 @@ import aiosqlite
 
 from agent.errors import StoreError
 from gateway.store.errors import translated
-from gateway.store.migrate import check_current, load_migrations, migrate
+from gateway.store.migrate import check_current, check_not_newer, load_migrations, migrate
 
 T = TypeVar("T")
 
@@ -89,6 +89,9 @@ async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection
 
 def _connect_writer(path: Path) -> sqlite3.Connection:
     def prepare(connection: sqlite3.Connection) -> None:
+        # Before anything is written: it may be somebody else's, or from a newer Hermes.
+        check_not_newer(connection, load_migrations())
+        path.chmod(0o600)
         connection.execute("PRAGMA journal_mode = WAL")
         migrate(connection, load_migrations())
 
@@ -123,4 +126,3 @@ def _create_private_file(path: Path) -> None:
         if not directory.is_dir():
             directory.mkdir(mode=0o700, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    path.chmod(0o600)

@@ -25,6 +25,7 @@ from agent.errors import (
 )
 from agent.llm import ChatRequest, Completion, LLMEvent, Retrying, TextChunk
 from agent.messages import ToolCall
+from agent.prompt_caching import apply_anthropic_cache_control
 from agent.resilient import CONTINUE, ResilientLLM
 from agent.scripted import ScriptedLLM, Step
 
@@ -148,7 +149,17 @@ async def test_a_model_without_tools_is_offered_none() -> None:
     llm = ResilientLLM([ScriptedLLM([QuotaExhausted()]), simple])
     await llm.complete(HELLO)
     assert simple.requests[0].tools == ()
-    assert not llm.supports_tools
+    assert llm.supports_tools, "the first model may be back with the next request"
+
+
+async def test_a_fallback_that_knows_no_cache_markers_gets_none() -> None:
+    """A strict server refuses what it does not know."""
+    other = ScriptedLLM(["I will try."], model="openai/other")
+    llm = ResilientLLM([ScriptedLLM([QuotaExhausted()], model="anthropic/claude-sonnet-4-5"), other])
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}
+    marked = apply_anthropic_cache_control([system, user])
+    await llm.complete(ChatRequest(marked))
+    assert "cache_control" not in str(other.requests[0].messages)
 
 
 async def test_a_short_rest_is_kept() -> None:

@@ -66,7 +66,7 @@ async def test_commands_answer_on_standard_output(house: House, capsys: pytest.C
     chat = await opened(house)
     await ask(chat, "/status")
     assert capsys.readouterr().out.startswith("Model: scripted/model")
-    await ask(chat, "/stop", overtakes=True)
+    await ask(chat, "/stop")
     assert capsys.readouterr().out == "Nothing is running.\n"
 
 

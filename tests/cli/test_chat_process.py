@@ -122,7 +122,7 @@ async def test_a_conversation_in_the_terminal(shell: Shell, house: House, door: 
         terminal.type("/he")
         await terminal.until("what you can type")
         terminal.type("lp\r")
-        await terminal.until("/status: model, window and usage")
+        await terminal.until("/status: model, session and context engine")
         terminal.type("/exit\r")
         assert await terminal.ended() == 0
     assert stat.S_IMODE((shell.home / "chat_history").stat().st_mode) == 0o600
