@@ -355,6 +355,54 @@ async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:
     assert any(isinstance(event, Notice) and "no model would accept" in event.text for event in events)
 
 
+async def test_a_long_tool_run_is_compacted_more_than_once(tmp_path: Path) -> None:
+    """One request, many tool calls: what the first compaction wrote must not keep the second from happening."""
+    at = await desk(tmp_path, [], summaries=[f"## Goal\nTo test {n}." for n in range(9)])
+    text = "word " * 150
+    for number in range(24):
+        call = ToolCall(f"c{number}", "nothing", "{}")
+        tokens = 2_100 if number % 8 == 7 else 500
+        at.llm.then(Completion(f"{number} {text}", (call,), "tool_calls", Usage(tokens, 10)))
+    at.llm.then(reply("Done.", 500))
+    at.agent._max_iterations = 30
+    events = await at.say("Work through it all.")
+    assert sum(isinstance(event, Compacted) for event in events) >= 2
+    assert not any(isinstance(event, Notice) for event in events)
+    assert events[-1] == TurnDone("Done.")
+
+
+async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path: Path) -> None:
+    """Usage stays above the softer threshold whatever is done: no summary per turn."""
+    asked: list[str] = []
+
+    def note(prompt: str, max_tokens: int) -> str:
+        asked.append(prompt)
+        return "## Goal\nTo test."
+
+    at = await desk(
+        tmp_path,
+        [],
+        engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note),
+        background_at=0.8,
+    )
+    for tokens in (1_700, 2_500):
+        asked.clear()
+        for number in range(15):
+            at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
+            await at.say(f"Question {number}. " + "word " * 60)
+            await asyncio.wait(
+                [*at.agent.keeper.compactor._drafts.values(), asyncio.create_task(asyncio.sleep(0))]
+            )
+        assert len(asked) <= 4
+
+
+async def test_a_provider_that_reports_no_usage_is_compacted_by_estimate(tmp_path: Path) -> None:
+    """Zeros are not a size."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
+    await fill(at, 30, tokens=0)
+    assert len(await at.store.sessions(at.conversation_id)) > 1
+
+
 async def test_requests_extend_each_other_byte_for_byte(tmp_path: Path) -> None:
     """Between compactions every request begins with the one before: the provider's cache depends on it."""
     at = await desk(tmp_path, [])
