@@ -16,7 +16,7 @@ import structlog
 
 from agent import auxiliary_client
 from agent.carried_state import carried_state, with_state
-from agent.compression_outcome import NOTHING_TO_DO, in_numbers
+from agent.compression.outcome import NOTHING_TO_DO, in_numbers
 from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.engine_seat import EngineSeat, EngineSeats
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction

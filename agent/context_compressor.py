@@ -13,25 +13,32 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.artifacts import changes_something, find_identifiers
-from agent.backoff import Backoff
-from agent.boundaries import PROTECT_FIRST_N, Cut, Limits, find_cut, find_head, find_tail
 from agent.chat_text import text_of
-from agent.compression_outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.artifacts import changes_something, find_identifiers
+from agent.compression.backoff import Backoff
+from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, find_cut, find_head, find_tail
+from agent.compression.last_run import LastRun
+from agent.compression.ledger import Ledger
+from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.pruning import prune_results
+from agent.compression.stand_in import extract
+from agent.compression.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
+from agent.compression.summary_message import (
+    Earlier,
+    between,
+    find_earlier,
+    is_system,
+    summary_text,
+    with_note,
+)
+from agent.compression.summary_prompt import build_fork_prompt, record_of
+from agent.compression.wording import find_entries, wording_of
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
-from agent.last_run import LastRun
-from agent.ledger import Ledger
 from agent.messages import ChatDict
-from agent.pruning import prune_results
 from agent.redaction import redact, redact_message, rules_that_may_fire
-from agent.stand_in import extract
-from agent.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
-from agent.summary_message import Earlier, between, find_earlier, is_system, summary_text, with_note
-from agent.summary_prompt import build_fork_prompt, record_of
 from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough, estimate_text_tokens
 from agent.tool_pairs import align_backward, repair
-from agent.wording import find_entries, wording_of
 
 _SUMMARY_RATIO = 0.20
 _MIN_SUMMARY_TOKENS = 2_000

@@ -14,7 +14,7 @@ import structlog
 from agent.errors import ToolError, UnknownTool
 from agent.messages import ChatDict, ToolCall
 from agent.tool import Tool, ToolContext, did_you_mean
-from agent.workspace import Workspace
+from agent.tool_support.workspace import Workspace
 
 log = structlog.get_logger(__name__)
 

@@ -12,6 +12,7 @@ from functools import cache
 import structlog
 
 from agent.compaction import Compactor
+from agent.compression.summariser import ask_main
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.context_keeper import ContextKeeper
@@ -21,7 +22,6 @@ from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.store import SessionStore
-from agent.summariser import ask_main
 from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from agent.html_text import html_to_text
 from agent.tool import Tool, ToolContext, tool
+from agent.tool_support.html_text import html_to_text
 
 if TYPE_CHECKING:
-    from agent.safe_http import Fetcher, Page
+    from agent.tool_support.safe_http import Fetcher, Page
 
 _HTML = ("text/html", "application/xhtml+xml")
 
@@ -36,7 +36,7 @@ def make_fetch_url(open_fetcher: Callable[[], Fetcher]) -> Tool:
 
 def _default_fetcher() -> Fetcher:
     # aiohttp takes a fifth of a second to import, which only those who fetch should pay.
-    from agent.safe_http import Fetcher  # noqa: PLC0415
+    from agent.tool_support.safe_http import Fetcher  # noqa: PLC0415
 
     return Fetcher()
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent.errors import ToolError
 from agent.tool import ToolContext, tool
-from agent.workspace import Workspace
+from agent.tool_support.workspace import Workspace
 
 _PIECE = 10_000
 """Characters in one answer: below what a result may hold, so that it is never stored a second time."""

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.file_search import Found, Hit, Query, search_folder
 from agent.tool import ToolContext, tool
-from agent.workspace import Workspace
+from agent.tool_support.file_search import Found, Hit, Query, search_folder
+from agent.tool_support.workspace import Workspace
 
 
 @tool()

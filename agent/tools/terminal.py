@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from agent.errors import ToolError
-from agent.process import Finished, run_process
 from agent.tool import ToolContext, tool
-from agent.workspace import Workspace
+from agent.tool_support.process import Finished, run_process
+from agent.tool_support.workspace import Workspace
 
 _LONGEST = 600
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.tool import ToolContext, tool
-from agent.workspace import Workspace
+from agent.tool_support.workspace import Workspace
 
 
 @tool(effects=True)

@@ -7,10 +7,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +28,6 @@ from tests.worlds.long_chat import (
     small_window,
     summary,
 )
-from tests.worlds.model_server import Seen
 from tests.worlds.openai import OpenAIWorld
 
 TURNS = 2_000
@@ -38,6 +37,9 @@ INSTRUCTED_AT = 30
 INSTRUCTION = "From now on, always give the times of the tides in local time."
 
 EMBEDDED_WINDOW = 2_048
+EMBEDDED_SPLITS = 3
+EMBEDDED_SENTENCES = 14
+"""Three such questions fill the window as far as it may be filled."""
 
 
 @pytest.mark.timeout(400)
@@ -56,26 +58,68 @@ async def test_two_thousand_turns(tmp_path: Path) -> None:
                 transcript = await person.transcript()
             await asyncio.to_thread(_some_are_found_on_the_command_line, process)
 
-    assert world.refusals == []
-    _every_request_is_in_turns(world.requests)
-    _every_summary_builds_on_the_last(model.summary_prompts)
-    assert [(message["role"], _word(message["content"])) for message in transcript] == _what_was_said()
-    assert [message["content"] for message in transcript if message["role"] == "user"] == [
-        _asked(number) for number in range(TURNS)
-    ]
+    assert world.refusals == [], "no request was too long, none was malformed"
+    for seen in world.requests:
+        _takes_turns(message["role"] for message in seen.body["messages"] if message["role"] != "system")
+    for number, prompt in enumerate(model.summary_prompts[1:], start=1):
+        assert summary(number).splitlines()[-1] in prompt, "each summary builds on the one before"
+
+    words = _every_word()
+    assert [(message["role"], _word(message["content"])) for message in transcript] == words
+    questions = [message["content"] for message in transcript if message["role"] == "user"]
+    assert questions == [_asked(number) for number in range(TURNS)]
+
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()
     assert lineage.splits >= 20
-    assert lineage.splits == len(model.summary_prompts) or lineage.splits == len(model.summary_prompts) - 1
-    await _everything_is_found(home / "state.db", conversation)
-    await _the_instruction_still_stands(home / "state.db", conversation, lineage.sessions)
+    assert set(lineage.reasons) == {"compression"}, "hygiene is for what escapes the compressor"
+    async with _opened(home / "state.db") as store:
+        await _each_is_found(store, conversation, words)
+        assert [session.id for session in await store.lineage(lineage.live)] == lineage.sessions
+        context = await store.history(lineage.live)
+    [ledger] = [split_ledger(message.content)[1] for message in context if "LEDGER" in message.content]
+    assert any(INSTRUCTION in line for line in ledger.instructions), "what was asked for good still stands"
+
+
+@pytest.mark.embedded
+@pytest.mark.timeout(400)
+async def test_the_embedded_model_in_a_small_window(tmp_path: Path) -> None:
+    """A real model with a real tokenizer writes what it calls summaries; the conversation goes on all the same."""
+    home = tmp_path / "home"
+    config = {
+        "model": {"name": "embedded/smollm2", "context_length": EMBEDDED_WINDOW, "max_tokens": 8},
+        # Sooner than usual: each token that is read costs this model 10 ms.
+        "compression": {"protect_last_n": 2, "threshold": 0.4},
+    }
+    questions, splits = ["Good morning, this is ask0000."], 0
+    async with hermes(home, config) as process:
+        async with chat(process.url, "harbour") as person:
+            while splits < EMBEDDED_SPLITS and len(questions) < 30:
+                events = await person.say(questions[-1])
+                assert events[-1]["type"] == "TurnDone", events[-1]
+                [reported] = [event["usage"] for event in events if event["type"] == "UsageReported"]
+                assert reported["prompt_tokens"] + reported["completion_tokens"] <= EMBEDDED_WINDOW
+                splits += sum(event["type"] == "Compacted" for event in events)
+                questions.append(question(len(questions), EMBEDDED_SENTENCES))
+            transcript = await person.transcript()
+        assert await process.stop() == 0
+
+    asked = [message["content"] for message in transcript if message["role"] == "user"]
+    assert asked == questions[: len(asked)]
+    _takes_turns(message["role"] for message in transcript)
+    [(conversation, lineage)] = sound_lineages(home / "state.db").items()
+    assert lineage.splits == splits == EMBEDDED_SPLITS
+    async with _opened(home / "state.db") as store:
+        await _each_is_found(store, conversation, [("user", f"ask{n:04d}") for n in range(len(asked))])
+        for session in lineage.sessions:
+            _takes_turns(message.role for message in await store.history(session))
 
 
 def _asked(number: int) -> str:
     return f"{INSTRUCTION} {question(number)}" if number == INSTRUCTED_AT else question(number)
 
 
-def _what_was_said() -> list[tuple[str, str]]:
-    """Role and word of every message, in order."""
+def _every_word() -> list[tuple[str, str]]:
+    """The role of every message and the word it has for itself, in order."""
     said: list[tuple[str, str]] = []
     for number in range(TURNS):
         said.append(("user", f"ask{number:04d}"))
@@ -90,49 +134,29 @@ def _word(text: str) -> str:
     return str(word)
 
 
-def _every_request_is_in_turns(requests: Sequence[Seen]) -> None:
-    """Person and model take turns in every request, as the stricter providers want it."""
-    for seen in requests:
-        sides = ["assistant" if m["role"] == "assistant" else "person" for m in seen.body["messages"][1:]]
-        assert is_summary_prompt(seen) or sides[0] == "person"
-        # Two results of one group would be on the same side; here each group has one call.
-        assert all(one != other for one, other in pairwise(sides)), sides
+def _takes_turns(roles: Iterable[str]) -> None:
+    """The person begins and nobody speaks twice in a row, as the stricter providers want it.
+
+    A tool's result counts as the person's; no answer here has more than one call.
+    """
+    sides = ["assistant" if role == "assistant" else "person" for role in roles]
+    assert sides[0] == "person"
+    assert all(one != other for one, other in pairwise(sides)), sides
 
 
-def _every_summary_builds_on_the_last(prompts: Sequence[str]) -> None:
-    for number, prompt in enumerate(prompts):
-        assert number == 0 or f"> {summary(number).splitlines()[-1]}" in prompt
-
-
-async def _everything_is_found(database: Path, conversation: str) -> None:
-    """By the word that only one message has."""
-    store = await SqliteStore.open(database, read_only=True)
-    try:
-        for role, word in _what_was_said():
-            hits = await store.search(word, conversation_id=conversation)
-            assert [(hit.message.role, _word(hit.message.content)) for hit in hits] == [(role, word)]
-    finally:
-        await store.close()
+async def _each_is_found(store: SqliteStore, conversation: str, words: Sequence[tuple[str, str]]) -> None:
+    """By its word, once, and nothing else with it: neither a summary nor a copy."""
+    for role, word in words:
+        hits = await store.search(word, conversation_id=conversation)
+        assert [(hit.message.role, _word(hit.message.content)) for hit in hits] == [(role, word)]
 
 
 def _some_are_found_on_the_command_line(process: HermesProcess) -> None:
-    """While the gateway runs: from the first session, the middle, and the last."""
+    """While the gateway runs: in the first session, in the middle, and in the last."""
     for number in (0, TURNS // 2, TURNS - 1):
         for word in (f"ask{number:04d}", f"reply{number:04d}"):
             [hit] = json.loads(_cli(process, "sessions", "search", word, "--json"))
             assert _word(hit["message"]["content"]) == word
-
-
-async def _the_instruction_still_stands(database: Path, conversation: str, sessions: Sequence[str]) -> None:
-    """Word for word in what the model sees, and the whole line of sessions comes from one question."""
-    store = await SqliteStore.open(database, read_only=True)
-    try:
-        live = (await store.conversation(conversation)).live_session_id
-        assert [session.id for session in await store.lineage(live)] == list(sessions)
-        [written] = [m for m in await store.history(live) if m.kind == "summary" and "LEDGER" in m.content]
-    finally:
-        await store.close()
-    assert any(INSTRUCTION in line for line in split_ledger(written.content)[1].instructions)
 
 
 def _cli(process: HermesProcess, *arguments: str) -> str:
@@ -140,3 +164,12 @@ def _cli(process: HermesProcess, *arguments: str) -> str:
     done = subprocess.run(command, env=environment(process.home), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@asynccontextmanager
+async def _opened(database: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(database, read_only=True)
+    try:
+        yield store
+    finally:
+        await store.close()

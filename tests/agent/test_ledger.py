@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.artifacts import changes_something, find_effects, find_identifiers
+from agent.compression.artifacts import changes_something, find_effects, find_identifiers
+from agent.compression.ledger import BEGIN, END, Ledger, split_ledger, without_ledger_marks
+from agent.compression.standing_instructions import (
+    MAX_CHARACTERS,
+    find_instructions,
+    is_lasting,
+    telling_words,
+)
+from agent.compression.wording import wording_of
 from agent.context_compressor import ContextCompressor
-from agent.ledger import BEGIN, END, Ledger, split_ledger, without_ledger_marks
-from agent.standing_instructions import MAX_CHARACTERS, find_instructions, is_lasting, telling_words
 from agent.tokens import estimate_text_tokens
-from agent.wording import wording_of
 from tests.agent.histories import (
     Chat,
     assistant,

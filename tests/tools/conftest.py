@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway.store.memory import MemoryStore
 
 from agent.messages import ToolCall
 from agent.store import SessionStore
 from agent.tool import ToolContext, discover
 from agent.toolbox import Toolbox, ToolResult
+from gateway.store.memory import MemoryStore
 from tests.tools.conversation import Run, UnhurriedStore, context_of
 
 

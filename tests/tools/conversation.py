@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gateway.store.memory import MemoryStore
-
 from agent.store import Address, Fact, SessionStore
 from agent.tool import ToolContext
 from agent.toolbox import ToolResult
+from gateway.store.memory import MemoryStore
 
 Run = Callable[..., Awaitable[ToolResult]]
 """Calls a tool by name as the model does."""

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from agent.messages import ToolCall
-from agent.safe_http import CheckedResolver, Fetcher
 from agent.tool import ToolContext
+from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.toolbox import Toolbox, ToolResult
 from agent.tools.fetch_url import make_fetch_url
 from tests.tools.conversation import Run

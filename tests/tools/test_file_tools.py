@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.file_search import Hit, Query, search_folder
 from agent.tool import ToolContext
-from agent.workspace import Workspace
+from agent.tool_support.file_search import Hit, Query, search_folder
+from agent.tool_support.workspace import Workspace
 from tests.tools.conversation import Run
 
 

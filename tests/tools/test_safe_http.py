@@ -12,7 +12,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from agent.errors import ToolError
-from agent.safe_http import AddressRefused, CheckedResolver, Fetcher, is_public
+from agent.tool_support.safe_http import AddressRefused, CheckedResolver, Fetcher, is_public
 from tests.tools.site import Site, open_site
 
 LOOPBACK = "127.0.0.1/32"

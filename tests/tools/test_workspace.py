@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ToolError
-from agent.workspace import MAX_FILE_BYTES, Workspace
+from agent.tool_support.workspace import MAX_FILE_BYTES, Workspace
 
 
 @pytest.fixture

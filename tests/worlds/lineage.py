@@ -20,6 +20,10 @@ class Lineage:
     """Of all but the first."""
 
     @property
+    def live(self) -> str:
+        return self.sessions[-1]
+
+    @property
     def splits(self) -> int:
         return len(self.reasons)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.bounding import bound
+from agent.compression.bounding import bound
 from agent.context_engine import ContextEngine
 from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.bounding import SMALLEST_BOUND, bound, fair_cap
+from agent.compression.bounding import SMALLEST_BOUND, bound, fair_cap
+from agent.compression.summary_message import Earlier, is_system, side_after_summary, side_of
 from agent.messages import ChatDict
-from agent.summary_message import Earlier, is_system, side_after_summary, side_of
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import align_backward, next_group
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.bounding import fair_cap
+from agent.compression.bounding import fair_cap
+from agent.compression.summary_prompt import record_of
 from agent.messages import ChatDict
-from agent.summary_prompt import record_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 _SMALLEST = 16

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from agent.artifacts import find_effects, find_identifiers
 from agent.chat_text import call_of, text_of
-from agent.ledger import Ledger
+from agent.compression.artifacts import find_effects, find_identifiers
+from agent.compression.ledger import Ledger
+from agent.compression.standing_instructions import find_instructions, telling_words
 from agent.messages import ChatDict
-from agent.standing_instructions import find_instructions, telling_words
 
 _RESULT_CHARACTERS = 64_000
 """Tool results are searched for identifiers from the newest back as far as this. Most of what they hold is noise."""

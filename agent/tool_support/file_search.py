@@ -7,9 +7,9 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agent import search_worker
 from agent.errors import ToolError
-from agent.process import run_process
+from agent.tool_support import search_worker
+from agent.tool_support.process import run_process
 
 
 @dataclass(frozen=True, slots=True)

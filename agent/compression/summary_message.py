@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.chat_text import text_of
-from agent.ledger import Ledger, split_ledger, without_ledger_marks
+from agent.compression.ledger import Ledger, split_ledger, without_ledger_marks
 from agent.messages import ChatDict
 
 Side = Literal["user", "assistant"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import structlog
 
+from agent.compression.summary_prompt import build_prompt, pieces_of
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
 from agent.fork import FORK_TASK
 from agent.redaction import redact
-from agent.summary_prompt import build_prompt, pieces_of
 from agent.tokens import estimate_text_tokens
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.standing_instructions import is_lasting
+from agent.compression.standing_instructions import is_lasting
 from agent.tokens import estimate_text_tokens
 
 BEGIN = "=== LEDGER: kept word for word ==="
