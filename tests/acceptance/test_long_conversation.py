@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.ledger import split_ledger
+from agent.compression.ledger import split_ledger
 from gateway.store import SqliteStore
 from tests.worlds.hermes_process import HermesProcess, environment, hermes
 from tests.worlds.lineage import sound_lineages
@@ -23,7 +23,6 @@ from tests.worlds.long_chat import (
     Correspondent,
     answer,
     chat,
-    is_summary_prompt,
     question,
     small_window,
     summary,
