@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import structlog
 
@@ -198,6 +200,11 @@ def _stop_signal() -> asyncio.Event:
     return stopping
 
 
+def _program() -> str:
+    """As it was called, so that a person can type it: `hermes` may not be on their PATH."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
+
+
 def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
     loaded = hermes.loaded
     on = [f"{platform.name.capitalize():<10}{platform.where}" for platform in platforms]
@@ -211,6 +218,6 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Context   {loaded.config.context.engine}",
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
-        "Terminal  hermes chat",
+        f"Terminal  {_program()} chat",
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]
