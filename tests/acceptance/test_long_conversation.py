@@ -20,12 +20,12 @@ from tests.worlds.hermes_process import HermesProcess, environment, hermes
 from tests.worlds.lineage import sound_lineages
 from tests.worlds.long_chat import (
     WINDOW,
+    Chat,
     Correspondent,
     answer,
     chat,
     question,
     small_window,
-    summary,
 )
 from tests.worlds.openai import OpenAIWorld
 
@@ -61,7 +61,7 @@ async def test_two_thousand_turns(tmp_path: Path) -> None:
     for seen in world.requests:
         _takes_turns(message["role"] for message in seen.body["messages"] if message["role"] != "system")
     for number, prompt in enumerate(model.summary_prompts[1:], start=1):
-        assert summary(number).splitlines()[-1] in prompt, "each summary builds on the one before"
+        assert f"This is summary{number:04d}." in prompt, "each summary builds on the one before"
 
     words = _every_word()
     assert [(message["role"], _word(message["content"])) for message in transcript] == words
@@ -113,6 +113,59 @@ async def test_the_embedded_model_in_a_small_window(tmp_path: Path) -> None:
             _takes_turns(message.role for message in await store.history(session))
 
 
+async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
+    """`/compress`, with and without a topic, `/reset` and the three that only tell; in the web chat."""
+    model, home = Correspondent(), tmp_path / "home"
+    async with OpenAIWorld(context_length=WINDOW) as world:
+        world.script(model)
+        async with hermes(home, small_window(world)) as process, chat(process.url, "harbour") as person:
+            await person.say(question(0))
+            assert await _told(person, "/compress") == "There is nothing to compress yet."
+            assert len(world.requests) == 1, "and no model was asked"
+
+            for number in range(1, 9):
+                await person.say(question(number))
+            compressed = await _told(person, "/compress billing")
+            calls = len(world.requests)
+            assert await _told(person, "/compress") == "There is nothing to compress yet."
+            assert len(world.requests) == calls
+            status, usage = await _told(person, "/status"), await _told(person, "/usage")
+            await person.say(question(9))
+            assert "This is summary0001." in str(world.requests[-1].body["messages"])
+
+            assert "new session" in await _told(person, "/reset")
+            await person.say(question(10))
+            assert [message["role"] for message in world.requests[-1].body["messages"]] == ["system", "user"]
+            assert "2 ancestors" in await _told(person, "/status")
+            told = await _told(person, "/help")
+            questions = [m["content"] for m in await person.transcript() if m["role"] == "user"]
+
+    assert world.refusals == []
+    assert questions == [question(number) for number in range(11)], "commands are not part of what was said"
+    for name in ("compress", "reset", "status", "usage", "help"):
+        assert f"/{name}" in told
+    [prompt] = model.summary_prompts
+    assert "keep what concerns this topic above all, in most of the space: billing" in prompt
+    assert "openai/test-model" in status and "1 ancestors" in status
+    assert "Compactions: 1" in usage
+
+    [(conversation, lineage)] = sound_lineages(home / "state.db").items()
+    assert lineage.reasons == ["command", "reset"]
+    async with _opened(home / "state.db") as store:
+        [(child, done)] = await store.compactions(conversation)
+    assert (child, done.trigger, done.focus) == (lineage.sessions[1], "command", "billing")
+    assert done.messages_before == 18 > done.messages_after
+    assert compressed.startswith(f"Compressed: 18 -> {done.messages_after} messages, ~")
+    assert compressed.endswith(" tokens. Focus: billing.")
+
+
+async def _told(person: Chat, command: str) -> str:
+    """The answer to a command."""
+    events = await person.say(command)
+    assert [event["type"] for event in events] == ["TurnStarted", "Notice", "TurnDone"]
+    return str(events[1]["text"])
+
+
 def _asked(number: int) -> str:
     return f"{INSTRUCTION} {question(number)}" if number == INSTRUCTED_AT else question(number)
 
@@ -152,10 +205,9 @@ async def _each_is_found(store: SqliteStore, conversation: str, words: Sequence[
 
 def _some_are_found_on_the_command_line(process: HermesProcess) -> None:
     """While the gateway runs: in the first session, in the middle, and in the last."""
-    for number in (0, TURNS // 2, TURNS - 1):
-        for word in (f"ask{number:04d}", f"reply{number:04d}"):
-            [hit] = json.loads(_cli(process, "sessions", "search", word, "--json"))
-            assert _word(hit["message"]["content"]) == word
+    for word in ("ask0000", f"reply{TURNS // 2:04d}", f"ask{TURNS - 1:04d}"):
+        [hit] = json.loads(_cli(process, "sessions", "search", word, "--json"))
+        assert _word(hit["message"]["content"]) == word
 
 
 def _cli(process: HermesProcess, *arguments: str) -> str:

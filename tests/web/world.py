@@ -104,8 +104,11 @@ class Chat:
     async def ask(self, text: str) -> list[dict[str, Any]]:
         """Sends and gives the events of the turn."""
         async with self.watch() as events:
-            await self.send(text)
-            return await events.until("TurnDone", "TurnFailed")
+            message_id = await self.send(text)
+            while True:  # an earlier turn may be replayed first
+                turn = await events.until("TurnDone", "TurnFailed")
+                if any(event.get("message_id") == message_id for event in turn):
+                    return turn
 
     @asynccontextmanager
     async def watch(self, path: str = "", **options: Any) -> AsyncIterator[Events]:

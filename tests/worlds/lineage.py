@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +43,8 @@ def _chain(db: sqlite3.Connection, conversation: str, live: str) -> Lineage:
         "SELECT id, parent_id, reason FROM sessions WHERE conversation_id = ? ORDER BY seq", (conversation,)
     ).fetchall()
     sessions = [row[0] for row in rows]
-    assert [row[1] for row in rows] == [None, *sessions[:-1]]
-    assert sessions[-1] == live
+    assert [row[1] for row in rows] == [None, *sessions[:-1]], f"{conversation} is not one line: {rows}"
+    assert sessions[-1] == live, f"{conversation} does not stand at its last session: {live}"
     return Lineage(sessions, [row[2] for row in rows[1:]])
 
 
@@ -54,13 +53,15 @@ def _every_engine_split_is_whole(db: sqlite3.Connection) -> None:
     marks = ", ".join("?" * len(_BY_AN_ENGINE))
     children = db.execute(f"SELECT id FROM sessions WHERE reason IN ({marks})", _BY_AN_ENGINE).fetchall()
     recorded = db.execute("SELECT session_id, messages_after FROM compactions").fetchall()
-    assert Counter(child for (child,) in children) == Counter(child for child, _ in recorded)
+    unmatched = {child for (child,) in children} ^ {child for child, _ in recorded}
+    assert not unmatched, f"a session without its compaction row, or the other way round: {unmatched}"
     for child, messages_after in recorded:
         places = db.execute(
             "SELECT position FROM session_context WHERE session_id = ? ORDER BY position", (child,)
         ).fetchall()
-        assert [place for (place,) in places] == list(range(-messages_after, 0)), child
-        written = db.execute(
+        found = [place for (place,) in places]
+        assert found == list(range(-messages_after, 0)), f"the context of {child} is not whole: {found}"
+        (written,) = db.execute(
             "SELECT count(*) FROM messages WHERE session_id = ? AND kind = 'summary'", (child,)
         ).fetchone()
-        assert written[0] >= 1, child
+        assert written, f"{child} has no summary"

@@ -1,6 +1,6 @@
 """A conversation that outgrows the model's window: both sides of it, and the settings that make the window small.
 
-Every message holds a word of its own (`ask0007`, `reply0007`), so that each can be followed and found again.
+Every message holds a word of its own (`ask0007`, `reply0007`, `summary0001`), so that each can be found again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Correspondent:
     def __init__(self, *, note_every: int = 0) -> None:
         """`note_every`: at each so many-th question a tool is called before the answer."""
         self.summary_prompts: list[str] = []
-        self.hold_next_summary = False
+        self.hold_summaries = False
+        """They hang until `world.release()`."""
         self._note_every = note_every
 
     def __call__(self, seen: Seen) -> Reply:
@@ -79,17 +80,13 @@ class Correspondent:
 
     def _summarise(self, prompt: str) -> Reply:
         self.summary_prompts.append(prompt)
-        hold, self.hold_next_summary = self.hold_next_summary, False
-        return Reply(summary(len(self.summary_prompts)), hold=hold)
+        # Of the turns it says nothing, so whatever else survives is the work of the ledger.
+        text = f"## Goal\nTo run a harbour. This is summary{len(self.summary_prompts):04d}."
+        return Reply(text, hold=self.hold_summaries)
 
 
 def is_summary_prompt(seen: Seen) -> bool:
     return TEMPLATE in str(seen.body["messages"][-1]["content"])
-
-
-def summary(number: int) -> str:
-    """Of the turns themselves it says nothing: whatever else survives is the work of the ledger."""
-    return f"## Goal\nTo run a harbour. This is summary{number:04d}."
 
 
 class Chat:
@@ -98,6 +95,7 @@ class Chat:
     def __init__(self, client: WebClient, events: AsyncIterator[dict[str, Any]]) -> None:
         self.conversation_id = client.conversation_id
         self.send = client.send
+        self.stop = client.stop
         self.transcript = client.transcript
         self._events = events
 
@@ -106,10 +104,9 @@ class Chat:
         message_id = await self.send(text)
         events: list[dict[str, Any]] = []
         async for event in self._events:
-            if event["type"] == "TurnStarted" and event["message_id"] != message_id:
-                events.clear()
-            events.append(event)
-            if event["type"] in ("TurnDone", "TurnFailed"):
+            if events or (event["type"] == "TurnStarted" and event["message_id"] == message_id):
+                events.append(event)
+            if events and event["type"] in ("TurnDone", "TurnFailed"):
                 return events
         raise AssertionError(f"the stream ended early: {events}")
 
