@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from agent.messages import ChatDict
 
@@ -28,3 +29,9 @@ def call_of(call: ChatDict) -> tuple[str, str]:
 def _part_text(part: ChatDict) -> str:
     text = part.get("text")
     return text if isinstance(text, str) else _ATTACHMENT
+
+
+def last_words(newest_first: Iterable[ChatDict]) -> str:
+    """Something a model can find again: what somebody said, not what a tool returned."""
+    said = (text_of(message) for message in newest_first if message.get("role") in ("user", "assistant"))
+    return next((text for text in said if text), "")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.chat_text import text_of
+from agent.chat_text import last_words
 from agent.compression.artifacts import changes_something, find_identifiers
 from agent.compression.backoff import Backoff
 from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, find_cut, find_head, find_tail
@@ -254,7 +254,7 @@ class ContextCompressor(ContextEngine):
             wording = wording_of(said, sent)
 
         earlier = self._previous_summary or ""
-        until = _last_words(history.messages[i] for i in reversed(cut.middle))
+        until = last_words(history.messages[i] for i in reversed(cut.middle))
         text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced, until=until)
         is_stand_in = text is None
         if text is None:
@@ -393,9 +393,3 @@ class ContextCompressor(ContextEngine):
 
 def _ids(messages: Iterable[ChatDict]) -> frozenset[str]:
     return frozenset(message["message_id"] for message in messages if "message_id" in message)
-
-
-def _last_words(newest_first: Iterable[ChatDict]) -> str:
-    """Something a model can find again: what somebody said, not what a tool returned."""
-    said = (text_of(message) for message in newest_first if message.get("role") in ("user", "assistant"))
-    return next((text for text in said if text), "")
