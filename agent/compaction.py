@@ -69,13 +69,14 @@ class Compactor:
         store: SessionStore,
         seats: EngineSeats,
         *,
-        auxiliary: auxiliary_client.Resolver,
+        auxiliary: Callable[[LLMClient], auxiliary_client.Resolver],
         background_at: float,
         flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
     ) -> None:
         self.seats = seats
         self._store = store
         self._auxiliary = auxiliary
+        """Whom an engine asks, given the model that answers in the conversation."""
         self._background_at = background_at
         self._flush_memory = flush_memory
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
@@ -197,12 +198,13 @@ class Compactor:
 
     async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
         """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
+        resolver = self._auxiliary(await self.seats.models.of(live.conversation))
         if self.request_now is None:
-            return self._auxiliary
+            return resolver
         request_now = await self.request_now(live)
 
         def resolve(task: str, model: str | None) -> LLMClient:
-            found = self._auxiliary(task, model)
+            found = resolver(task, model)
             return Fork(found, request_now()) if task == FORK_TASK else found
 
         return resolve
@@ -222,7 +224,7 @@ class Compactor:
             plan.context,
             plan.system_prompt,
             engine=seat.engine.name,
-            model=live.session.model,
+            model=seat.model,
             compaction=record,
         )
         try:

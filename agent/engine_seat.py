@@ -18,6 +18,7 @@ from agent.errors import EngineFailed
 from agent.llm import LLMClient, Usage
 from agent.locks import turn_on
 from agent.messages import ChatDict
+from agent.models import Models
 from agent.store import Session
 from agent.uninterrupted import in_daemon_thread
 
@@ -87,27 +88,32 @@ class EngineSeat:
 class EngineSeats:
     """Makes engines, tells them where their conversation stands, and lets them go at real boundaries."""
 
-    def __init__(self, new_engine: Callable[[], ContextEngine], llm: LLMClient, *, hermes_home: Path) -> None:
+    def __init__(self, new_engine: Callable[[], ContextEngine], models: Models, *, hermes_home: Path) -> None:
+        self.models = models
         self._new_engine = new_engine
-        self._llm = llm
         self._hermes_home = hermes_home
         self._seats: dict[str, EngineSeat] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     async def of(self, live: LiveContext) -> EngineSeat:
         """The conversation's engine, fitted to the model that answers now. Raises EngineFailed."""
+        llm = await self.models.of(live.conversation)
         async with turn_on(f"engine {live.conversation.id}"):
             seat = self._seats.get(live.conversation.id)
             if seat is None:
                 # Known only once it has begun: an engine that cannot begin is tried again with the next message.
-                seat = self._seats[live.conversation.id] = await self._made(live)
-        if seat.model != self._llm.model and not seat.busy:
-            await self._fit(seat)
+                seat = self._seats[live.conversation.id] = await self._made(live, llm)
+        if seat.model != llm.model and not seat.busy:
+            await self._fit(seat, llm)
         return seat
 
-    async def _made(self, live: LiveContext) -> EngineSeat:
+    def known(self, conversation_id: str) -> EngineSeat | None:
+        """The engine there is, for those who only look: none is made, begun or waited for."""
+        return self._seats.get(conversation_id)
+
+    async def _made(self, live: LiveContext, llm: LLMClient) -> EngineSeat:
         seat = EngineSeat(await asyncio.to_thread(self._new_engine))
-        await self._fit(seat)
+        await self._fit(seat, llm)
         await self._begin(seat, live)
         if live.session.prompt_tokens:
             # After a restart the engine knows again how full the window was.
@@ -127,20 +133,28 @@ class EngineSeats:
         """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child."""
         seat = await self.of(live)
         if seat.busy:
-            # Nobody waits for a summary that is not wanted any more: another engine takes over.
-            del self._seats[live.conversation.id]
-            task = asyncio.create_task(self._end(seat, replace(live)))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            await self.leave(live)
             return
         await self._end(seat, live)
         await seat.call(seat.engine.on_session_reset)
         live.session, live.history = child, []
         await self._begin(seat, live, parent_session_id=child.parent_id, boundary_reason="reset")
 
+    async def leave(self, left: LiveContext) -> None:
+        """The conversation goes on elsewhere: what its engine has learnt would mislead it, so another takes over."""
+        seat = self._seats.pop(left.conversation.id, None)
+        if seat is None:
+            return
+        ending = asyncio.create_task(self._end(seat, replace(left)))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        # Nobody waits for a summary that is not wanted any more.
+        if not seat.busy:
+            await asyncio.shield(ending)
+
     async def rewound(self, left: LiveContext, live: LiveContext) -> EngineSeat:
-        """After an undo: what the engine learnt later would mislead it, so another one begins as after a restart."""
-        await self.close(left)
+        """After an undo: another engine begins as after a restart."""
+        await self.leave(left)
         return await self.of(live)
 
     async def close(self, live: LiveContext) -> None:
@@ -154,14 +168,15 @@ class EngineSeats:
         return list(self._seats)
 
     async def _begin(self, seat: EngineSeat, live: LiveContext, **boundary: Any) -> None:
+        llm = await self.models.of(live.conversation)
         await seat.call(
             seat.engine.on_session_start,
             live.session.id,
             **boundary,
             conversation_id=live.conversation.id,
             platform=live.conversation.address.platform,
-            model=self._llm.model,
-            context_length=self._llm.context_length,
+            model=llm.model,
+            context_length=llm.context_length,
             hermes_home=str(self._hermes_home),
         )
 
@@ -173,9 +188,9 @@ class EngineSeats:
         except EngineFailed as error:
             await asyncio.to_thread(log.warning, "engine.end_failed", exc_info=error.__cause__)
 
-    async def _fit(self, seat: EngineSeat) -> None:
-        seat.model = self._llm.model
-        await seat.call(seat.engine.update_model, self._llm.model, self._llm.context_length)
+    async def _fit(self, seat: EngineSeat, llm: LLMClient) -> None:
+        seat.model = llm.model
+        await seat.call(seat.engine.update_model, llm.model, llm.context_length)
 
 
 def _nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from agent.llm import Usage
 
@@ -25,6 +25,18 @@ class Steered:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A message arrived while a turn was running."""
+
+    message_id: str
+    text: str
+    how: Literal["queue", "steer", "interrupt"]
+    """What becomes of it: it waits, or is given to the model at its next step, or ends the running turn."""
+    ahead: int
+    """Turns that come before its own, the running one included."""
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     text: str
 
@@ -43,6 +55,36 @@ class ToolFinished:
     ok: bool
     result: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A dangerous tool call waits for the person."""
+
+    approval_id: str
+    tool: str
+    arguments: str
+    """Exactly what is to be approved."""
+    person: str
+    """Whose answer counts."""
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSettled:
+    approval_id: str
+    choice: Literal["once", "conversation", "deny", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSent:
+    """The agent gives the person a file of its workspace."""
+
+    workspace: str
+    path: str
+    """Within the workspace. To be read with `Workspace(...).read(path)` only: that follows no links."""
+    name: str
+    caption: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +131,14 @@ class TurnFailed:
 
 TurnEvent = (
     TurnStarted
+    | Queued
     | Steered
     | TextDelta
     | ToolStarted
     | ToolFinished
+    | ApprovalAsked
+    | ApprovalSettled
+    | FileSent
     | UsageReported
     | Compacted
     | Notice

@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from agent.approval import Approve
 from agent.context_keeper import ContextKeeper
 from agent.context_plan import LiveContext
 from agent.errors import ContextOverflow, EmptyAnswer
 from agent.events import Notice, Steered, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
 from agent.messages import Message, as_chat, unanswered_calls
+from agent.models import Models
 from agent.prompt import render_system_prompt
 from agent.prompt_caching import PromptCaching
 from agent.store import Conversation, SessionStore
-from agent.tool import ToolContext
+from agent.tool import ToolContext, unheard
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
 from agent.uninterrupted import uninterrupted
@@ -52,14 +54,17 @@ class Turn:
     workspace: Path
     steering: Callable[[], Sequence[Message]] = nothing_new
     """Takes the messages that arrived since it was last called."""
+    publish: Callable[[TurnEvent], None] = unheard
+    """For what tools have to tell while they run."""
+    approve: Approve | None = None
 
 
 class Agent:
-    """Answers messages with one model, and the tools of the platform they came from."""
+    """Answers messages with the model of their conversation and the tools of the platform they came from."""
 
     def __init__(
         self,
-        llm: LLMClient,
+        models: Models,
         store: SessionStore,
         toolbox_for: Callable[[str], Toolbox],
         keeper: ContextKeeper,
@@ -68,7 +73,7 @@ class Agent:
         instructions: str,
         max_iterations: int,
     ) -> None:
-        self.llm = llm
+        self.models = models
         self.store = store
         self.keeper = keeper
         self._toolbox_for = toolbox_for
@@ -86,11 +91,11 @@ class Agent:
         live = live or await self.accept(turn)
         for told in await self.keeper.before_turn(live):
             yield told
-        toolbox = await self._toolbox(live)
+        llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
 
         for steps_left in reversed(range(self._max_iterations)):
             answer = Completion()
-            async with aclosing(self._answer(live, toolbox, last_step=steps_left == 0)) as events:
+            async with aclosing(self._answer(live, llm, toolbox, last_step=steps_left == 0)) as events:
                 async for event in events:
                     if isinstance(event, Completion):
                         answer = event
@@ -121,9 +126,10 @@ class Agent:
         """The live session with its system prompt pinned, and what the model sees of it."""
         session = await self.store.session(conversation.live_session_id)
         if session.system_prompt is None:
+            llm = await self.models.of(conversation)
             facts = await self.store.facts(conversation.person)
-            prompt = render_system_prompt(self._instructions, facts=facts, has_tools=self.llm.supports_tools)
-            session = await self.store.pin(session.id, system_prompt=prompt, model=self.llm.model)
+            prompt = render_system_prompt(self._instructions, facts=facts, has_tools=llm.supports_tools)
+            session = await self.store.pin(session.id, system_prompt=prompt, model=llm.model)
         return LiveContext(conversation, session, await self.store.history(session.id))
 
     async def close(self) -> None:
@@ -136,11 +142,12 @@ class Agent:
                     await seats.close(await self.open(await self.store.conversation(conversation_id)))
 
     async def _answer(
-        self, live: LiveContext, toolbox: Toolbox, *, last_step: bool
+        self, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call; if the provider says that it does not fit, once more after a compaction."""
         try:
-            async with aclosing(self._ask(live, self._request(live, toolbox, last_step=last_step))) as events:
+            request = self._request(live, llm, toolbox, last_step=last_step)
+            async with aclosing(self._ask(live, llm, request)) as events:
                 async for event in events:
                     yield event
             return
@@ -150,7 +157,8 @@ class Agent:
                 raise
         for event in compacted:
             yield event
-        async with aclosing(self._ask(live, self._request(live, toolbox, last_step=last_step))) as events:
+        request = self._request(live, llm, toolbox, last_step=last_step)
+        async with aclosing(self._ask(live, llm, request)) as events:
             async for event in events:
                 yield event
 
@@ -160,27 +168,29 @@ class Agent:
 
     async def _request_now(self, live: LiveContext) -> Callable[[], ChatRequest]:
         """Made only when it is sent: marking a request for the cache remembers that it was."""
-        toolbox = await self._toolbox(live)
-        return lambda: self._request(live, toolbox, last_step=False)
+        llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
+        return lambda: self._request(live, llm, toolbox, last_step=False)
 
-    def _request(self, live: LiveContext, toolbox: Toolbox, *, last_step: bool) -> ChatRequest:
+    def _request(
+        self, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
+    ) -> ChatRequest:
         messages = [{"role": "system", "content": live.system_prompt}, *map(as_chat, live.history)]
-        tools = toolbox.definitions if self.llm.supports_tools else ()
+        tools = toolbox.definitions if llm.supports_tools else ()
         # The tools stay in the request of the last step: removing them would invalidate the provider's cache.
         must_answer = last_step and bool(tools)
         if must_answer:
             messages.append({"role": "user", "content": _LAST_STEP})
-        marked = self._caching.mark(live.session.id, self.llm.model, messages, tools)
+        marked = self._caching.mark(live.session.id, llm.model, messages, tools)
         choice: Literal["auto", "none"] = "none" if must_answer else "auto"
         return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 
     async def _ask(
-        self, live: LiveContext, request: ChatRequest
+        self, live: LiveContext, llm: LLMClient, request: ChatRequest
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call. If it is stopped or fails, the text already shown is stored."""
         shown: list[str] = []
         try:
-            async with aclosing(self.llm.stream(request)) as stream:
+            async with aclosing(llm.stream(request)) as stream:
                 async for item in stream:
                     if isinstance(item, TextChunk):
                         shown.append(item.text)
@@ -190,7 +200,7 @@ class Agent:
                     else:
                         await self.store.record_usage(live.session.id, item.usage, model=item.model)
                         await self.keeper.after_call(live, item.usage)
-                        yield UsageReported(item.usage, item.model, self.llm.context_length)
+                        yield UsageReported(item.usage, item.model, llm.context_length)
                         if request.tool_choice == "none" or not request.tools:
                             item = replace(item, tool_calls=())
                         if not item.text and not item.tool_calls:
@@ -220,6 +230,8 @@ class Agent:
             platform=turn.conversation.address.platform,
             workspace=turn.workspace,
             store=self.store,
+            publish=turn.publish,
+            approve=turn.approve,
         )
 
 

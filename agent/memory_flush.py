@@ -15,6 +15,7 @@ from agent.context_plan import LiveContext
 from agent.errors import HermesError
 from agent.llm import ChatRequest, LLMClient
 from agent.messages import Message
+from agent.models import Models
 from agent.store import SessionStore
 from agent.tokens import cut_to_tokens
 from agent.tool import Tool, ToolContext
@@ -36,21 +37,22 @@ remembered, note each with the `memory` tool, action "add", one short sentence e
 
 
 class MemoryFlush:
-    def __init__(self, llm: LLMClient, store: SessionStore, memory: Tool) -> None:
-        self._llm = llm
+    def __init__(self, models: Models, store: SessionStore, memory: Tool) -> None:
+        self._models = models
         self._store = store
         self._toolbox = Toolbox([memory])
 
     async def __call__(self, live: LiveContext) -> None:
         """Never keeps a compaction from happening."""
-        if not self._llm.supports_tools:
+        llm = await self._models.of(live.conversation)
+        if not llm.supports_tools:
             return
         new = await self._unseen(live)
         if not any(message.role == "user" for message in new):
             return
         try:
             async with asyncio.timeout(_SECONDS):
-                await self._ask(live, new)
+                await self._ask(live, llm, new)
         except (HermesError, TimeoutError) as error:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
@@ -62,7 +64,7 @@ class MemoryFlush:
         ids = [message.id for message in said]
         return said[ids.index(seen) + 1 :] if seen in ids else said
 
-    async def _ask(self, live: LiveContext, new: Sequence[Message]) -> None:
+    async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
         facts = await self._store.facts(live.conversation.person)
         known = "\n".join(f"- {fact.text}" for fact in facts) or "- nothing yet"
         spoken = (f"{message.role}: {message.content}" for message in reversed(new) if message.role != "tool")
@@ -76,7 +78,7 @@ class MemoryFlush:
             max_tokens=600,
             purpose="memory_flush",
         )
-        answer = await self._llm.complete(request)
+        answer = await llm.complete(request)
         await self._store.record_usage(
             live.session.id, answer.usage, model=answer.model, purpose=request.purpose
         )

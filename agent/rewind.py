@@ -1,7 +1,8 @@
 """Going back before a compaction: an ancestor's whole context is live again, with what was said since behind it.
 
 Nothing is deleted, and nothing that was said leaves the live context. Where the conversation has gone on since, what
-was said goes along by reference into a branch; where it has not, the pointer just moves.
+was said goes along by reference into a branch; where it has not, the pointer just moves. What an `/undo` took out
+stays out.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.context_plan import LiveContext, for_engine, plan_from
+from agent.context_plan import LiveContext, for_engine
 from agent.errors import StoreError
 from agent.messages import Message
-from agent.store import Conversation, SessionStore, Split, SplitReason
+from agent.steps_back import COMPACTIONS, branch_off, context_of, go_to
+from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_messages_tokens_rough
-from agent.tool_pairs import repair
 
 NOTHING_TO_UNDO = "There is nothing to undo: no compaction keeps anything out of this context."
-
-_COMPACTIONS: frozenset[SplitReason] = frozenset({"compression", "hygiene", "command"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +41,45 @@ def tokens_in(live: LiveContext) -> int:
 
 async def undo_compaction(store: SessionStore, conversation: Conversation) -> Rewound | None:
     """Back before the last compaction that still keeps something out. None if there was none since the last reset."""
-    left = await _context_of(store, conversation)
+    left = await context_of(store, conversation)
     since = _own(left.session.id, left.history)
+    history, taken_out = left.history, set[str]()
     for session in reversed(await store.lineage(left.session.id)):
         if session.parent_id is None or session.reason == "reset":
             break
         earlier = await store.history(session.parent_id)
+        taken_out |= _taken_out(session, earlier, history)
+        wanted = _without(taken_out, [*earlier, *since])
         # A branch may have brought back already what this one keeps out: then an earlier one is meant.
-        if session.reason in _COMPACTIONS and _said(left.history) < _said([*earlier, *since]):
-            return await _go_back(store, left, session.parent_id, earlier, since)
+        if session.reason in COMPACTIONS and _said(left.history) < _said(wanted):
+            return await _go_back(store, left, session.parent_id, earlier, wanted)
         since = [*_own(session.parent_id, earlier), *since]
+        history = earlier
     return None
 
 
 async def restore(store: SessionStore, conversation: Conversation, session_id: str) -> Rewound:
     """Back to this ancestor of the live session, be it before a reset."""
-    left = await _context_of(store, conversation)
-    line = [session.id for session in await store.lineage(left.session.id)]
-    if session_id not in line[:-1]:
+    left = await context_of(store, conversation)
+    line = await store.lineage(left.session.id)
+    ids = [session.id for session in line]
+    if session_id not in ids[:-1]:
         raise StoreError(
             f"{session_id} is no ancestor of the live session; `hermes sessions lineage` shows those that are."
         )
-    earlier = await store.history(session_id)
-    since: list[Message] = []
-    for later in line[line.index(session_id) + 1 :]:
-        since += _own(later, await store.history(later))
-    if missing := _said(left.history) - _said([*earlier, *since]):
+    earlier = history = await store.history(session_id)
+    since, taken_out = list[Message](), set[str]()
+    for later in line[ids.index(session_id) + 1 :]:
+        before, history = history, await store.history(later.id)
+        taken_out |= _taken_out(later, before, history)
+        since += _own(later.id, history)
+    wanted = _without(taken_out, [*earlier, *since])
+    if missing := _said(left.history) - _said(wanted):
         raise StoreError(
             f"{len(missing)} messages of the live context are not in {session_id}, which is smaller; "
             "`/compress` is for that."
         )
-    return await _go_back(store, left, session_id, earlier, since)
+    return await _go_back(store, left, session_id, earlier, wanted)
 
 
 async def _go_back(
@@ -80,36 +87,12 @@ async def _go_back(
     left: LiveContext,
     session_id: str,
     earlier: Sequence[Message],
-    since: Sequence[Message],
+    wanted: Sequence[Message],
 ) -> Rewound:
-    if not since:
-        conversation = await store.make_live(session_id, instead_of=left.session.id)
-        return Rewound(left, await _context_of(store, conversation))
+    if list(wanted) == list(earlier):
+        return Rewound(left, await go_to(store, left, session_id))
     restored = await store.session(session_id)
-    branch = await store.split(
-        Split(
-            left.session.id,
-            "branch",
-            _references(restored.system_prompt or "", [*earlier, *since]),
-            restored.system_prompt,
-            engine=left.session.engine,
-            model=left.session.model,
-        )
-    )
-    conversation = await store.conversation(branch.conversation_id)
-    return Rewound(left, await _context_of(store, conversation))
-
-
-def _references(system_prompt: str, messages: Sequence[Message]) -> list[str | Message]:
-    """With a stub for a call that a stop or a crash left open at the seam: providers want a result right after it."""
-    given = for_engine(system_prompt, messages)
-    plan = plan_from(given, repair(given), messages)
-    return plan.context if plan else [message.id for message in messages]
-
-
-async def _context_of(store: SessionStore, conversation: Conversation) -> LiveContext:
-    session = await store.session(conversation.live_session_id)
-    return LiveContext(conversation, session, await store.history(session.id))
+    return Rewound(left, await branch_off(store, left, wanted, system_prompt=restored.system_prompt))
 
 
 def _own(session_id: str, history: Iterable[Message]) -> list[Message]:
@@ -119,3 +102,20 @@ def _own(session_id: str, history: Iterable[Message]) -> list[Message]:
 
 def _said(messages: Iterable[Message]) -> set[str]:
     return {message.id for message in messages if message.kind == "said"}
+
+
+def _taken_out(session: Session, before: Iterable[Message], history: Iterable[Message]) -> set[str]:
+    """What a branch left behind: an `/undo` did not want it, or it was said on the other side later."""
+    if session.reason != "branch":
+        return set()
+    kept = {_original(message) for message in history}
+    return {_original(message) for message in before if message.kind != "summary"} - kept
+
+
+def _without(taken_out: set[str], messages: Iterable[Message]) -> list[Message]:
+    return [message for message in messages if _original(message) not in taken_out]
+
+
+def _original(message: Message) -> str:
+    """A shortened copy stands for the message it was made of."""
+    return message.source_id or message.id

@@ -13,12 +13,18 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from agent.approval import Approve
 from agent.errors import ToolError
+from agent.events import TurnEvent
 from agent.messages import ChatDict
 from agent.store import SessionStore
 
 _SHOWN_PROBLEMS = 5
 _SHOWN_INPUT = 60
+
+
+def unheard(event: TurnEvent) -> None:
+    """Where nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,10 @@ class ToolContext:
     platform: str
     workspace: Path
     store: SessionStore
+    publish: Callable[[TurnEvent], None] = unheard
+    """Tells whoever watches the turn."""
+    approve: Approve | None = None
+    """Asks the person before a dangerous tool runs; None where the owner has switched that off."""
 
 
 ToolFunction = Callable[..., Awaitable[str]]

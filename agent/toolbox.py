@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from agent.approval import ApprovalRequest, Approve
 from agent.errors import ToolError, UnknownTool
 from agent.messages import ChatDict, ToolCall
 from agent.tool import Tool, ToolContext, did_you_mean
@@ -62,7 +63,10 @@ class Toolbox:
         """Raises nothing but CancelledError."""
         try:
             tool = self._find(call.name)
-            content = await self._call(tool, _parse_arguments(call), ctx)
+            arguments = _parse_arguments(call)
+            if tool.dangerous and ctx.approve:
+                await _ask_first(ctx.approve, tool, arguments)
+            content = await self._call(tool, arguments, ctx)
             result = ToolResult(content or "(no output)", ok=True)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)
@@ -145,6 +149,13 @@ def _parse_arguments(call: ToolCall) -> dict[str, Any]:
     if not _is_encodable(arguments):
         raise ToolError(f"the arguments hold half of a character (a lone surrogate). {again}")
     return arguments
+
+
+async def _ask_first(approve: Approve, tool: Tool, arguments: dict[str, Any]) -> None:
+    """The wait for the person does not count against the tool's time."""
+    exactly = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+    if refusal := await approve(ApprovalRequest(tool.name, exactly)):
+        raise ToolError(refusal)
 
 
 async def _crashed(call: ToolCall, ctx: ToolContext, exc: BaseException) -> ToolResult:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import structlog
 
 from agent.context_plan import LiveContext
 from agent.errors import HermesError
-from agent.events import Notice, TurnDone, TurnEvent, TurnFailed, TurnStarted
-from agent.loop import Agent, Turn
+from agent.events import Notice, Queued, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.loop import Agent, Turn, nothing_new
 from agent.messages import Message
 from agent.store import Conversation, SessionStore
 from agent.uninterrupted import uninterrupted
-from gateway.commands import CommandContext, Commands, is_command
+from gateway.approvals import Approvals
+from gateway.commands import Again, CommandContext, Commands, is_command
+from gateway.config.platforms import SessionsConfig
+from gateway.expiry import begin_anew_if_due
 from gateway.hub import EventHub
 from gateway.hygiene import keep_in_bounds
 from gateway.mailbox import Mailbox
-from gateway.messages import InboundMessage
+from gateway.messages import OWNER, InboundMessage
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
 
 log = structlog.get_logger(__name__)
+
+Busy = Literal["queue", "steer", "interrupt"]
 
 _OUR_FAULT = "Something went wrong inside Hermes; the message is kept. `hermes doctor` and the log say more."
 
@@ -33,14 +41,27 @@ class Gateway:
     """Takes messages from every platform and runs them against the agent."""
 
     def __init__(
-        self, agent: Agent, store: SessionStore, commands: Commands, plugins: Plugins, *, workspaces: Path
+        self,
+        agent: Agent,
+        store: SessionStore,
+        commands: Commands,
+        plugins: Plugins,
+        *,
+        workspaces: Path,
+        busy: Busy = "queue",
+        sessions: SessionsConfig | None = None,
+        ask_before_danger: bool = True,
     ) -> None:
         self.agent = agent
         self.store = store
         self.commands = commands
         self.plugins = plugins
         self.hub = EventHub()
+        self.approvals = Approvals(self.hub.publish)
         self._workspaces = workspaces
+        self._busy = busy
+        self._sessions = sessions or SessionsConfig()
+        self._ask_before_danger = ask_before_danger
         self._mailboxes: dict[str, Mailbox] = {}
         self._closing = False
         self._hooks: set[asyncio.Task[None]] = set()
@@ -54,8 +75,16 @@ class Gateway:
         if self.commands.overtakes(inbound.text):
             await self._run_command(conversation, inbound)
         else:
-            self._mailbox(conversation.id).put(inbound)
+            self._put(conversation.id, inbound)
         return conversation
+
+    def replace_waiting(self, conversation_id: str, inbound: InboundMessage) -> bool:
+        """For a message its author has changed: False once its turn has begun."""
+        mailbox = self._mailboxes.get(conversation_id)
+        return mailbox is not None and mailbox.replace(inbound)
+
+    def workspace(self, conversation_id: str) -> Path:
+        return self._workspaces / conversation_id
 
     def stop_turn(self, conversation_id: str) -> bool:
         mailbox = self._mailboxes.get(conversation_id)
@@ -64,6 +93,16 @@ class Gateway:
     async def close(self) -> None:
         self._closing = True
         await asyncio.gather(*map(self._keep_unread, list(self._mailboxes.values())))
+
+    def _put(self, conversation_id: str, inbound: InboundMessage) -> None:
+        mailbox = self._mailbox(conversation_id)
+        ahead = mailbox.put(inbound) + (self.hub.running(conversation_id) is not None)
+        if not ahead:
+            return
+        how: Busy = "queue" if is_command(inbound.text) else self._busy
+        self._publish(inbound, conversation_id, Queued(inbound.id, inbound.text, how, ahead))
+        if how == "interrupt":
+            mailbox.stop_turn()
 
     def _mailbox(self, conversation_id: str) -> Mailbox:
         if conversation_id not in self._mailboxes:
@@ -94,9 +133,11 @@ class Gateway:
     async def _answer(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         if is_command(inbound.text):
             conversation = await self.store.conversation(mailbox.conversation_id)
-            await self._run_command(conversation, inbound)
-            self._publish(inbound, conversation.id, TurnDone(""))
-            return
+            again = await self._run_command(conversation, inbound)
+            if again is None:
+                self._publish(inbound, conversation.id, TurnDone(""))
+                return
+            inbound = replace(inbound, text=again.text, parts=again.parts)
         turn, live = await uninterrupted(self._accept(mailbox, inbound))
         for event in await keep_in_bounds(self.agent, live):
             self._publish(inbound, live.conversation.id, event)
@@ -110,15 +151,20 @@ class Gateway:
 
         def steering() -> Sequence[Message]:
             arrived = mailbox.take_while(lambda waiting: not is_command(waiting.text))
-            return [Message("user", waiting.text, id=waiting.id) for waiting in arrived]
+            return [_said(waiting) for waiting in arrived]
 
         # Read now, not when it was queued: a command before it may have moved the live session.
         conversation = await self.store.conversation(mailbox.conversation_id)
+        if announced := await begin_anew_if_due(self.agent, conversation, self._sessions):
+            self._publish(inbound, conversation.id, Notice(announced))
+            conversation = await self.store.conversation(conversation.id)
         turn = Turn(
             conversation,
-            Message("user", inbound.text, id=inbound.id),
-            workspace=self._workspaces / conversation.id,
-            steering=steering,
+            _said(inbound),
+            workspace=self.workspace(conversation.id),
+            steering=steering if self._busy == "steer" else nothing_new,
+            publish=partial(self._publish, inbound, conversation.id),
+            approve=self.approvals.approver(conversation.id, inbound.by) if self._ask_before_danger else None,
         )
         return turn, await self.agent.accept(turn)
 
@@ -128,9 +174,21 @@ class Gateway:
             if not is_command(inbound.text):
                 await self._accept(mailbox, inbound)
 
-    async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> None:
-        context = CommandContext(conversation, self.store, self.agent, self.commands, self.stop_turn)
-        self._publish(inbound, conversation.id, Notice(await self.commands.run(inbound.text, context)))
+    async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
+        """Tells its answer; gives back a message for the model, if that is what it led to."""
+        context = CommandContext(
+            conversation,
+            self.store,
+            self.agent,
+            self.commands,
+            self.stop_turn,
+            author=inbound.by,
+            is_admin=inbound.is_admin or inbound.by == OWNER,
+        )
+        answer = await self.commands.run(inbound.text, context)
+        again = answer if isinstance(answer, Again) else None
+        self._publish(inbound, conversation.id, Notice(again.notice if again else str(answer)))
+        return again
 
     def _publish(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
         """To those who watch, and to the plugins' hooks, which nobody waits for."""
@@ -142,3 +200,7 @@ class Gateway:
             task = asyncio.create_task(hooks)
             self._hooks.add(task)
             task.add_done_callback(self._hooks.discard)
+
+
+def _said(inbound: InboundMessage) -> Message:
+    return Message("user", inbound.text, parts=inbound.parts, id=inbound.id)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from agent.events import TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.events import Queued, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 
 _SLOW_WATCHER = 10_000
 """Events a watcher may lag behind before it is cut off; it reconnects and gets the turn replayed."""
@@ -49,13 +49,16 @@ class EventHub:
 
     def publish(self, conversation_id: str, event: TurnEvent) -> None:
         channel = self._channel(conversation_id)
-        self._last_number = channel.number = self._last_number + 1
-        envelope = Envelope(channel.number, event)
+        self._last_number += 1
+        envelope = Envelope(self._last_number, event)
         if isinstance(event, TurnStarted):
             channel.turn, channel.running = [], event
         elif isinstance(event, TurnDone | TurnFailed):
             channel.running = None
-        _remember(channel.turn, envelope)
+        # What waits between two turns is no part of the one that is over, which nobody must see again for it.
+        if channel.running or not isinstance(event, Queued):
+            channel.number = envelope.number
+            _remember(channel.turn, envelope)
         for watcher in list(channel.watchers):
             if watcher.qsize() >= _SLOW_WATCHER:
                 channel.watchers.discard(watcher)

@@ -22,6 +22,7 @@ async def keep_in_bounds(agent: Agent, live: LiveContext) -> list[TurnEvent]:
         return []
     # What the API reported for the last call; a rough estimate where nothing was reported.
     tokens = live.session.prompt_tokens or estimated_tokens(live)
-    if tokens < HYGIENE_THRESHOLD * agent.llm.context_length:
+    llm = await agent.models.of(live.conversation)
+    if tokens < HYGIENE_THRESHOLD * llm.context_length:
         return []
     return await agent.keeper.compact(live, "hygiene", tokens)

@@ -23,10 +23,21 @@ class Mailbox:
         self._began = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
-    def put(self, message: InboundMessage) -> None:
+    def put(self, message: InboundMessage) -> int:
+        """Gives the number of messages that wait before it."""
+        ahead = len(self._waiting)
         self._waiting.append(message)
         if self._worker is None:
             self._worker = asyncio.create_task(self._work(), name=f"mailbox {self.conversation_id}")
+        return ahead
+
+    def replace(self, message: InboundMessage) -> bool:
+        """Puts another form of a message in its place, if it still waits."""
+        for at, waiting in enumerate(self._waiting):
+            if waiting.id == message.id:
+                self._waiting[at] = message
+                return True
+        return False
 
     def take_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
         """Takes waiting messages from the front, for the turn that is running."""

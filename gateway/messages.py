@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agent.ids import new_id
+from agent.messages import ChatDict
 from agent.store import Address
 
 OWNER = "owner"
@@ -20,3 +21,13 @@ class InboundMessage:
     text: str
     id: str = field(default_factory=lambda: new_id("msg"))
     """Becomes the id of the stored message."""
+    author: str = ""
+    """Who wrote it, where `person` stands for a whole group: `telegram:4711`."""
+    is_admin: bool = False
+    """Whether the author may do what only the owner and the admins may."""
+    parts: tuple[ChatDict, ...] = ()
+    """Text and images, when it is more than text."""
+
+    @property
+    def by(self) -> str:
+        return self.author or self.person

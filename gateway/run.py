@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import structlog
@@ -22,19 +22,21 @@ from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
+from agent.models import Models
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.store import SessionStore
 from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
+from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
-from gateway.models.configured import configured_llm
+from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_factory, load_plugins
 from gateway.state_lock import only_process
@@ -53,6 +55,7 @@ class Hermes:
     store: SessionStore
     llm: LLMClient
     gateway: Gateway
+    people: People
     model_choice: str
     """Which model answers and why."""
     model_line: str
@@ -93,19 +96,22 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
-        seats = EngineSeats(new_engine, llm, hermes_home=loaded.home)
+        names = await asyncio.to_thread(configured_names, config.model)
+        models = Models(llm, store, choices=names, build=partial(named_llm, config.model))
+        stack.push_async_callback(models.close)
+        seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
         compactor = Compactor(
             store,
             seats,
-            auxiliary=resolver(llm, helper),
+            auxiliary=lambda main: resolver(main, main if helper is llm else helper),
             background_at=config.compression.background_at,
-            flush_memory=_memory_flush(config, llm, store),
+            flush_memory=_memory_flush(config, models, store),
         )
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         agent = Agent(
-            llm,
+            models,
             store,
             toolbox_for,
             ContextKeeper(compactor, enabled=config.compression.enabled),
@@ -114,10 +120,19 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = Gateway(agent, store, commands, plugins, workspaces=loaded.home / "workspaces")
+        gateway = Gateway(
+            agent,
+            store,
+            commands,
+            plugins,
+            workspaces=loaded.home / "workspaces",
+            busy=config.gateway.busy,
+            sessions=config.sessions,
+            ask_before_danger=config.tools.approval == "ask",
+        )
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
-        yield Hermes(loaded, store, llm, gateway, choice.why, honest, caching.status(choice.model))
+        yield Hermes(loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model))
 
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
@@ -126,7 +141,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         platforms = _platforms(hermes)
         for platform in platforms:
             stack.push_async_callback(platform.stop)
-            await platform.start()
+        await asyncio.gather(*(platform.start() for platform in platforms))
         stopping = _stop_signal()
         for line in _welcome(hermes, platforms):
             announce(line)
@@ -141,16 +156,15 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:
-    """Those that are on. A platform's libraries are heavy and loaded only for it."""
-    web = hermes.loaded.config.platforms.web
-    if not web.enabled:
-        return []
-    from gateway.platforms.web import WebPlatform  # noqa: PLC0415
+    from gateway.media.intake import MediaIntake  # noqa: PLC0415 - not for `hermes chat`
+    from gateway.models.transcription import transcriber  # noqa: PLC0415
+    from gateway.models.vision import Vision  # noqa: PLC0415
+    from gateway.platforms.configured import configured_platforms  # noqa: PLC0415
 
-    token = web.token.get_secret_value() if web.token else None
-    return [
-        WebPlatform(hermes.gateway, host=web.host, port=web.port, token=token, model_line=hermes.model_line)
-    ]
+    config, gateway = hermes.loaded.config, hermes.gateway
+    vision = Vision(gateway.agent.models, config.model.vision)
+    media = MediaIntake(vision, transcriber(config.auxiliary.transcription))
+    return configured_platforms(config, gateway, hermes.people, media, model_line=hermes.model_line)
 
 
 def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
@@ -166,10 +180,10 @@ def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
     return toolbox_for
 
 
-def _memory_flush(config: Config, llm: LLMClient, store: SessionStore) -> MemoryFlush | None:
+def _memory_flush(config: Config, models: Models, store: SessionStore) -> MemoryFlush | None:
     """Only where the memory tool is on."""
     wanted = config.compression.memory_flush and memory.name in config.tools.enabled
-    return MemoryFlush(llm, store, memory) if wanted else None
+    return MemoryFlush(models, store, memory) if wanted else None
 
 
 def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Toolbox) -> ContextCompressor:
@@ -181,7 +195,8 @@ def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Tool
         protect_last_n=settings.protect_last_n,
         as_fork=helper is llm and supports_prompt_caching(llm.model),
         summarize_with_main=None if helper is llm else ask_main,
-        summary_context_length=helper.context_length,
+        # Where the model that answers writes the summaries, too, the engine knows its window already.
+        summary_context_length=None if helper is llm else helper.context_length,
         overhead_tokens=estimate_tools_tokens(toolbox.definitions) if llm.supports_tools else 0,
     )
 
@@ -205,9 +220,15 @@ def _program() -> str:
     return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
 
 
+def _state(platform: Platform) -> str:
+    if platform.health.state == "up":
+        return platform.where
+    return f"not connected yet. {platform.health.detail}".rstrip()
+
+
 def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
     loaded = hermes.loaded
-    on = [f"{platform.name.capitalize():<10}{platform.where}" for platform in platforms]
+    on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
     off = [] if platforms else ["No platform is on; set `platforms.web.enabled: true` in hermes.yaml."]
     return [
         *on,

@@ -9,12 +9,22 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 
+KEYS = (
+    "HERMES_CONFIG",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "TELEGRAM_BOT_TOKEN",
+    "DISCORD_BOT_TOKEN",
+)
+
+
 @pytest.fixture(autouse=True)
 def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nobody's real state directory or key is ever touched by a test."""
     home = tmp_path / "hermes-home"
     monkeypatch.setenv("HERMES_HOME", str(home))
-    for name in ("HERMES_CONFIG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"):
+    for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     return home
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import NamedTuple, Protocol
 
+from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TextDelta, TurnEvent, TurnStarted
 from agent.store import Address
@@ -47,6 +48,10 @@ class ChatBackend(Protocol):
         """Ends the running turn, if there is one."""
         ...
 
+    async def decide(self, approval_id: str, choice: Choice) -> str:
+        """Answers what was asked with `ApprovalAsked`; gives a sentence about it."""
+        ...
+
     def events(self) -> AsyncGenerator[TurnEvent, None]:
         """Everything since `open`, each event once; a turn that was running then, from its beginning."""
         ...
@@ -74,6 +79,11 @@ class LocalChat:
     async def stop(self) -> bool:
         return self._gateway.stop_turn(self._conversation_id)
 
+    async def decide(self, approval_id: str, choice: Choice) -> str:
+        return self._gateway.approvals.decide(
+            approval_id, choice, person=OWNER, conversation_id=self._conversation_id
+        )
+
     async def events(self) -> AsyncGenerator[TurnEvent, None]:
         while True:  # the hub cuts off a watcher that lags far behind; it watches again and gets the rest
             with self._gateway.hub.watch(self._conversation_id, after=self._unseen.last) as envelopes:
@@ -94,7 +104,8 @@ class Unseen:
         self._message_id = ""
         self._text_seen = 0
         self._text_to_skip = 0
-        self._repeating = False
+        # Before the first turn, too, what was seen may come again.
+        self._repeating = True
 
     def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
         if isinstance(event, TurnStarted):

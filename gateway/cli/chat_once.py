@@ -11,7 +11,10 @@ import click
 
 from agent.errors import HermesError
 from agent.events import (
+    ApprovalAsked,
+    FileSent,
     Notice,
+    Queued,
     Steered,
     TextDelta,
     ToolFinished,
@@ -22,8 +25,14 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.cli.chat_backend import ChatBackend, Sent
+from gateway.cli.chat_words import describe_file
 from gateway.cli.output import describe_call, one_line, printable
 from gateway.commands import is_command
+
+_NOBODY_TO_ASK = (
+    "denied: {call}. Nobody can be asked here; decide in `hermes chat` without -q, or allow everything "
+    "with `tools.approval: off`."
+)
 
 
 class Unanswered(HermesError):
@@ -41,10 +50,18 @@ async def ask(backend: ChatBackend, text: str, *, new_session: bool = False) -> 
         await backend.send("/reset")
     sent = await backend.send(text)
     printed = _Printed(notices_are_answers=is_command(text))
+    turn_is_ours = False
     try:
         async with aclosing(_events_of(sent, backend)) as events:
             async for event in events:
+                if isinstance(event, Queued) and new_session:
+                    continue  # behind its own reset, mostly
                 printed.show(event)
+                # Into a turn that was begun elsewhere the question was only taken in; there somebody decides.
+                turn_is_ours |= isinstance(event, TurnStarted)
+                if isinstance(event, ApprovalAsked) and turn_is_ours:
+                    printed.remark(_NOBODY_TO_ASK.format(call=describe_call(event.tool, event.arguments)))
+                    await backend.decide(event.approval_id, "deny")
     except (asyncio.CancelledError, BrokenPipeError):
         # Nobody reads on, so a gateway that goes on running need not go on writing.
         await backend.stop()
@@ -59,7 +76,8 @@ async def _events_of(sent: Sent, backend: ChatBackend) -> AsyncGenerator[TurnEve
         async for event in events:
             if isinstance(event, TurnStarted | Steered) and event.message_id == sent.message_id:
                 ours = True
-            if ours or (sent.overtook and isinstance(event, Notice)):
+            waits = isinstance(event, Queued) and event.message_id == sent.message_id
+            if ours or waits or (sent.overtook and isinstance(event, Notice)):
                 yield event
                 if sent.overtook or isinstance(event, TurnDone | TurnFailed):
                     return
@@ -82,11 +100,15 @@ class _Printed:
             case ToolFinished():
                 call = self._calls.get(event.call_id, event.name)
                 outcome = "ok" if event.ok else f"failed: {one_line(event.result, 80)}"
-                self._remark(f"{call} · {event.seconds:.1f} s · {outcome}")
+                self.remark(f"{call} · {event.seconds:.1f} s · {outcome}")
             case Notice() if self._notices_are_answers:
                 self._write(event.text)
             case Notice():
-                self._remark(event.text)
+                self.remark(event.text)
+            case Queued():
+                self.remark("This chat is busy; the question waits.")
+            case FileSent():
+                self.remark(describe_file(event))
             case TurnFailed():
                 self.end_line()
                 raise Unanswered(event.error)
@@ -104,6 +126,6 @@ class _Printed:
         sys.stdout.flush()
         self._at_line_start = text.endswith("\n")
 
-    def _remark(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         self.end_line()
         click.secho(printable(text), dim=True, err=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent, Unseen
@@ -56,6 +57,10 @@ class RemoteChat:
 
     async def stop(self) -> bool:
         return bool((await self._post(f"{self._conversation}/stop", {}))["stopped"])
+
+    async def decide(self, approval_id: str, choice: Choice) -> str:
+        said = await self._post(f"{self._conversation}/approvals/{approval_id}", {"choice": choice})
+        return str(said["said"])
 
     async def events(self) -> AsyncGenerator[TurnEvent, None]:
         while True:  # a lost connection is made again and brings what was missed

@@ -16,8 +16,12 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     Compacted,
+    FileSent,
     Notice,
+    Queued,
     Steered,
     TextDelta,
     ToolFinished,
@@ -28,9 +32,10 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.cli.chat_markdown import Answer, split_finished
+from gateway.cli.chat_words import describe_file, describe_outcome, describe_question, describe_waiting
 from gateway.cli.output import describe_call, one_line, printable
 
-Kind = Literal["blank", "prompt", "answer", "tool", "notice", "aside"]
+Kind = Literal["blank", "prompt", "answer", "tool", "question", "notice", "aside"]
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPIN_SECONDS = 0.1
@@ -63,12 +68,20 @@ class ChatScreen:
         self._last: Kind = "blank"
         self._turn: _Clock | None = None
         self._tools: dict[str, _Clock] = {}
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._queued: set[str] = set()
+        """Ids of messages that wait for a turn of their own."""
         self._pending = ""
         self._drawn: tuple[tuple[str, int], list[str]] = (("", 0), [""])
 
     @property
     def running(self) -> bool:
         return self._turn is not None
+
+    @property
+    def asked(self) -> ApprovalAsked | None:
+        """What the person has to decide first."""
+        return next(iter(self._asked.values()), None)
 
     def prompted(self) -> None:
         """A line was entered: the next thing printed stands below it."""
@@ -84,9 +97,21 @@ class ChatScreen:
                 self._start_tool(event)
             case ToolFinished():
                 self._finish_tool(event)
+            case Queued():
+                self._queued.add(event.message_id)
+                self._put("aside", Text(describe_waiting(event), "dim"))
             case Steered():
                 self._is_mine(event.text)
+                self._queued.discard(event.message_id)
                 self._put("aside", Text(f"↳ taken in: {one_line(event.text, 60)}", "dim"))
+            case ApprovalAsked():
+                self._asked[event.approval_id] = event
+                self._put("question", Text(describe_question(event), "yellow"))
+            case ApprovalSettled():
+                self._asked.pop(event.approval_id, None)
+                self._put("question", Text(describe_outcome(event.choice), "dim"))
+            case FileSent():
+                self._put("tool", Text(describe_file(event)))
             case Compacted():
                 self.say(
                     f"Older messages were summarised: {event.messages_before} became {event.messages_after}."
@@ -121,8 +146,10 @@ class ChatScreen:
     def _start(self, event: TurnStarted) -> None:
         self._forget_turn()
         self._turn = _Clock("", time.monotonic())
-        if not self._is_mine(event.text):
+        # One's own that waited stands far above by now.
+        if not self._is_mine(event.text) or event.message_id in self._queued:
             self._put("prompt", Text(f"› {printable(event.text)}", "dim"))
+        self._queued.discard(event.message_id)
 
     def _write(self, text: str) -> None:
         self._pending += printable(text)
@@ -158,6 +185,7 @@ class ChatScreen:
     def _forget_turn(self) -> None:
         self._turn = None
         self._tools.clear()
+        self._asked.clear()
         self._pending = ""
 
     # -- printing --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from gateway.cli.chat_once import ask
 from gateway.cli.output import console
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home, load
-from gateway.config.schema import WebConfig
+from gateway.config.platforms import WebConfig
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose

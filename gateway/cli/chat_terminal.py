@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -20,9 +20,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from agent.errors import HermesError
+from agent.events import ApprovalAsked
 from gateway.cli.chat_backend import ChatBackend, GatewayGone
 from gateway.cli.chat_screen import ChatScreen
-from gateway.commands import Commands
+from gateway.cli.chat_words import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
+from gateway.commands import Commands, is_command
 
 _LEAVE = {"/exit": "leave this chat", "/quit": "leave this chat"}
 _HOW = "Alt+Enter: new line · /help: commands · Ctrl-C: stop an answer · Ctrl-D: leave"
@@ -92,7 +94,10 @@ class TerminalChat:
             self._screen.prompted()
             if text in _LEAVE:
                 return
-            await self._send(text)
+            if (asked := self._screen.asked) and not is_command(text):
+                await self._decide(asked, text)
+            else:
+                await self._send(text)
 
     async def _watch(self) -> None:
         async with aclosing(self._backend.events()) as events:
@@ -126,8 +131,19 @@ class TerminalChat:
     async def _send(self, text: str) -> None:
         # Noted first: the event that answers it may arrive before `send` returns.
         self._sent.append(text)
+        await self._handed_over(self._backend.send(text))
+
+    async def _decide(self, asked: ApprovalAsked, text: str) -> None:
+        if choice := CHOICES.get(text.lower()):
+            # What came of it is told by an event, also where somebody was faster in another window.
+            await self._handed_over(self._backend.decide(asked.approval_id, choice))
+        else:
+            self._screen.say(NOT_A_CHOICE)
+
+    async def _handed_over(self, request: Awaitable[object]) -> None:
+        """Says why, if only this was refused."""
         try:
-            await self._backend.send(text)
+            await request
         except GatewayGone:
             raise
         except HermesError as error:
@@ -144,11 +160,12 @@ class TerminalChat:
 
     def _message(self) -> ANSI:
         app = self._prompt.app
+        prompt = f"{CHOICES_PROMPT}{_PROMPT}" if self._screen.asked else _PROMPT
         if app.is_done:  # what was entered stays in the scrollback, what was changing does not
-            return ANSI(f"\n{_PROMPT}" if self._screen.running else _PROMPT)
+            return ANSI(f"\n{prompt}" if self._screen.running else prompt)
         size = app.output.get_size()
         live = self._screen.live(size.columns, min(size.rows - self._prompt_height(), _TALLEST))
-        return ANSI(f"{live}\n{_PROMPT}" if live else _PROMPT)
+        return ANSI(f"{live}\n{prompt}" if live else prompt)
 
     def _prompt_height(self) -> int:
         """Lines that the changing part must leave free."""

@@ -19,7 +19,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
-@click.option("--offline", is_flag=True, help="Do not ask the model for an answer.")
+@click.option("--offline", is_flag=True, help="Do not ask the model for an answer, nor try the bots' tokens.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool) -> None:
     """Check this installation and say what to mend.
@@ -38,6 +38,7 @@ def doctor(ctx: click.Context, offline: bool) -> None:
 def _examine(config_path: Path | None, offline: bool) -> Iterable[Finding]:
     """From the ground up: what stands on something broken is not examined."""
     from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.doctor_checks_bots import bots  # noqa: PLC0415
 
     yield check.python()
     yield from check.packages()
@@ -49,6 +50,7 @@ def _examine(config_path: Path | None, offline: bool) -> Iterable[Finding]:
         yield from check.plugins(loaded)
         yield from check.store(loaded)
         yield from check.web_port(loaded.config.platforms.web)
+        yield from bots(loaded, offline=offline)
         yield from check.model(loaded, offline=offline)
 
 

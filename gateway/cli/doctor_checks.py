@@ -24,7 +24,7 @@ from gateway.cli.model_probe import ask_model
 from gateway.config import load as configuration_files
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.load import Loaded, load, provider_keys
-from gateway.config.schema import WebConfig
+from gateway.config.platforms import WebConfig
 from gateway.errors import ConfigError
 from gateway.models import embedded
 from gateway.models.choose import explain_choice

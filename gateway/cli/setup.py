@@ -1,205 +1,104 @@
-"""`hermes setup`: a few questions, then a `hermes.yaml` that works."""
+"""`hermes setup`: a few questions, then a `hermes.yaml` that works and bots that are connected."""
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from agent.errors import ModelError
 from gateway.cli import Options
-from gateway.cli.output import console
 
-SECONDS_TO_ANSWER = 30
-OTHER_KEY = "HERMES_API_KEY"
-"""The variable for servers that are no provider with a variable of its own."""
+if TYPE_CHECKING:
+    from gateway.cli.setup_model import Choice
 
-_OLLAMA = "http://127.0.0.1:11434/v1"
-_SERVER, _EMBEDDED = "server", "embedded"
-_PROVIDERS = {
-    "anthropic": "Anthropic",
-    "openai": "OpenAI",
-    "openrouter": "OpenRouter: many models with one key",
-    _SERVER: "Ollama, or any other OpenAI-compatible server",
-    _EMBEDDED: "a small demonstration model inside Hermes: no key, no network",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the person wants. There is no key where none is needed, or where it is set already."""
-
-    model: str
-    base_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
+_BOTS = {"telegram": "Telegram", "discord": "Discord"}
+_PARTS = ("model", *_BOTS)
 
 
 @click.command()
+@click.option("--only", type=click.Choice(_PARTS), help="Set up this and leave the rest as it is.")
 @click.option("--model", help="A litellm id, such as anthropic/claude-sonnet-4-5, or embedded/smollm2.")
 @click.option("--api-key", help="Its key. It goes into .env in the state directory, not into hermes.yaml.")
 @click.option("--base-url", help="The address of an OpenAI-compatible server.")
-@click.option("--non-interactive", is_flag=True, help="Ask nothing; --model says what to write.")
-@click.option("--offline", is_flag=True, help="Do not try whether the model answers.")
+@click.option("--telegram-token", help="The token of a Telegram bot. It goes into .env, too.")
+@click.option("--discord-token", help="The token of a Discord bot. It goes into .env, too.")
+@click.option("--non-interactive", is_flag=True, help="Ask nothing; the other options say what to set up.")
+@click.option("--offline", is_flag=True, help="Do not try whether the model answers and the tokens are good.")
 @click.pass_obj
 def setup(
     options: Options,
+    only: str | None,
     model: str | None,
     api_key: str | None,
     base_url: str | None,
+    telegram_token: str | None,
+    discord_token: str | None,
     non_interactive: bool,
     offline: bool,
 ) -> None:
-    """Choose a model and write hermes.yaml.
+    """Choose a model, connect Telegram and Discord, write hermes.yaml.
 
-    Only the model's settings are changed; comments and all else stay as they are. The model's key goes into
-    the file .env in the state directory, which only you can read.
+    Without options it asks about everything, with options only about what they are for. In hermes.yaml only these
+    settings are changed; comments and all else stay as they are. Keys and tokens go into the file .env in the
+    state directory, which only you can read.
     """
-    from gateway.config.load import ensure_home, find, state_directory  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.setup_bots import checked_token, set_up_bot  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.setup_model import (  # noqa: PLC0415
+        Choice,
+        checked_key,
+        checked_url,
+        set_up_model,
+    )
+    from gateway.config.load import ensure_home, find, state_directory  # noqa: PLC0415
 
-    if non_interactive and not model:
-        raise click.UsageError("--non-interactive needs --model.")
+    given = Choice(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
+    tokens = {
+        "telegram": telegram_token and checked_token("telegram", telegram_token),
+        "discord": discord_token and checked_token("discord", discord_token),
+    }
+    named = [*(["model"] if any((model, base_url, api_key)) else []), *(bot for bot in tokens if tokens[bot])]
+    parts = _parts(only, named)
+    if non_interactive:
+        _refuse_what_would_be_asked(parts, given, tokens)
     home = state_directory()
     ensure_home(home)
-    given_url, given_key = base_url and _checked_url(base_url), api_key and _checked_key(api_key)
-    if non_interactive and model:
-        choice = Choice(model, given_url, given_key)
-    else:
-        choice = _ask_person(home, model, given_url, given_key)
     path = find(options.config_path, home) or home / "hermes.yaml"
-    _save(choice, path, home)
-    if not offline:
-        _try_out(path)
+    ask, works = not non_interactive, True
+    for part in parts:
+        if part == "model":
+            works &= set_up_model(given, home, path, ask=ask, offline=offline)
+        elif only or part in named or _wanted(part):
+            works &= set_up_bot(part, tokens[part], home, path, ask=ask, offline=offline)
+    if not works:
+        raise click.exceptions.Exit(1)
 
 
-def _ask_person(home: Path, model: str | None, base_url: str | None, api_key: str | None) -> Choice:
-    """Asks for what the options leave open."""
-    from gateway.config.environment import environment  # noqa: PLC0415 - not for `--help`
-
-    known = environment(home)
-    provider = _provider(model, base_url) if model or base_url else _ask_provider(known)
-    if provider == _SERVER and base_url is None:
-        base_url = click.prompt("Its address", default=_OLLAMA, value_proc=_checked_url)
-    if model is None:
-        model = _ask_model(provider)
-    if api_key is None and provider != _EMBEDDED:
-        api_key = _ask_key(_variable(model, base_url), known, optional=provider == _SERVER)
-    return Choice(model, base_url, api_key)
+def _parts(only: str | None, named: Sequence[str]) -> Sequence[str]:
+    """What to set up: `named` are those that options were given for."""
+    if only is None:
+        return named or _PARTS
+    if others := [part for part in named if part != only]:
+        raise click.UsageError(f"--only {only} leaves out {' and '.join(others)}; give no options for that.")
+    return [only]
 
 
-def _ask_provider(known: Mapping[str, str]) -> str:
-    out = console()
-    out.print("Who should answer?")
-    for name, description in _PROVIDERS.items():
-        out.print(f"  {name:<11} {description}")
-    with_key = (name for name in _PROVIDERS if known.get(f"{name.upper()}_API_KEY"))
-    answer: str = click.prompt(
-        "Choose", type=click.Choice(list(_PROVIDERS)), default=next(with_key, _EMBEDDED)
-    )
-    return answer
+def _refuse_what_would_be_asked(
+    parts: Sequence[str], given: Choice, tokens: Mapping[str, str | None]
+) -> None:
+    if "model" in parts and not given.model:
+        others = "" if len(parts) == 1 else ", --telegram-token or --discord-token"
+        raise click.UsageError(f"--non-interactive needs --model{others}.")
+    for part in parts:
+        if part in tokens and not tokens[part]:
+            raise click.UsageError(f"--non-interactive needs --{part}-token.")
 
 
-def _ask_model(provider: str) -> str:
-    from gateway.models.choose import DEFAULT_MODELS  # noqa: PLC0415 - not for `--help`
-    from gateway.models.embedded import MODEL_ID  # noqa: PLC0415
-
-    if provider == _EMBEDDED:
-        return MODEL_ID
-    name: str = click.prompt("Which model", default=DEFAULT_MODELS.get(f"{provider.upper()}_API_KEY"))
-    prefix = "openai" if provider == _SERVER else provider
-    return name if name.startswith(f"{prefix}/") else f"{prefix}/{name}"
-
-
-def _ask_key(variable: str, known: Mapping[str, str], *, optional: bool) -> str | None:
-    question = f"Key ({variable})"
-    if known.get(variable):
-        question += ", or Enter to keep the one that is set"
-    elif optional:
-        question += ", or Enter for none"
-    may_be_empty = optional or bool(known.get(variable))
-    key: str = click.prompt(
-        question,
-        default="" if may_be_empty else None,
-        show_default=False,
-        # Without a terminal there is nobody to look over the shoulder, and hiding would bypass the pipe.
-        hide_input=sys.stdin.isatty(),
-        value_proc=lambda text: text and _checked_key(text),
-    )
-    return key or None
-
-
-def _save(choice: Choice, path: Path, home: Path) -> None:
-    from gateway.config.edit import with_values, write  # noqa: PLC0415 - not for `--help`
-    from gateway.config.environment import environment, remember_secret  # noqa: PLC0415
-    from gateway.config.load import SHIPPED, read_text  # noqa: PLC0415
-
-    out = console()
-    variable = _variable(choice.model, choice.base_url)
-    needs_key = _provider(choice.model, choice.base_url) != _EMBEDDED
-    has_key = bool(choice.api_key or environment(home).get(variable))
-    values = {
-        "name": choice.model,
-        "base_url": choice.base_url,
-        "api_key": f"${{{variable}}}" if needs_key and has_key else None,
-    }
-    text = with_values(read_text(path if path.exists() else SHIPPED), "model", values)
-    if choice.api_key:
-        out.print(f"Wrote {variable} to {remember_secret(home, variable, choice.api_key)}", soft_wrap=True)
-        if environment(home)[variable] != choice.api_key:
-            out.print(f"Note: the environment has another {variable}, and that one is used.", soft_wrap=True)
-    write(path, text)
-    out.print(f"Wrote {choice.model} to {path}", soft_wrap=True)
-
-
-def _try_out(path: Path) -> None:
-    """Exit code 1 only where the model said no; a network that is down says nothing about the settings."""
-    from gateway.cli.model_probe import ask_model  # noqa: PLC0415 - brings the model client along
-    from gateway.config.load import load  # noqa: PLC0415
-    from gateway.logs import configure_logging  # noqa: PLC0415
-
-    configure_logging("error", "human")  # log lines would stand between the answers
-    model = load(path).config.model
-    out = console()
-    if model.context_length:
-        out.print(f"model.context_length stays {model.context_length}; is that the window of {model.name}?")
-    out.print(f"Asking {model.name} for a first word ...")
+def _wanted(part: str) -> bool:
     try:
-        ask_model(model, seconds=SECONDS_TO_ANSWER)
-    except ModelError as error:
-        out.print(f"The settings are saved. {error}", soft_wrap=True)
-        if not error.transient:
-            raise click.exceptions.Exit(1) from None
-    else:
-        out.print("It answers. Start with `hermes chat` or `hermes run`.")
-
-
-def _provider(model: str | None, base_url: str | None) -> str:
-    if base_url:
-        return _SERVER
-    return (model or "").partition("/")[0]
-
-
-def _variable(model: str, base_url: str | None) -> str:
-    from gateway.config.environment import PROVIDER_KEYS  # noqa: PLC0415 - not for `--help`
-
-    name = f"{_provider(model, base_url).upper()}_API_KEY"
-    return name if name in PROVIDER_KEYS else OTHER_KEY
-
-
-def _checked_url(url: str) -> str:
-    from gateway.config.schema import URL_PATTERN  # noqa: PLC0415 - not for `--help`
-
-    if not re.match(URL_PATTERN, url):
-        raise click.BadParameter(f"expected an http or https URL without a password, such as {_OLLAMA}")
-    return url
-
-
-def _checked_key(key: str) -> str:
-    """Keys are one printable word; anything else is a slip of the clipboard."""
-    key = key.strip()
-    if not re.fullmatch(r"[!-~]+", key):
-        raise click.BadParameter("expected a key without spaces or line breaks")
-    return key
+        return click.confirm(f"\nConnect {_BOTS[part]}", default=False)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        return False  # the answers came through a pipe, and there are no more

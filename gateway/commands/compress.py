@@ -27,5 +27,8 @@ async def _preview(context: CommandContext, live: LiveContext) -> str:
 
 
 COMMAND = Command(
-    "compress", "summarise older messages now; name a TOPIC to keep more of it, or --preview", _run
+    "compress",
+    "summarise older messages now; name a topic to keep more of it, or --preview",
+    _run,
+    argument="topic",
 )

@@ -4,19 +4,30 @@ from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    live = await context.agent.open(context.conversation)
-    seat = await context.agent.keeper.compactor.seats.of(live)
-    llm, engine = context.agent.llm, seat.engine
-    ancestors = len(await context.store.lineage(live.session.id)) - 1
+    """Only looks: a turn may be running, and nothing here may wait for it or get in its way."""
+    store, conversation = context.store, context.conversation
+    llm = await context.agent.models.of(conversation)
+    session = await store.session(conversation.live_session_id)
+    history = await store.history(session.id)
+    ancestors = len(await store.lineage(session.id)) - 1
     return "\n".join(
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
-            f"Conversation: {live.conversation.id}",
-            f"Session: {live.session.id}, {len(live.history)} messages, {ancestors} ancestors",
-            f"In the window: {live.session.prompt_tokens or 0:,} tokens",
-            f"Context engine: {engine.name}, compacts at {engine.threshold_tokens:,} tokens",
+            f"Conversation: {conversation.id}",
+            f"Session: {session.id}, {len(history)} messages, {ancestors} ancestors",
+            f"In the window: {session.prompt_tokens or 0:,} tokens",
+            f"Context engine: {_engine(context)}",
         )
     )
 
 
-COMMAND = Command("status", "model, session and context engine of this conversation", _run)
+def _engine(context: CommandContext) -> str:
+    seat = context.agent.keeper.compactor.seats.known(context.conversation.id)
+    if seat is None:
+        return "begins with the next message"
+    return f"{seat.engine.name}, compacts at {seat.engine.threshold_tokens:,} tokens"
+
+
+COMMAND = Command(
+    "status", "model, session and context engine of this conversation, at any time", _run, overtakes=True
+)

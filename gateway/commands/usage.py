@@ -8,7 +8,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     store, conversation = context.store, context.conversation
     session = await store.session(conversation.live_session_id)
     compactions = await store.compactions(conversation.id)
-    window = context.agent.llm.context_length
+    window = (await context.agent.models.of(conversation)).context_length
     filled = (session.prompt_tokens or 0) / window
     return "\n".join(
         (

@@ -82,7 +82,8 @@ def nearest(place: Place) -> str | None:
     siblings = _names(schema_at(tuple(parent)))
     if close := difflib.get_close_matches(str(wrong), siblings, n=1):
         return dotted((*parent, close[0]))
-    by_last_name = {key.name.rpartition(".")[2]: key.name for key in keys()}
+    # Where several keys end alike, the first is meant.
+    by_last_name = {key.name.rpartition(".")[2]: key.name for key in reversed(list(keys()))}
     if close := difflib.get_close_matches(str(wrong), by_last_name, n=1, cutoff=0.8):
         return by_last_name[close[0]]
     return None

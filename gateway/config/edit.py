@@ -7,6 +7,7 @@ parser only says where a value stands, and the text is changed there.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ Values = dict[str, str | None]
 
 
 def with_values(text: str, section: str, values: Values) -> str:
-    """The text with these keys of a section set. Raises ConfigNotWritten where that would disturb others."""
+    """The text with these keys of a section, such as `model` or `platforms.telegram`, set.
+
+    Raises ConfigNotWritten where that would disturb others.
+    """
     changed = text
     try:
         for name, value in reversed(values.items()):
             changed = _with_value(changed, section, name, value)
-        succeeded = _content(changed, section) == _content(text, section, values)
-    except (yaml.YAMLError, TypeError, ValueError):
+        succeeded = content(changed, section) == content(text, section, values)
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
         succeeded = False
     if not succeeded:
         names = ", ".join(f"{section}.{name}" for name in values)
@@ -48,39 +52,68 @@ def write(path: Path, text: str) -> None:
         raise ConfigNotWritten(f"{path}: {error.strerror}.") from None
 
 
-def _content(text: str, section: str, values: Values | None = None) -> dict[str, Any]:
+def content(text: str, section: str, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What the text says, with these values; a key that is null and one that is missing are the same."""
-    content: dict[str, Any] = yaml.safe_load(text) or {}
-    merged = {**(content.get(section) or {}), **(values or {})}
-    return {**content, section: {name: value for name, value in merged.items() if value is not None}}
+    return _merged(yaml.safe_load(text) or {}, section.split("."), values or {})
+
+
+def _merged(mapping: dict[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    if path:
+        return {**mapping, path[0]: _merged(mapping.get(path[0]) or {}, path[1:], values)}
+    return {name: value for name, value in {**mapping, **values}.items() if value is not None}
 
 
 def _with_value(text: str, section: str, name: str, value: str | None) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    header, body = _entry(root, section)
-    _, old = _entry(body, name)
-    if value is None and old is None:
-        return text
-    if header is None or body is None:
-        return _with_section(text, root, f"{section}:", name, value)
-    if not isinstance(body, MappingNode):  # `model:`, with nothing or null behind it
-        return _replace(text, body, f"{{{name}: {_scalar(value, in_flow=True)}}}")
+    header, body, missing = _nearest(root, section.split("."))
+    _, old = _entry(body, name) if not missing else (None, None)
     if old is not None:
+        assert isinstance(body, MappingNode)
         return _replace(text, old, _scalar(value, in_flow=body.flow_style))
-    if body.flow_style:
-        return _insert_first(text, body, f"{name}: {_scalar(value, in_flow=True)}")
+    if value is None:
+        return text
+    return _with_entry(text, header, body, [*missing, name], value)
+
+
+def _nearest(root: Node | None, path: Sequence[str]) -> tuple[Node | None, Node | None, Sequence[str]]:
+    """How far the file goes along the path: the last name and what stands behind it, and the names not there yet."""
+    header, body = None, root
+    for depth, name in enumerate(path):
+        key, value = _entry(body, name)
+        if key is None or value is None:
+            return header, body, path[depth:]
+        header, body = key, value
+    return header, body, ()
+
+
+def _with_entry(text: str, header: Node | None, body: Node | None, names: Sequence[str], value: str) -> str:
+    """The text with a new entry at this place, and around it the sections that are not there yet."""
+    if isinstance(body, MappingNode) and body.flow_style:
+        return _insert_first(text, body, _flow_entry(names, value))
+    newline = _newline(text)
+    if header is None:
+        gap = newline if text and not text.endswith("\n") else ""
+        return f"{text}{gap}{_block_entry(names, value, '', newline)}"
+    if not isinstance(body, MappingNode):  # `model:`, with nothing or null behind it
+        assert body is not None
+        return _replace(text, body, f"{{{_flow_entry(names, value)}}}")
     # Directly below the section's name: further down, a comment could be torn from what it speaks about.
     indent = " " * body.value[0][0].start_mark.column
     below = text.index("\n", header.end_mark.index) + 1
-    return f"{text[:below]}{indent}{name}: {_scalar(value)}{_newline(text)}{text[below:]}"
+    return f"{text[:below]}{_block_entry(names, value, indent, newline)}{text[below:]}"
 
 
-def _with_section(text: str, root: Node | None, header: str, name: str, value: str | None) -> str:
-    if isinstance(root, MappingNode) and root.flow_style:
-        return _insert_first(text, root, f"{header} {{{name}: {_scalar(value, in_flow=True)}}}")
-    newline = _newline(text)
-    gap = newline if text and not text.endswith("\n") else ""
-    return f"{text}{gap}{header}{newline}  {name}: {_scalar(value)}{newline}"
+def _block_entry(names: Sequence[str], value: str, indent: str, newline: str) -> str:
+    *sections, name = names
+    lines = [f"{indent}{'  ' * depth}{section}:" for depth, section in enumerate(sections)]
+    lines.append(f"{indent}{'  ' * len(sections)}{name}: {_scalar(value)}")
+    return "".join(f"{line}{newline}" for line in lines)
+
+
+def _flow_entry(names: Sequence[str], value: str) -> str:
+    *sections, name = names
+    opened = "".join(f"{section}: {{" for section in sections)
+    return f"{opened}{name}: {_scalar(value, in_flow=True)}{'}' * len(sections)}"
 
 
 def _entry(mapping: Node | None, name: str) -> tuple[Node, Node] | tuple[None, None]:

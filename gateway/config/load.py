@@ -10,10 +10,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gateway.config.describe import dotted
 from gateway.config.document import Document, parse
 from gateway.config.environment import environment, provider_keys, state_directory
+from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.config.validate import messages, validate
 from gateway.errors import ConfigError, StateDirectoryUnusable
@@ -57,7 +59,9 @@ def load(explicit: Path | None = None) -> Loaded:
     home = state_directory()
     path = find(explicit, home)
     source = path or SHIPPED
-    document = parse(read_text(source), environment(home))
+    known = environment(home)
+    document = parse(read_text(source), known)
+    _fill_in_tokens(document, known)
     config = validate(document)
     if config is None:
         raise ConfigError(problems=messages(document, str(source)))
@@ -100,6 +104,24 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: is not UTF-8 text.") from None
+
+
+def _fill_in_tokens(document: Document, known: Mapping[str, str]) -> None:
+    """A bot whose token stands in its usual variable needs no line in the file."""
+    for platform, variable in TOKEN_VARIABLES.items():
+        settings = _section(_section(document.tree, "platforms"), platform)
+        if known.get(variable) and settings is not None and "token" not in settings:
+            settings["token"] = known[variable]
+            document.variables["platforms", platform, "token"] = [variable]
+
+
+def _section(tree: Any, name: str) -> dict[str, Any] | None:
+    """The mapping of that name, made if it is missing or empty; None where something else is in its place."""
+    if not isinstance(tree, dict):
+        return None
+    if tree.get(name) is None:
+        tree[name] = {}
+    return tree[name] if isinstance(tree[name], dict) else None
 
 
 def _origins(document: Document, path: Path | None) -> dict[str, str]:

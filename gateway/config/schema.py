@@ -6,26 +6,14 @@ Descriptions stand in `Field(...)` because reading docstrings back costs 30 ms a
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticKnownError
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
-"""Without user name and password: secrets have keys of their own, which are never shown."""
+from gateway.config.platforms import GatewayConfig, PlatformsConfig, SessionsConfig
+from gateway.config.section import Count, Name, Section, Share, Steps, TailShare, Url
 
 DEFAULT_SYSTEM_PROMPT = """\
 You are Hermes, a helpful assistant. Answer in the language you are spoken to, plainly and briefly.
@@ -33,51 +21,11 @@ If you do not know something, say so.
 """
 
 
-def _refuse_booleans(value: object) -> object:
-    """YAML reads `yes` and `on` as true, and pydantic would count that as 1."""
-    if isinstance(value, bool):
-        raise PydanticKnownError("int_type")
-    return value
-
-
 def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
         raise ValueError("expected a path; `~` stands for no known directory here") from None
-
-
-Name = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_refuse_booleans)]
-Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_refuse_booleans)]
-Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(_refuse_booleans)]
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(_refuse_booleans)]
-TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(_refuse_booleans)]
-Url = Annotated[str, Field(pattern=URL_PATTERN)]
-
-
-class Section(BaseModel):
-    """A mapping in the file. Unknown keys are refused; nothing can be changed once it is read."""
-
-    # Validators are built on first use: `hermes --help` never needs them.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _leave_out_what_is_empty(cls, given: Any) -> Any:
-        """An empty value (`key:`, or an unset variable) means null, and for a section all its defaults."""
-        if not isinstance(given, dict):
-            return given
-        return {
-            key: value
-            for key, value in given.items()
-            if value not in (None, "") or not cls._may_be_empty(key)
-        }
-
-    @classmethod
-    def _may_be_empty(cls, key: str) -> bool:
-        field = cls.model_fields.get(key)
-        return field is not None and (field.default is None or field.default_factory is not None)
 
 
 class ModelChoice(Section):
@@ -115,6 +63,9 @@ class ModelConfig(Section):
     context_length: Count | None = Field(
         default=None, description="The model's window in tokens. Empty: what litellm's table says."
     )
+    vision: bool | None = Field(
+        default=None, description="Whether the model sees images. Empty: what litellm's table says."
+    )
     max_tokens: Count | None = Field(
         default=None, description="The longest answer in tokens. Empty: the provider's limit."
     )
@@ -141,12 +92,16 @@ class ToolsConfig(Section):
     """What the model may do."""
 
     enabled: tuple[Name, ...] = Field(
-        default=("todo", "memory", "session_search", "read_file", "write_file", "search_files"),
+        default=("todo", "memory", "session_search", "read_file", "write_file", "search_files", "send_file"),
         description="The tools offered to the model. `terminal` runs commands and `fetch_url` reaches the "
         "network: both are off unless named here.",
     )
     platforms: Mapping[Name, tuple[Name, ...]] = Field(
         default={}, description="Other lists for single platforms, such as `web: [todo, memory]`."
+    )
+    approval: Literal["ask", "off"] = Field(
+        default="ask",
+        description="Whether a dangerous tool, such as `terminal`, asks the person before each call.",
     )
 
 
@@ -157,38 +112,6 @@ class StorageConfig(Section):
         default=None,
         description="The database file, relative to the state directory. Empty: `state.db` there.",
     )
-
-
-class WebConfig(Section):
-    """The chat page."""
-
-    enabled: bool = Field(default=True, description="Whether the chat page is served.")
-    host: Name = Field(
-        default="127.0.0.1", description="The address to listen on. Any but a loopback address needs a token."
-    )
-    port: Port = Field(default=8686, description="The port to listen on. 0 takes any free one.")
-    token: SecretStr | None = Field(
-        default=None,
-        validate_default=True,
-        description="The password of the chat page. Empty: none is asked for.",
-    )
-
-    @field_validator("token")
-    @classmethod
-    def _guard_an_open_door(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        host = info.data.get("host", "localhost")
-        if token is None and not is_loopback(host):
-            raise ValueError(
-                f"expected a token, because platforms.web.host is {host} and others can reach it; "
-                "set a token, or listen on 127.0.0.1"
-            )
-        return token
-
-
-class PlatformsConfig(Section):
-    """Where people talk to Hermes."""
-
-    web: WebConfig = Field(default_factory=WebConfig)
 
 
 class ContextConfig(Section):
@@ -237,10 +160,21 @@ class AuxiliaryModelConfig(Section):
     base_url: Url | None = Field(default=None, description="An OpenAI-compatible server to ask instead.")
 
 
+class TranscriptionConfig(Section):
+    """Voice messages as text."""
+
+    model: Name | None = Field(
+        default=None, description="A litellm id such as `openai/whisper-1`. Empty: voice is not understood."
+    )
+    base_url: Url | None = Field(default=None, description="Where it is served, if not at its provider.")
+    api_key: SecretStr | None = Field(default=None, description="Its key, if not the provider's variable.")
+
+
 class AuxiliaryConfig(Section):
     """Models for side tasks."""
 
     compression: AuxiliaryModelConfig = Field(default_factory=AuxiliaryModelConfig)
+    transcription: TranscriptionConfig = Field(default_factory=TranscriptionConfig)
 
 
 class PromptCachingConfig(Section):
@@ -283,19 +217,11 @@ class Config(Section):
     tools: ToolsConfig = Field(default_factory=ToolsConfig)
     storage: StorageConfig = Field(default_factory=StorageConfig)
     platforms: PlatformsConfig = Field(default_factory=PlatformsConfig)
+    gateway: GatewayConfig = Field(default_factory=GatewayConfig)
+    sessions: SessionsConfig = Field(default_factory=SessionsConfig)
     context: ContextConfig = Field(default_factory=ContextConfig)
     compression: CompressionConfig = Field(default_factory=CompressionConfig)
     auxiliary: AuxiliaryConfig = Field(default_factory=AuxiliaryConfig)
     prompt_caching: PromptCachingConfig = Field(default_factory=PromptCachingConfig)
     plugins: PluginsConfig = Field(default_factory=PluginsConfig)
     logging: LoggingConfig = Field(default_factory=LoggingConfig)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. A name other than `localhost` could point anywhere."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

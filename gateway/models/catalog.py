@@ -58,6 +58,7 @@ class ModelFacts:
     supports_tools: bool
     prices: Prices | None
     """None where they are not known."""
+    supports_vision: bool = False
 
 
 def lookup(model_id: str) -> ModelFacts | None:
@@ -146,6 +147,7 @@ def _facts(entry: dict[str, Any]) -> ModelFacts | None:
         max_output_tokens=entry.get("max_output_tokens"),
         supports_tools=bool(entry.get("supports_function_calling")),
         prices=_prices(entry),
+        supports_vision=bool(entry.get("supports_vision")),
     )
 
 

@@ -38,6 +38,8 @@ class ModelSpec:
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     context_length: int | None = None
+    vision: bool | None = None
+    """Whether it sees images; None: what the table says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,28 @@ def build_llm(
     server: EmbeddedServer | None = None,
 ) -> LLMClient:
     """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
+    specs = full_specs(main, fallbacks, keys)
+    return ResilientLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+
+
+def build_named(
+    name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
+) -> LLMClient:
+    """One model alone. One that is not among the configured `specs` is found as a fallback would be."""
+    wanted = _beside(specs[0], ModelSpec(name), keys)
+    spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
+    variable = _key_variable(spec.name)
+    if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
+        raise ModelNotAvailable(f"{variable} is not set.")
+    return ResilientLLM([_client(spec, keys, max_tokens, None)])
+
+
+def full_specs(main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]) -> list[ModelSpec]:
+    """As they are asked: with full ids, and fallbacks with the address and the key they share with the main one."""
     if main.name == AUTO and main.api_key:
         raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
     main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
-    specs = [main, *(_beside(main, spec, keys) for spec in fallbacks)]
-    return ResilientLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+    return [main, *(_beside(main, spec, keys) for spec in fallbacks)]
 
 
 def _automatic(base_url: str | None, keys: Mapping[str, str]) -> Decision:
@@ -131,12 +150,17 @@ def _client(
         context_length=context_length_for(spec.name, spec.context_length),
         # Unknown models are mostly new ones, and those use tools.
         supports_tools=facts.supports_tools if facts else True,
+        sees_images=spec.vision if spec.vision is not None else facts is None or facts.supports_vision,
         # The provider's key is for the provider: an address of one's own gets only the key configured for it.
-        api_key=spec.api_key or (None if base_url else keys.get(f"{provider.upper()}_API_KEY")),
+        api_key=spec.api_key or (None if base_url else keys.get(_key_variable(spec.name))),
         base_url=base_url,
         max_tokens=max_tokens,
         litellm_model=litellm_model,
     )
+
+
+def _key_variable(model: str) -> str:
+    return f"{model.partition('/')[0].upper()}_API_KEY"
 
 
 def _ollama_route(url: str) -> str:

@@ -5,17 +5,35 @@ from __future__ import annotations
 from agent.llm import LLMClient
 from gateway.config.load import provider_keys
 from gateway.config.schema import ModelChoice, ModelConfig
-from gateway.models.choose import Decision, ModelSpec, build_llm, explain_choice
+from gateway.models.choose import Decision, ModelSpec, build_llm, build_named, explain_choice, full_specs
+
+# All of these read the table of models from disk, so none is for the event loop.
 
 
 def configured_llm(model: ModelConfig) -> tuple[Decision, LLMClient]:
-    """The chosen model with its fallbacks. Reads the table of models from disk, so not on the event loop."""
+    """The chosen model with its fallbacks."""
     keys = provider_keys()
     choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
     fallbacks = [_spec(fallback) for fallback in model.fallbacks]
     return choice, build_llm(_spec(model), keys=keys, fallbacks=fallbacks, max_tokens=model.max_tokens)
 
 
+def configured_names(model: ModelConfig) -> list[str]:
+    """The full ids of the model and its fallbacks."""
+    return list(dict.fromkeys(spec.name for spec in _specs(model)))
+
+
+def named_llm(model: ModelConfig, name: str) -> LLMClient:
+    """Any model by its id, without fallbacks: a configured one as configured, another with its provider's key."""
+    return build_named(name, _specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
+
+
+def _specs(model: ModelConfig) -> list[ModelSpec]:
+    fallbacks = [_spec(fallback) for fallback in model.fallbacks]
+    return full_specs(_spec(model), fallbacks, provider_keys())
+
+
 def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
     key = model.api_key.get_secret_value() if model.api_key else None
-    return ModelSpec(model.name, model.base_url, key, model.context_length)
+    vision = model.vision if isinstance(model, ModelConfig) else None
+    return ModelSpec(model.name, model.base_url, key, model.context_length, vision)

@@ -34,6 +34,7 @@ class LiteLLMClient:
         *,
         context_length: int,
         supports_tools: bool,
+        sees_images: bool = True,
         api_key: str | None = None,
         base_url: str | None = None,
         max_tokens: int | None = None,
@@ -44,6 +45,7 @@ class LiteLLMClient:
         self._model = model
         self._context_length = context_length
         self._supports_tools = supports_tools
+        self._sees_images = sees_images
         self._api_key = api_key
         self._base_url = base_url
         self._max_tokens = max_tokens
@@ -102,7 +104,7 @@ class LiteLLMClient:
     def _arguments(self, request: ChatRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self._litellm_model,
-            "messages": outgoing(request.messages),
+            "messages": outgoing(request.messages, images=self._sees_images),
             "api_key": self._api_key or (_NO_KEY if self._base_url else None),
             "api_base": self._base_url,
             "max_tokens": request.max_tokens or self._max_tokens,

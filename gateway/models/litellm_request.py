@@ -7,12 +7,25 @@ from collections.abc import Iterable
 
 from agent.messages import ChatDict
 
+_UNSEEN: ChatDict = {"type": "text", "text": "[an image, which this model cannot see]"}
 
-def outgoing(messages: Iterable[ChatDict]) -> list[ChatDict]:
-    """Copies, because litellm rewrites messages in place."""
-    return [
+
+def outgoing(messages: Iterable[ChatDict], *, images: bool = True) -> list[ChatDict]:
+    """Copies, because litellm rewrites messages in place.
+
+    Without `images`: a conversation may have some from a model that saw them, and this one's provider refuses them.
+    """
+    copies = [
         _with_readable_calls(message) if message.get("tool_calls") else dict(message) for message in messages
     ]
+    return copies if images else [_without_images(message) for message in copies]
+
+
+def _without_images(message: ChatDict) -> ChatDict:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [part if part.get("type") == "text" else _UNSEEN for part in content]}
 
 
 def _with_readable_calls(message: ChatDict) -> ChatDict:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a platform takes messages now, and if not, what to do about it."""
+
+    state: Literal["up", "starting", "down", "refused"]
+    """`down` is tried again by itself; `refused` needs a person, and is tried again now and then."""
+    detail: str = ""
 
 
 class Platform(Protocol):
@@ -14,8 +24,12 @@ class Platform(Protocol):
         """Where a person finds it, for the start-up lines."""
         ...
 
+    @property
+    def health(self) -> Health: ...
+
     async def start(self) -> None:
-        """Ready to take messages when this returns; raises a HermesError that says what to do."""
+        """Ready to take messages, or trying to be, when this returns. Raises a HermesError that says what to do if
+        it can never be."""
         ...
 
     async def stop(self) -> None: ...

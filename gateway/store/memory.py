@@ -15,6 +15,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Split
 from gateway.store.index import Entry, index_in_memory
+from gateway.store.people import people_in_memory
 from gateway.store.rows import message_row, messages_from
 from gateway.store.rules import (
     check_context,
@@ -50,6 +51,7 @@ class MemoryStore:
         self._calls: list[_Call] = []
         self._facts: dict[str, list[Fact]] = {}
         self._state: dict[tuple[str, str], str] = {}
+        self.people = people_in_memory()
 
     async def close(self) -> None:
         """Nothing to close; what was stored can still be looked at."""

@@ -19,6 +19,7 @@ from gateway.store.errors import translated
 from gateway.store.hits import search
 from gateway.store.index import Progress, progress
 from gateway.store.indexer import Indexer
+from gateway.store.people import StoredPeople
 from gateway.store.rules import check_context, check_said
 from gateway.store.search import Scope
 from gateway.store.writer import Writer
@@ -38,6 +39,8 @@ class SqliteStore:
         self._writing = writing
         self._writer = Writer(writing) if writing else None
         self._indexer = Indexer(self._writer, self._index_progress) if self._writer else None
+        self.people = StoredPeople(self._read, self._write)
+        """Who may talk to a bot."""
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:

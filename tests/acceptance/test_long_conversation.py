@@ -129,14 +129,14 @@ async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
             calls = len(world.requests)
             assert await _told(person, "/compress") == "There is nothing to compress yet."
             assert len(world.requests) == calls
-            status, usage = await _told(person, "/status"), await _told(person, "/usage")
+            status, usage = await person.told_at_once("/status"), await _told(person, "/usage")
             await person.say(question(9))
             assert "This is summary0001." in str(world.requests[-1].body["messages"])
 
             assert "new session" in await _told(person, "/reset")
             await person.say(question(10))
             assert [message["role"] for message in world.requests[-1].body["messages"]] == ["system", "user"]
-            assert "2 ancestors" in await _told(person, "/status")
+            assert "2 ancestors" in await person.told_at_once("/status")
             told = await _told(person, "/help")
             questions = [m["content"] for m in await person.transcript() if m["role"] == "user"]
 

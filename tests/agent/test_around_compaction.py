@@ -12,6 +12,7 @@ from agent.llm import Completion
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
 from agent.messages import Message, ToolCall
+from agent.models import Models
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, Conversation
 from agent.tool import ToolContext
@@ -41,7 +42,7 @@ def agent_with(store: MemoryStore, *, flush: ScriptedLLM | None = None) -> Agent
         engine=lambda: ContextCompressor(
             WINDOW, protect_last_n=2, summarize=lambda prompt, limit: "## Goal\nTo test."
         ),
-        flush_memory=MemoryFlush(flush, store, memory) if flush else None,
+        flush_memory=MemoryFlush(Models(flush, store), store, memory) if flush else None,
     )
 
 

@@ -312,7 +312,9 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
     await fill(at, 1)
     first = await at.live()
     conversation = await at.store.conversation(at.conversation_id)
-    context = CommandContext(conversation, at.store, at.agent, COMMANDS, lambda _: False)
+    context = CommandContext(
+        conversation, at.store, at.agent, COMMANDS, lambda _: False, author="owner", is_admin=True
+    )
     await COMMANDS.run("/reset", context)
     await fill(at, 1)
     await at.agent.close()

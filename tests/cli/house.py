@@ -17,12 +17,14 @@ from agent.messages import ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext, tool
+from agent.tools.send_file import send_file
+from agent.tools.terminal import terminal
 from gateway.commands import Commands
-from gateway.gateway import Gateway
+from gateway.gateway import Busy, Gateway
 from gateway.messages import InboundMessage
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore
+from gateway.store import MemoryStore, SqliteStore
 from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
 from tests.worlds.terminal import Terminal
@@ -69,12 +71,14 @@ class NotingGateway(Gateway):
 class House:
     """The gateway. Its model repeats what it is told, unless the test says otherwise."""
 
-    def __init__(self, folder: Path, store: SessionStore | None = None) -> None:
+    def __init__(self, folder: Path, store: SessionStore | None = None, *, busy: Busy = "steer") -> None:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
         self.store = store or MemoryStore()
-        agent = make_agent(self.llm, self.store, [look_up])
-        self.gateway = NotingGateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces")
+        agent = make_agent(self.llm, self.store, [look_up, send_file, terminal])
+        self.gateway = NotingGateway(
+            agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces", busy=busy
+        )
 
     def will(self, *steps: Step) -> None:
         """The model's next answers."""
@@ -137,3 +141,14 @@ class Shell:
         return [
             sys.executable, "-m", "gateway.cli", "--config", str(self.home / "hermes.yaml"), "chat", *arguments
         ]  # fmt: skip
+
+
+@asynccontextmanager
+async def inhabited(home: Path, *, busy: Busy = "queue") -> AsyncIterator[tuple[House, Shell]]:
+    """The gateway of this state directory, running in the test, and a shell that finds it there."""
+    store = await SqliteStore.open(home / "state.db")
+    house = House(home, store, busy=busy)
+    async with house.door() as door:
+        yield house, Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
+    await house.gateway.close()
+    await store.close()

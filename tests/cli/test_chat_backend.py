@@ -60,6 +60,16 @@ async def test_broken_connections_lose_and_repeat_nothing(breaks: set[int]) -> N
     assert joined(seen) == joined(TURN)
 
 
+async def test_what_was_told_before_the_first_turn_is_not_repeated() -> None:
+    """The answers to `/status` and `/stop` belong to no turn; asking for the second must not bring the first."""
+    hub = EventHub()
+    unseen = Unseen(after=hub.last_number("conv"))
+    hub.publish("conv", Notice("one"))
+    assert await watched(hub, unseen, 1) == [Notice("one")]
+    hub.publish("conv", Notice("two"))
+    assert await watched(hub, unseen, 2) == [Notice("two")]
+
+
 def test_a_gateway_that_begins_to_count_anew_is_heard() -> None:
     """After a restart the numbers are small again; a new turn must not be taken for an old one."""
     unseen = Unseen(after=500)

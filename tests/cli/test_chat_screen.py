@@ -8,8 +8,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     Compacted,
+    FileSent,
     Notice,
+    Queued,
     Steered,
     TextDelta,
     ToolFinished,
@@ -141,6 +145,36 @@ def test_what_happens_in_between_is_told(sheet: Sheet) -> None:
     assert "90 became 12" in sheet.printed.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("queue", "waits for its turn"),
+        ("steer", "waits for the next step"),
+        ("interrupt", "ends this answer"),
+    ],
+)
+def test_a_message_that_waits_is_told(sheet: Sheet, how: str, told: str) -> None:
+    """With what becomes of it; when its turn comes it is shown again, though it was typed here."""
+    sheet.show(STARTED, Queued("msg_2", "Hi", how, 1))  # type: ignore[arg-type]
+    assert f"↳ {told}: Hi\n" in sheet.printed
+    sheet.show(TurnDone(""), TurnStarted("msg_2", "Hi"))
+    assert sheet.printed.endswith("› Hi\n")
+
+
+def test_questions_are_decided_in_order(sheet: Sheet) -> None:
+    """The oldest comes first; a settled one makes room for the next, and the end of a turn for none."""
+    first = ApprovalAsked("a", "terminal", '{"command": "ls\\nrm x"}', "owner", 0)
+    second = ApprovalAsked("b", "terminal", '{"command": "\u202eid"}', "owner", 0)
+    sheet.show(STARTED, first, second)
+    assert "May Hermes run terminal?\n  ls\n  rm x\nMay Hermes run terminal?\n  \\u202eid\n" in sheet.printed
+    assert sheet.screen.asked == first
+    sheet.show(ApprovalSettled("a", "deny"))
+    assert sheet.screen.asked == second
+    assert sheet.printed.endswith("✗ denied\n")
+    sheet.show(TurnDone("", stopped=True))
+    assert sheet.screen.asked is None
+
+
 def test_text_cannot_steer_the_terminal(sheet: Sheet) -> None:
     """Escape sequences in an answer, a tool's name or a sentence are shown and not obeyed."""
     evil = "\x1b]0;title\x07\x1b[2J\x9b31m"
@@ -151,6 +185,9 @@ def test_text_cannot_steer_the_terminal(sheet: Sheet) -> None:
         ToolFinished("a", evil, False, evil, 0),
         Notice(evil),
         Steered("msg_2", evil),
+        Queued("msg_4", evil, "queue", 1),
+        ApprovalAsked("x", evil, evil, "owner", 0),
+        FileSent(evil, evil, evil, evil),
         TextDelta(evil),
     )
     drawn = sheet.screen.live(60, 20).replace("\x1b[2m", "").replace("\x1b[0m", "")

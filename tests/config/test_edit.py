@@ -50,6 +50,33 @@ def test_many_ways_to_write_a_file(before: str, after: str) -> None:
     assert with_values(before, "model", CHOICE) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "a:\n  b:\n    c: x\n"),
+        ("# mine", "# mine\na:\n  b:\n    c: x\n"),
+        ("a:\n    d: 1\n", "a:\n    b:\n      c: x\n    d: 1\n"),
+        ("a:  # why\n  b:\n    # its c\n    c: y # z\n", "a:  # why\n  b:\n    # its c\n    c: x # z\n"),
+        ("a:\n  b:\n", "a:\n  b: {c: \"x\"}\n"),
+        ("a:\n", "a: {b: {c: \"x\"}}\n"),
+        ("a: {d: 1}\n", "a: {b: {c: \"x\"}, d: 1}\n"),
+        ("a: {b: {d: 1}}\n", "a: {b: {c: \"x\", d: 1}}\n"),
+        ("{d: 1}\n", "{a: {b: {c: \"x\"}}, d: 1}\n"),
+        ("a:\r\n  d: 1\r\n", "a:\r\n  b:\r\n    c: x\r\n  d: 1\r\n"),
+    ],
+)  # fmt: skip
+def test_a_section_within_a_section(before: str, after: str) -> None:
+    """Whichever of them are there already, in whichever style."""
+    assert with_values(before, "a.b", {"c": "x"}) == after
+
+
+@pytest.mark.parametrize("text", ["a: [1]\n", "a: {b: [1]}\n", "a: 5\n", "- a\n"])
+def test_a_section_that_is_something_else(text: str) -> None:
+    """Nothing is overwritten."""
+    with pytest.raises(ConfigNotWritten, match=r"set a\.b\.c by hand"):
+        with_values(text, "a.b", {"c": "x"})
+
+
 def test_awkward_values_survive() -> None:
     """Whatever is written is read back as the same text."""
     for text in ("yes", "12", "a: b", "# c", "'", "Ünïcode", "*x", "", " x "):

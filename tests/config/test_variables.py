@@ -124,3 +124,30 @@ def test_configuration_is_frozen() -> None:
     """Nothing changes it once it is read."""
     with pytest.raises(ValidationError):
         Config().model.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("platform", ["telegram", "discord"])
+def test_a_bot_needs_only_its_variable(tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the token in its usual place the bot is on, without a line in the file."""
+    path = tmp_path / "hermes.yaml"
+    path.write_text("agent:\n  max_iterations: 3\n")
+    assert not getattr(load(path).config.platforms, platform).is_on
+    monkeypatch.setenv(f"{platform.upper()}_BOT_TOKEN", "12:abc")
+    loaded = load(path)
+    settings = getattr(loaded.config.platforms, platform)
+    assert settings.is_on
+    assert settings.token.get_secret_value() == "12:abc"
+    assert loaded.origins[f"platforms.{platform}.token"] == f"${platform.upper()}_BOT_TOKEN"
+    assert "12:abc" not in repr(loaded)
+
+
+@pytest.mark.parametrize("line", ["token:", "token: other", "enabled: false"])
+def test_the_file_has_the_last_word_about_a_bot(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty or another token, or a plain no, stands against the variable."""
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "12:abc")
+    path = tmp_path / "hermes.yaml"
+    path.write_text(f"platforms:\n  telegram:\n    {line}\n")
+    settings = load(path).config.platforms.telegram
+    assert settings.is_on is (line == "token: other")

@@ -16,7 +16,7 @@ from agent.scripted import ScriptedLLM
 from agent.store import Address
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
-from gateway.gateway import Gateway
+from gateway.gateway import Busy, Gateway
 from gateway.messages import OWNER, InboundMessage
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
@@ -57,11 +57,14 @@ async def wait_a_little(ctx: ToolContext) -> str:
 
 
 async def office(
-    tmp_path: Path, llm: ScriptedLLM, engine: type[ContextCompressor] = ContextCompressor
+    tmp_path: Path,
+    llm: ScriptedLLM,
+    engine: type[ContextCompressor] = ContextCompressor,
+    busy: Busy = "queue",
 ) -> Gateway:
     store = MemoryStore()
     agent = make_agent(llm, store, [wait_a_little], engine=lambda: engine(WINDOW))
-    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path, busy=busy)
 
 
 async def send(gateway: Gateway, text: str) -> str:
@@ -145,7 +148,7 @@ async def test_messages_taken_for_steering_are_stored_together(tmp_path: Path) -
     """All that waited is stored before any of it is shown."""
     gate = asyncio.Event()
     call = ToolCall("c1", "wait_a_little", "{}")
-    gateway = await office(tmp_path, ScriptedLLM([["Hm. ", gate, call], "Done."]))
+    gateway = await office(tmp_path, ScriptedLLM([["Hm. ", gate, call], "Done."]), busy="steer")
     conversation = await send(gateway, "a")
     await until(gateway, conversation, TextDelta)
     await send(gateway, "b")

@@ -49,6 +49,21 @@ def test_names_that_yaml_would_read_otherwise() -> None:
     assert with_item("", "plugins", "enabled", "12").endswith('["12"]\n')
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "a:\n  b:\n    ids: [7]\n"),
+        ("a:\n  b:\n    ids: []  # none\n", "a:\n  b:\n    ids: [7]  # none\n"),
+        ("a: {b: {ids: [5]}}\n", "a: {b: {ids: [5, 7]}}\n"),
+        ("a:\n  b:\n    ids:\n      - 5  # me\n", "a:\n  b:\n    ids:\n      - 5  # me\n      - 7\n"),
+    ],
+)
+def test_numbers_in_a_section_within_a_section(before: str, after: str) -> None:
+    """They are written as numbers, and taken out again."""
+    assert with_item(before, "a.b", "ids", 7) == after
+    assert "7" not in without_item(after, "a.b", "ids", 7)
+
+
 def test_the_shipped_file_there_and_back() -> None:
     """One line changes, and changes back."""
     shipped = SHIPPED.read_text()

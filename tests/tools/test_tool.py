@@ -98,7 +98,7 @@ def test_which_tools_are_marked() -> None:
     """What needs approval, and what must not silently run twice."""
     tools = discover().values()
     assert {each.name for each in tools if each.dangerous} == {"terminal"}
-    assert {each.name for each in tools if each.effects} == {"memory", "terminal", "write_file"}
+    assert {each.name for each in tools if each.effects} == {"memory", "send_file", "terminal", "write_file"}
 
 
 async def test_arguments_arrive_validated(ctx: ToolContext) -> None:
@@ -205,6 +205,7 @@ def test_the_house_has_these_tools() -> None:
         "memory",
         "read_file",
         "search_files",
+        "send_file",
         "session_search",
         "terminal",
         "todo",

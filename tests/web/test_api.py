@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,38 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.messages import OWNER
-from tests.web.world import Chat, Gate, World
+from gateway.platforms.base import Health, Platform
+from tests.web.world import Chat, Gate, World, web_world
+
+
+class Pigeons:
+    """A platform whose service cannot be reached."""
+
+    name = "pigeons"
+    where = "on the roof"
+    health = Health("down", "It rains; trying again.")
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 async def test_health_says_ok(world: World) -> None:
     """A supervisor, or the terminal client, can tell that Hermes is there."""
-    assert await world.get("/healthz") == (200, {"status": "ok", "service": "hermes"})
+    assert await world.get("/healthz") == (200, {"status": "ok", "service": "hermes", "platforms": {}})
+
+
+async def test_health_tells_which_platform_is_down(tmp_path: Path) -> None:
+    """With the reason. Hermes as a whole still answers, and says that not all is well."""
+    platforms: list[Platform] = [Pigeons()]
+    async with web_world(tmp_path, platforms=platforms) as world:
+        platforms.append(world.web)
+        status, health = await world.get("/healthz")
+    assert (status, health["status"]) == (200, "degraded")
+    assert health["platforms"] == {
+        "pigeons": {"state": "down", "detail": "It rains; trying again."},
+        "web": {"state": "up", "detail": ""},
+    }
 
 
 async def test_the_same_chat_id_opens_the_same_conversation(world: World) -> None:
@@ -78,6 +105,17 @@ async def test_conversations_are_listed_newest_first(world: World) -> None:
         (older.id, "First question", "web", 2),
     ]
     assert listed[0]["updated_at"] >= listed[1]["updated_at"]
+
+
+async def test_single_questions_are_not_listed(world: World) -> None:
+    """`hermes chat -q` makes a conversation for each; hundreds of them must not push the others out."""
+    await (await world.open("main", "terminal")).ask("A conversation")
+    for number in range(60):
+        asked = await world.store.open_conversation(Address("terminal", f"once_{number}"), person=OWNER)
+        await world.store.append(asked.live_session_id, [Message("user", "A question")])
+
+    _, listed = await world.get("/api/conversations")
+    assert [each["title"] for each in listed] == ["A conversation"]
 
 
 async def test_stop_ends_the_turn_and_keeps_what_was_said(world: World, chat: Chat) -> None:
@@ -198,8 +236,10 @@ async def test_other_conversations_do_not_exist_here(world: World) -> None:
             await world.get(f"{path}/events"),
             await world.post(f"{path}/messages", {"text": "hello"}),
             await world.post(f"{path}/stop", {}),
+            await world.post(f"{path}/approvals/x", {"choice": "once"}),
+            await world.get(f"{path}/files/x"),
         ]
-        assert [status for status, _ in answers] == [404] * 4
+        assert [status for status, _ in answers] == [404] * 6
         assert all("nothing here" in answer["error"] for _, answer in answers)
     assert await world.get("/api/conversations") == (200, [])
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     Compacted,
+    FileSent,
     Notice,
+    Queued,
     Steered,
     TextDelta,
     ToolFinished,
@@ -30,7 +36,7 @@ def views() -> Views:
 
 
 async def _play(views: Views, *events: TurnEvent) -> list[Update]:
-    turn = LiveTurn(views)
+    turn = LiveTurn(views, "conv_1")
     return [update for event in events for update in await turn.updates(event)]
 
 
@@ -115,6 +121,64 @@ async def test_a_steered_message_is_drawn_where_it_was_read(views: Views) -> Non
     updates = await _play(views, BEGIN, TextDelta("Well"), Steered("m2", "also this"))
     assert _ops(updates) == ["turn", "text", "settle", "append"]
     assert updates[3]["id"] == "m2"
+
+
+@pytest.mark.parametrize(
+    ("how", "ahead", "label"),
+    [
+        ("queue", 1, "after this answer"),
+        ("queue", 3, "after the messages before it"),
+        ("steer", 1, "at its next step"),
+        ("interrupt", 1, "ends the answer"),
+    ],
+)
+async def test_a_message_that_waits_says_what_becomes_of_it(
+    views: Views, how: Literal["queue", "steer", "interrupt"], ahead: int, label: str
+) -> None:
+    """The answer being written is not torn by it."""
+    updates = await _play(
+        views, BEGIN, TextDelta("Well"), Queued("m2", "<b>", how, ahead), TextDelta(", yes")
+    )
+    assert _ops(updates) == ["turn", "text", "waiting", "text"]
+    assert updates[2]["id"] == "m2"
+    assert label in updates[2]["html"] and "&lt;b&gt;" in updates[2]["html"]
+
+
+ASKED = ApprovalAsked("a1", "terminal", '{"command": "rm -r \\u202etxt <b>"}', "owner", 2_000_000_000.0)
+
+
+async def test_a_question_shows_the_whole_command_and_nothing_hidden(views: Views) -> None:
+    """A character that would turn the text around is written out; markup stays text."""
+    asked = (await _play(views, BEGIN, ASKED))[-1]
+    assert asked["op"] == "append"
+    assert r"rm -r \u202etxt &lt;b&gt;" in asked["html"]
+    assert asked["html"].count("<button") == 3
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome"),
+    [
+        ("once", "Allowed once"),
+        ("conversation", "Allowed in this conversation"),
+        ("deny", "Denied"),
+        ("expired", "Not answered, so not run"),
+    ],
+)
+async def test_a_question_that_is_settled_has_no_buttons(
+    views: Views, choice: Literal["once", "conversation", "deny", "expired"], outcome: str
+) -> None:
+    """Its card is drawn again with the outcome, under the same id."""
+    settled = (await _play(views, BEGIN, ASKED, ApprovalSettled("a1", choice)))[-1]
+    assert (settled["op"], settled["id"]) == ("decided", "a1")
+    assert outcome in settled["html"] and "<button" not in settled["html"]
+
+
+async def test_a_file_is_named_without_its_path(views: Views) -> None:
+    """The link holds neither the path nor the folder, and a name cannot pretend to another ending."""
+    (sent,) = (await _play(views, BEGIN, FileSent("/srv/ws", "out/\u202efdp.exe", "x", "<Here>")))[1:]
+    assert 'href="/api/conversations/conv_1/files/' in sent["html"]
+    assert "out/" not in sent["html"] and "/srv" not in sent["html"]
+    assert r"\u202efdp.exe" in sent["html"] and "&lt;Here&gt;" in sent["html"]
 
 
 async def test_a_compaction_is_told(views: Views) -> None:

@@ -18,8 +18,10 @@ from agent.scripted import ScriptedLLM, Step
 from agent.store import SessionStore
 from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
+from agent.tools.send_file import send_file
+from agent.tools.terminal import terminal
 from gateway.commands import Commands
-from gateway.gateway import Gateway
+from gateway.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore
@@ -121,6 +123,12 @@ class Chat:
         _, answer = await self.world.post(f"/api/conversations/{self.id}/stop", {})
         return bool(answer["stopped"])
 
+    async def decide(self, approval_id: str, choice: str) -> str:
+        path = f"/api/conversations/{self.id}/approvals/{approval_id}"
+        status, answer = await self.world.post(path, {"choice": choice})
+        assert status == 200, answer
+        return str(answer["said"])
+
     async def transcript(self) -> list[dict[str, Any]]:
         _, messages = await self.world.get(f"/api/conversations/{self.id}/messages")
         return list(messages)
@@ -153,9 +161,9 @@ class Events:
         return events
 
 
-def make_gateway(store: SessionStore, script: Script, folder: Path) -> Gateway:
-    agent = make_agent(script.llm, store, [look_up, read_file])
-    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder)
+def make_gateway(store: SessionStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
+    agent = make_agent(script.llm, store, [look_up, read_file, send_file, terminal])
+    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
 
 
 @asynccontextmanager
@@ -171,9 +179,11 @@ async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIt
 
 
 @asynccontextmanager
-async def web_world(folder: Path, store: SessionStore | None = None, **options: Any) -> AsyncIterator[World]:
+async def web_world(
+    folder: Path, store: SessionStore | None = None, *, busy: Busy = "queue", **options: Any
+) -> AsyncIterator[World]:
     script, store = Script(), store or MemoryStore()
-    gateway = make_gateway(store, script, folder)
+    gateway = make_gateway(store, script, folder, busy)
     async with serving(gateway, **options) as web, aiohttp.ClientSession() as http:
         yield World(script, store, gateway, web, http)
     await store.close()

@@ -13,6 +13,7 @@ from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
+from agent.models import Models
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.tool import Tool
@@ -29,22 +30,24 @@ def make_agent(
     caching: PromptCaching | None = None,
     background_at: float = 0.80,
     flush_memory: MemoryFlush | None = None,
+    models: Models | None = None,
     max_iterations: int = 5,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
+    models = models or Models(llm, store)
     seats = EngineSeats(
-        engine or (lambda: ContextCompressor(llm.context_length)), llm, hermes_home=Path("hermes-home")
+        engine or (lambda: ContextCompressor(llm.context_length)), models, hermes_home=Path("hermes-home")
     )
     compactor = Compactor(
         store,
         seats,
-        auxiliary=lambda task, model: auxiliary or llm,
+        auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,
         flush_memory=flush_memory,
     )
     toolbox = Toolbox(tools)
     return Agent(
-        llm,
+        models,
         store,
         lambda platform: toolbox,
         ContextKeeper(compactor, enabled=True),

@@ -19,7 +19,14 @@ _WHERE = re.compile(r"http://127\.0\.0\.1:\d+")
 _READY = "Ctrl-C stops Hermes"
 """The last of the lines for the person at the start."""
 
-_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "HERMES_CONFIG")
+_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "TELEGRAM_BOT_TOKEN",
+    "DISCORD_BOT_TOKEN",
+    "HERMES_CONFIG",
+)
 
 
 def environment(home: Path, **extra: str) -> dict[str, str]:
@@ -132,6 +139,13 @@ class WebClient:
             f"{self._url}/api/conversations/{self.conversation_id}/stop", json={}
         ) as response:
             return bool((await response.json())["stopped"])
+
+    async def decide(self, approval_id: str, choice: str) -> str:
+        """Answers an `ApprovalAsked`; gives the sentence about it."""
+        url = f"{self._url}/api/conversations/{self.conversation_id}/approvals/{approval_id}"
+        async with self._http.post(url, json={"choice": choice}) as response:
+            assert response.status == 200, await response.text()
+            return str((await response.json())["said"])
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         import json

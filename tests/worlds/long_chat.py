@@ -110,6 +110,14 @@ class Chat:
                 return events
         raise AssertionError(f"the stream ended early: {events}")
 
+    async def told_at_once(self, command: str) -> str:
+        """The answer to a command that begins no turn."""
+        await self.send(command)
+        async for event in self._events:
+            if event["type"] == "Notice":
+                return str(event["text"])
+        raise AssertionError("the stream ended early")
+
 
 @asynccontextmanager
 async def chat(url: str, chat_id: str) -> AsyncIterator[Chat]:

@@ -1,22 +1,29 @@
-"""The JSON API: for the page, for the terminal client of a running gateway, and for scripts."""
+"""The HTTP API: for the page, for the terminal client of a running gateway, and for scripts."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
+from urllib.parse import quote
 
 from aiohttp import web
 
+from agent.approval import Choice
+from agent.errors import ToolError
 from agent.events import event_to_dict
 from agent.messages import Message
 from agent.store import Overview
+from agent.tool_support.workspace import Workspace
 from gateway.gateway import Gateway
 from gateway.hub import Envelope
 from gateway.messages import OWNER, InboundMessage
+from gateway.platforms.base import Platform
 from gateway.platforms.web.desk import PLATFORMS, Desk
 from gateway.platforms.web.sse import EventStreams, frame
+from gateway.platforms.web.stored_calls import SentFile, sent_files
 
 _LONGEST_TEXT = 100_000
 _LONGEST_CHAT_ID = 200
@@ -26,8 +33,11 @@ _MOST_MESSAGES = 10_000
 class Api:
     """Handlers under `/api` and `/healthz`."""
 
-    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams) -> None:
+    def __init__(
+        self, gateway: Gateway, desk: Desk, streams: EventStreams, platforms: Sequence[Platform] = ()
+    ) -> None:
         self._gateway = gateway
+        self._platforms = platforms
         self._desk = desk
         self._streams = streams
 
@@ -41,10 +51,16 @@ class Api:
             web.post(f"{one}/messages", self._send),
             web.get(f"{one}/events", self._events),
             web.post(f"{one}/stop", self._stop),
+            web.post(f"{one}/approvals/{{approval_id}}", self._decide),
+            web.get(f"{one}/files/{{file_id}}", self._file),
         ]
 
     async def _health(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok", "service": "hermes"})
+        """One platform that is down does not take the others down, so this is always an answer."""
+        states = {platform.name: asdict(platform.health) for platform in self._platforms}
+        all_up = all(state["state"] == "up" for state in states.values())
+        status = "ok" if all_up else "degraded"
+        return web.json_response({"status": status, "service": "hermes", "platforms": states})
 
     async def _open(self, request: web.Request) -> web.Response:
         body = await _json_object(request)
@@ -87,6 +103,35 @@ class Api:
     async def _stop(self, request: web.Request) -> web.Response:
         conversation = await self._desk.conversation(request.match_info["id"])
         return web.json_response({"stopped": self._gateway.stop_turn(conversation.id)})
+
+    async def _decide(self, request: web.Request) -> web.Response:
+        """Whether it counted is in the sentence; that it did, and for whom, in the events."""
+        choice = (await _json_object(request)).get("choice")
+        if not isinstance(choice, str) or choice not in get_args(Choice):
+            raise web.HTTPBadRequest(text="`choice` must be `once`, `conversation` or `deny`.")
+        conversation = await self._desk.conversation(request.match_info["id"])
+        said = self._gateway.approvals.decide(
+            request.match_info["approval_id"], choice, person=OWNER, conversation_id=conversation.id
+        )
+        return web.json_response({"said": said})
+
+    async def _file(self, request: web.Request) -> web.Response:
+        """As it lies in the workspace now. Only to be saved: what a model made is never shown as a page."""
+        conversation = await self._desk.conversation(request.match_info["id"])
+        sent = await self._sent_file(conversation.id, request.match_info["file_id"])
+        workspace = Workspace(self._gateway.workspace(conversation.id))
+        try:
+            data = await asyncio.to_thread(workspace.read, sent.path)
+        except ToolError as error:
+            raise web.HTTPNotFound(text=f"The file cannot be had any more: {error.detail}") from error
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(sent.name, safe='')}"}
+        return web.Response(body=data, content_type="application/octet-stream", headers=headers)
+
+    async def _sent_file(self, conversation_id: str, file_id: str) -> SentFile:
+        for sent in sent_files(await self._desk.transcript(conversation_id, None)):
+            if sent.id == file_id:
+                return sent
+        raise web.HTTPNotFound(text="No such file was sent in this conversation.")
 
 
 def whole_number(

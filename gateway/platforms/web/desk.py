@@ -15,6 +15,11 @@ from gateway.messages import OWNER
 PLATFORMS = ("web", "terminal")
 
 _LISTED = 50
+_LOOKED_THROUGH = 500
+"""Conversations of one platform among which those that are listed are found."""
+
+_SINGLE_QUESTION = "once_"
+"""How the chat ids begin that `hermes chat -q` makes: one for each question, and a script may ask hundreds."""
 
 
 class Desk:
@@ -35,12 +40,15 @@ class Desk:
         return conversation
 
     async def overviews(self) -> list[Overview]:
-        """Newest activity first; a chat in which nothing was said is not listed."""
+        """Newest activity first; neither chats in which nothing was said nor single questions."""
         lists = await asyncio.gather(
-            *(self._store.conversations(person=OWNER, platform=name, limit=_LISTED) for name in PLATFORMS)
+            *(
+                self._store.conversations(person=OWNER, platform=name, limit=_LOOKED_THROUGH)
+                for name in PLATFORMS
+            )
         )
-        said = (overview for overview in chain(*lists) if overview.messages)
-        return sorted(said, key=lambda overview: overview.updated_at, reverse=True)[:_LISTED]
+        listed = filter(_is_listed, chain(*lists))
+        return sorted(listed, key=lambda overview: overview.updated_at, reverse=True)[:_LISTED]
 
     async def latest_on_the_web(self) -> Overview | None:
         found = (each for each in await self.overviews() if each.conversation.address.platform == "web")
@@ -58,3 +66,7 @@ class Desk:
         if first is None:
             return await self.transcript(conversation_id, None), False
         return messages[first:], True
+
+
+def _is_listed(overview: Overview) -> bool:
+    return overview.messages > 0 and not overview.conversation.address.chat_id.startswith(_SINGLE_QUESTION)

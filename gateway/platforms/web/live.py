@@ -1,8 +1,9 @@
 """Turn events as changes to the page: the server renders, the browser only puts things in their place.
 
 `turn` begins a turn (anew, if already shown), `append` and `note` add a part, `text` adds to the answer being
-written, `draw` renders its whole paragraphs, `settle` gives it its final form, `replace` redraws a tool call, `end`
-ends the turn.
+written, `draw` renders its whole paragraphs, `settle` gives it its final form, `replace` redraws a tool call, `decided`
+a question that was answered, `end` ends the turn. `waiting` shows a message whose time has not come; it goes when
+something with its id is shown.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from dataclasses import fields
 from typing import Any
 
 from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
     Compacted,
+    FileSent,
     Notice,
+    Queued,
     Steered,
     TextDelta,
     ToolFinished,
@@ -26,6 +31,7 @@ from agent.events import (
 )
 from agent.llm import Usage
 from agent.messages import ToolCall
+from gateway.platforms.web.stored_calls import SentFile
 from gateway.platforms.web.views import ToolView, Views
 
 Update = dict[str, Any]
@@ -39,8 +45,9 @@ So the work grows with the length of an answer, not with its square."""
 class LiveTurn:
     """Follows the turns of one conversation for one page."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, conversation_id: str) -> None:
         self._views = views
+        self._conversation_id = conversation_id
         self._drawn = ""
         """The part of the answer being written that the page shows rendered."""
         self._plain = ""
@@ -49,6 +56,8 @@ class LiveTurn:
         """Whether text was shown since the turn began or a tool last ran."""
         self._calls: dict[str, ToolCall] = {}
         """Tool calls that are running."""
+        self._asked: dict[str, ApprovalAsked] = {}
+        """What waits for the person's decision."""
         self._usage = Usage()
 
     async def updates(self, event: TurnEvent) -> list[Update]:
@@ -57,6 +66,8 @@ class LiveTurn:
                 return self._begin(message_id, text)
             case TextDelta(text):
                 return [await self._write(text)]
+            case Queued():
+                return [{"op": "waiting", "id": event.message_id, "html": self._views.waiting(event)}]
             case Notice(text):
                 return [{"op": "note", "html": self._views.notice(text)}]
             case Compacted():
@@ -75,6 +86,14 @@ class LiveTurn:
                 return self._tool_started(ToolCall(call_id, name, arguments))
             case ToolFinished():
                 return self._tool_finished(event)
+            case ApprovalAsked():
+                self._asked[event.approval_id] = event
+                return [{"op": "append", "html": self._views.approval(event)}]
+            case ApprovalSettled():
+                return self._settled(event)
+            case FileSent():
+                sent = SentFile(event.path, event.caption)
+                return [{"op": "append", "html": self._views.file(self._conversation_id, sent)}]
             case UsageReported(usage):
                 self._usage = _sum(self._usage, usage)
             case TurnDone(_, stopped):
@@ -85,7 +104,7 @@ class LiveTurn:
 
     def _begin(self, message_id: str, text: str) -> list[Update]:
         self._drawn, self._plain, self._answered = "", "", False
-        self._calls, self._usage = {}, Usage()
+        self._calls, self._asked, self._usage = {}, {}, Usage()
         return [{"op": "turn", "id": message_id, "html": self._views.said(message_id, text)}]
 
     async def _write(self, text: str) -> Update:
@@ -117,6 +136,13 @@ class LiveTurn:
         call = self._calls.pop(event.call_id, ToolCall(event.call_id, event.name, ""))
         view = ToolView(call, "done" if event.ok else "failed", event.result, event.seconds)
         return [{"op": "replace", "id": call.id, "html": self._views.tool(view)}]
+
+    def _settled(self, event: ApprovalSettled) -> list[Update]:
+        asked = self._asked.pop(event.approval_id, None)
+        if asked is None:
+            return []
+        html = self._views.approval(asked, event.choice)
+        return [{"op": "decided", "id": event.approval_id, "html": html}]
 
     def _end(self, last_word: str) -> list[Update]:
         updates: list[Update] = [

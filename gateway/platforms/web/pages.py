@@ -79,7 +79,7 @@ class Pages:
     ) -> AsyncGenerator[bytes, None]:
         transcript, _ = await self._transcript(conversation, limit)
         yield frame({"op": "snapshot", "html": transcript, "boot": self._boot})
-        turn = LiveTurn(self._views)
+        turn = LiveTurn(self._views, conversation.id)
         beginning = False
         async for envelope in envelopes:
             for update in await turn.updates(envelope.event):
@@ -97,7 +97,7 @@ class Pages:
     async def _transcript(self, conversation: Conversation, limit: int) -> tuple[Markup, bool]:
         """And whether more came before."""
         messages, earlier = await self._desk.whole_turns(conversation.id, limit)
-        return await asyncio.to_thread(self._views.transcript, messages), earlier
+        return await asyncio.to_thread(self._views.transcript, conversation.id, messages), earlier
 
 
 def _limit(request: web.Request) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
 
 import structlog
 from aiohttp import web
 
 from gateway.errors import CannotListen, PortTaken
 from gateway.gateway import Gateway
+from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.desk import Desk
 from gateway.platforms.web.pages import STATIC, Pages
@@ -43,19 +45,26 @@ class WebPlatform:
         token: str | None,
         model_line: str = "",
         heartbeat_seconds: float = 15.0,
+        platforms: Sequence[Platform] = (),
     ) -> None:
+        """`platforms` are all that run in this process; `/healthz` tells about each."""
         self._gateway = gateway
         self._host = host
         self._port = port
         self._token = token
         self._model_line = model_line
         self._heartbeat_seconds = heartbeat_seconds
+        self._platforms = platforms
         self._runner: web.AppRunner | None = None
 
     @property
     def where(self) -> str:
         host = "127.0.0.1" if self._host in _WILDCARDS else self._host
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    @property
+    def health(self) -> Health:
+        return Health("up" if self._runner else "starting")
 
     async def start(self) -> None:
         # It reads the templates, and file work must not happen on the event loop.
@@ -97,7 +106,7 @@ class WebPlatform:
                 TokenGate(self._token, port).middleware,
             ],
         )
-        app.add_routes(Api(self._gateway, desk, streams).routes())
+        app.add_routes(Api(self._gateway, desk, streams, self._platforms).routes())
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)

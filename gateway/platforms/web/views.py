@@ -13,16 +13,22 @@ from typing import Literal
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from agent.events import ApprovalAsked, Queued
 from agent.llm import Usage
 from agent.messages import Message, ToolCall
 from agent.store import Conversation, Overview
+from gateway.approval_parts import approval_parts
+from gateway.chat.showing.wording import one_line
 from gateway.platforms.web.markdown import remembered_markdown, render_markdown
+from gateway.platforms.web.stored_calls import SentFile, parsed_arguments, results_of_calls, sent_file
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST_HINT = 72
 _LONGEST_SHOWN = 20_000
+_LONGEST_TOOL_NAME = 40
 
 ToolState = Literal["running", "done", "failed", "abandoned"]
+ApprovalState = Literal["open", "once", "conversation", "deny", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,9 @@ class Views:
     def problem(self, sentence: str, *, asks_for_token: bool) -> str:
         return self._problem.render(sentence=sentence, asks_for_token=asks_for_token)
 
-    def transcript(self, messages: Sequence[Message]) -> Markup:
+    def transcript(self, conversation_id: str, messages: Sequence[Message]) -> Markup:
         """All of it, Markdown included: call it in a thread."""
-        results = _results(messages)
+        results = results_of_calls(messages)
         parts: list[Markup] = []
         for message in messages:
             if message.role == "user":
@@ -93,6 +99,8 @@ class Views:
                 for call in message.tool_calls:
                     result = results.get((message.id, call.id))
                     parts.append(self.tool(_stored_call(call, result)))
+                    if sent := sent_file(call, result):
+                        parts.append(self.file(conversation_id, sent))
         return Markup("\n").join(parts)
 
     def said(self, message_id: str, text: str) -> Markup:
@@ -109,6 +117,17 @@ class Views:
         return self._part(
             "tool", view, _hint(view.call.arguments), _pretty(view.call.arguments), _bounded(view.result)
         )
+
+    def file(self, conversation_id: str, sent: SentFile) -> Markup:
+        return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
+
+    def approval(self, asked: ApprovalAsked, state: ApprovalState = "open") -> Markup:
+        """The whole command, however long: what is not seen cannot be approved."""
+        tool = one_line(asked.tool, _LONGEST_TOOL_NAME)
+        return self._part("approval", asked, tool, approval_parts(asked.arguments), state)
+
+    def waiting(self, queued: Queued) -> Markup:
+        return self._part("waiting", queued.message_id, queued.text, _what_becomes_of(queued))
 
     def notice(self, text: str) -> Markup:
         return self._part("notice", text)
@@ -130,42 +149,36 @@ def title_of(conversation: Conversation | None, overviews: Sequence[Overview]) -
     return next(found, "") or "New chat"
 
 
-def _results(messages: Sequence[Message]) -> dict[tuple[str, str], Message]:
-    """By asking message and call id: some providers use the same call ids in every turn."""
-    asked: dict[str, str] = {}
-    results: dict[tuple[str, str], Message] = {}
-    for message in messages:
-        asked.update({call.id: message.id for call in message.tool_calls})
-        if message.tool_call_id in asked:
-            results[asked[message.tool_call_id], message.tool_call_id] = message
-    return results
-
-
 def _stored_call(call: ToolCall, result: Message | None) -> ToolView:
     return ToolView(call, "abandoned") if result is None else ToolView(call, "done", result.content)
 
 
+def _what_becomes_of(queued: Queued) -> str:
+    """Without numbers: they would be wrong once the next turn begins."""
+    match queued.how:
+        case "steer":
+            return "Queued: Hermes reads it at its next step."
+        case "interrupt":
+            return "This ends the answer; Hermes reads it next."
+        case "queue" if queued.ahead > 1:
+            return "Queued: Hermes reads it after the messages before it."
+        case "queue":
+            return "Queued: Hermes reads it after this answer."
+
+
 def _hint(arguments: str) -> str:
     """The first text among the arguments, for the folded line: a path, a query, a command."""
-    parsed = _parsed(arguments)
+    parsed = parsed_arguments(arguments)
     values = parsed.values() if isinstance(parsed, dict) else ()
     line = " ".join(next((value for value in values if isinstance(value, str)), "").split())
     return line if len(line) <= _LONGEST_HINT else line[: _LONGEST_HINT - 1] + "…"
 
 
 def _pretty(arguments: str) -> str:
-    parsed = _parsed(arguments)
+    parsed = parsed_arguments(arguments)
     if parsed in ({}, None):
         return _bounded(arguments.strip() if parsed is None else "")
     return _bounded(json.dumps(parsed, indent=2, ensure_ascii=False))
-
-
-def _parsed(arguments: str) -> object:
-    """None for what a model broke."""
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _bounded(text: str) -> str:

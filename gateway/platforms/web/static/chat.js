@@ -1,5 +1,6 @@
 // The chat page: one event stream in, JSON requests out.
 
+import { Asking } from "./asking.js";
 import { Composer, Waiting } from "./composer.js";
 import { Log } from "./log.js";
 
@@ -13,6 +14,7 @@ const trouble = document.querySelector("#trouble");
 const log = new Log();
 const waiting = new Waiting();
 const composer = new Composer(send);
+const asking = new Asking(decide);
 
 let source = null;
 let boot = null;
@@ -53,7 +55,9 @@ function disconnect() {
 
 function apply(update) {
   if (update.op === "sidebar") return showSidebar(update);
+  if (update.op === "waiting") return waiting.show(update);
   log.apply(update);
+  asking.refresh();
   if (update.id) waiting.taken(update.id);
   if (update.op === "snapshot") {
     waiting.dropShown(log);
@@ -70,7 +74,7 @@ function showSidebar({ html, title }) {
 }
 
 function send(text) {
-  const item = waiting.add(text, log.running ? "Queued" : "");
+  const item = waiting.add(text);
   log.toEnd();
   inTurn(async () => {
     try {
@@ -85,6 +89,18 @@ function send(text) {
       say(error.message);
     }
   });
+}
+
+/** The server's sentence, or null if it could not be asked. */
+async function decide(approval, choice) {
+  try {
+    const { said } = await post(`/api/conversations/${page.conversation}/approvals/${approval}`, { choice });
+    say("");
+    return said;
+  } catch (error) {
+    say(error.message);
+    return null;
+  }
 }
 
 async function begin() {
@@ -104,7 +120,7 @@ async function post(address, body) {
       signal: AbortSignal.timeout(REQUEST_MS),
     });
   } catch {
-    throw new Error("Hermes cannot be reached; the message was not sent.");
+    throw new Error("Hermes cannot be reached; nothing was sent.");
   }
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(answer.error ?? "Hermes could not do that; its log says more.");

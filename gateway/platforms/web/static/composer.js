@@ -1,5 +1,7 @@
 // The field at the bottom, and the messages that were sent but not yet taken up.
 
+import { element } from "./log.js";
+
 export class Composer {
   #field = document.querySelector("#text");
 
@@ -45,7 +47,8 @@ export class Composer {
 export class Waiting {
   #list = document.querySelector("#waiting");
 
-  add(text, label) {
+  /** From here, before the server knows of it. */
+  add(text) {
     const item = document.createElement("article");
     const bubble = document.createElement("div");
     const note = document.createElement("p");
@@ -53,14 +56,20 @@ export class Waiting {
     bubble.className = "bubble";
     bubble.textContent = text;
     note.className = "label";
-    note.textContent = label;
     item.append(bubble, note);
     this.#list.append(item);
     return item;
   }
 
+  /** What becomes of a message, which may have been sent from another tab. */
+  show({ id, html }) {
+    const [known] = this.#of(id);
+    if (known) known.replaceWith(element(html));
+    else this.#list.append(element(html));
+  }
+
   taken(messageId) {
-    this.#find((item) => item.dataset.waiting === messageId).forEach((item) => item.remove());
+    this.#of(messageId).forEach((item) => item.remove());
   }
 
   /** After a reconnect: what the conversation shows is no longer waiting. */
@@ -74,6 +83,10 @@ export class Waiting {
       delete item.dataset.waiting;
       item.lastChild.textContent = "Hermes was restarted before it read this. Send it again.";
     }
+  }
+
+  #of(messageId) {
+    return this.#find((item) => item.dataset.waiting === messageId);
   }
 
   #find(wanted) {

@@ -39,6 +39,7 @@ export class Log {
     draw: ({ html, rest }) => this.#draw(html, rest),
     settle: ({ html }) => this.#settle(html),
     replace: ({ id, html }) => this.#keepingFolds(() => this.#calls(id).at(-1)?.replaceWith(element(html))),
+    decided: ({ id, html }) => this.#decide(id, html),
     end: () => { this.running = false; },
   };
 
@@ -88,6 +89,15 @@ export class Log {
     this.#writing = null;
   }
 
+  /** Whoever pressed a button of the card stays where they were. */
+  #decide(id, html) {
+    const card = [...this.#log.querySelectorAll("[data-approval]")].find((each) => each.dataset.approval === id);
+    const wasHere = card?.contains(document.activeElement);
+    const decided = element(html);
+    card?.replaceWith(decided);
+    if (wasHere) decided.focus();
+  }
+
   #cutFrom(messageId) {
     const known = this.#message(messageId);
     while (known && this.#log.lastChild !== known) this.#log.lastChild.remove();
@@ -110,7 +120,7 @@ export class Log {
   }
 }
 
-function element(html) {
+export function element(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   return template.content.firstElementChild;

@@ -1,0 +1,103 @@
+"""Dangerous tool calls that wait for a person.
+
+A request is bound to the conversation, the person and the exact call; it expires, and it is answered once. What was
+granted for a conversation is forgotten when Hermes stops: after a restart it asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import get_args
+
+import structlog
+
+from agent.approval import ApprovalRequest, Approve, Choice
+from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
+
+log = structlog.get_logger(__name__)
+
+_OVER = "This request is no longer open."
+_NOT_YOURS = "Only the person it was asked of can decide this."
+_DONE = {
+    "once": "Approved for this once.",
+    "conversation": "Approved; the same command is not asked about again in this conversation.",
+    "deny": "Denied.",
+}
+_DENIED = (
+    "the person did not allow this. Do not try it again in another way; ask them what they would rather have."
+)
+_NO_ANSWER = "the person was asked and did not answer in time, so it was not run."
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    conversation_id: str
+    person: str
+    answer: asyncio.Future[Choice]
+
+
+class Approvals:
+    """What has been asked and not yet answered, and what was granted for good."""
+
+    def __init__(self, publish: Callable[[str, TurnEvent], None], *, seconds: float = 600.0) -> None:
+        self._publish = publish
+        self._seconds = seconds
+        self._pending: dict[str, _Pending] = {}
+        self._granted: set[tuple[str, str, ApprovalRequest]] = set()
+
+    def approver(self, conversation_id: str, person: str) -> Approve:
+        """What a turn of this person asks."""
+
+        async def approve(request: ApprovalRequest) -> str:
+            if (conversation_id, person, request) in self._granted:
+                return ""
+            choice = await self._ask(conversation_id, person, request)
+            if choice == "conversation":
+                self._granted.add((conversation_id, person, request))
+            log.info("approval.settled", tool=request.tool, choice=choice or "expired")
+            if choice is None:
+                return _NO_ANSWER
+            return _DENIED if choice == "deny" else ""
+
+        return approve
+
+    def conversation_of(self, approval_id: str) -> str | None:
+        pending = self._pending.get(approval_id)
+        return pending.conversation_id if pending else None
+
+    def decide(self, approval_id: str, choice: str, *, person: str, conversation_id: str) -> str:
+        """A sentence for whoever pressed. What is unknown, foreign, over or malformed all sounds the same."""
+        pending = self._pending.get(approval_id)
+        if pending is None or pending.conversation_id != conversation_id or pending.answer.done():
+            return _OVER
+        for known in get_args(Choice):
+            if choice == known:
+                if pending.person != person:
+                    return _NOT_YOURS
+                pending.answer.set_result(known)
+                return _DONE[known]
+        return _OVER
+
+    async def _ask(self, conversation_id: str, person: str, request: ApprovalRequest) -> Choice | None:
+        approval_id = secrets.token_urlsafe(12)
+        pending = _Pending(conversation_id, person, asyncio.get_running_loop().create_future())
+        self._pending[approval_id] = pending
+        expires_at = time.time() + self._seconds
+        self._publish(
+            conversation_id, ApprovalAsked(approval_id, request.tool, request.arguments, person, expires_at)
+        )
+        choice: Choice | None = None
+        try:
+            async with asyncio.timeout(self._seconds):
+                choice = await pending.answer
+        except TimeoutError:
+            pass
+        finally:
+            # Also when the turn is stopped: a button pressed later must not count.
+            del self._pending[approval_id]
+            self._publish(conversation_id, ApprovalSettled(approval_id, choice or "expired"))
+        return choice

@@ -1,0 +1,185 @@
+"""Between a chat service and the rest: what its adapter hands in, and what it can be asked to do.
+
+An adapter turns the service's events into these types and gives them to a `ChatDesk`; it implements `ChatPort` for
+the way out. It decides nothing: who may talk, what is answered, where a long text is cut is decided once, elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gateway.text.measure import Measure
+
+ChatKind = Literal["direct", "group"]
+AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where messages go: a chat, or a topic or thread in it."""
+
+    chat_id: str
+    thread_id: str = ""
+    kind: ChatKind = "direct"
+    group_id: str = ""
+    """What `allowed_groups` names: Telegram's group, Discord's server. Empty in a direct chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote, pressed or reacted. Only the id says who it is."""
+
+    id: str
+    """The service's number for the account, as text."""
+    name: str
+    is_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a message replies to, or the part of it that was quoted."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message; it is fetched only once somebody who may write has sent it."""
+
+    name: str
+    """As the sender wrote it: not to be trusted as a path."""
+    mime: str
+    kind: AttachmentKind
+    size: int | None
+    read: Callable[[int], Awaitable[bytes]]
+    """Fetches it. Gets the most bytes that are wanted; raises AttachmentRefused with a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """A message as the service delivered it."""
+
+    id: str
+    """The service's own; unique within a chat."""
+    place: Place
+    author: Author
+    text: str
+    """Without the mention of the bot; a command without the bot's name: `/compress billing`."""
+    addressed: bool = True
+    """In a group: it mentions the bot, replies to it, or is a command for it."""
+    quote: Quote | None = None
+    attachments: tuple[Attachment, ...] = ()
+    album: str = ""
+    """Messages with the same album are one."""
+    maybe_unfinished: bool = False
+    """So long that the sender's program may have cut it; more may follow at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    label: str
+    data: str
+    """Comes back in `Press.data`. At most 64 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """A button was pressed. Who pressed it need not be who it was meant for."""
+
+    place: Place
+    author: Author
+    message_id: str
+    """The message with the button."""
+    data: str
+
+
+class ChatDesk(Protocol):
+    """Takes in what an adapter has received. Raises nothing an adapter would have to handle."""
+
+    async def message(self, message: ChatMessage) -> None:
+        """A new message, or a slash command in its text form. Returns once it is accepted or refused."""
+        ...
+
+    async def edited(self, message: ChatMessage) -> None:
+        """A message was changed by its author; `message` is its new form."""
+        ...
+
+    async def pressed(self, press: Press) -> str:
+        """A sentence for the one who pressed."""
+        ...
+
+    async def close(self) -> None:
+        """Called by a platform that stops, once nothing more comes in and while it can still send."""
+        ...
+
+
+class ChatPort(Protocol):
+    """What a chat service can be asked to do. Failures are the errors of `gateway/chat/errors.py`, nothing else."""
+
+    @property
+    def platform(self) -> str:
+        """`telegram`, or `telegram/work` for a bot with a name."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """The longest message, by `measure`."""
+        ...
+
+    @property
+    def measure(self) -> Measure: ...
+
+    @property
+    def can_edit(self) -> bool: ...
+
+    @property
+    def file_limit(self) -> int:
+        """The largest file it takes, in bytes."""
+        ...
+
+    def edit_seconds(self, place: Place) -> float:
+        """The pace at which one message there may be edited for as long as an answer lasts."""
+        ...
+
+    async def direct(self, user_id: str) -> Place:
+        """The direct chat with this account, opened if need be. It may still turn out Undeliverable."""
+        ...
+
+    async def send(
+        self,
+        place: Place,
+        text: str,
+        *,
+        formatted: bool = False,
+        reply_to: str = "",
+        buttons: Sequence[Button] = (),
+        silent: bool = False,
+    ) -> str:
+        """A new message; gives its id. `formatted`: the text is Markdown, to be shown as such where that is possible
+        and else as it is. `reply_to` is a message of the same place; if it is gone, the text is sent all the same."""
+        ...
+
+    async def edit(
+        self,
+        place: Place,
+        message_id: str,
+        text: str,
+        *,
+        formatted: bool = False,
+        buttons: Sequence[Button] = (),
+    ) -> None:
+        """Replaces text and buttons of one of our messages. An edit that changes nothing is no failure."""
+        ...
+
+    async def delete(self, place: Place, message_id: str) -> None:
+        """Removes one of our messages. One that is gone already is no failure."""
+        ...
+
+    async def typing(self, place: Place) -> None:
+        """Shows for a few seconds that something is being written."""
+        ...
+
+    async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str: ...

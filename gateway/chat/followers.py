@@ -1,0 +1,179 @@
+"""Shows in a chat what happens in its conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+
+from agent.events import TurnEvent
+from gateway.chat.contract import Button, ChatPort, Place
+from gateway.chat.showing.passage import Passage, Style
+from gateway.chat.showing.performer import Performer
+from gateway.chat.showing.scene import Scene
+from gateway.chat.showing.stage import Stage
+from gateway.chat.showing.timing import Timing
+from gateway.chat.showing.typing_sign import TypingSign
+from gateway.chat.showing.venue import Venue, Venues
+from gateway.hub import EventHub
+from gateway.unseen import Unseen
+
+_KNOWN_MESSAGES = 10_000
+"""Of these the service's own ids are remembered; the oldest are forgotten."""
+
+
+class Followers:
+    """One follower for each conversation in which something has happened lately."""
+
+    def __init__(
+        self, hub: EventHub, port: ChatPort, *, streaming: bool = True, timing: Timing | None = None
+    ) -> None:
+        self._hub = hub
+        self._port = port
+        self._streaming = streaming
+        self._timing = timing or Timing()
+        self._venues = Venues(port, self._timing)
+        self._followers: dict[str, _Follower] = {}
+        self._platform_ids: OrderedDict[str, str] = OrderedDict()
+        self._closed = False
+
+    def follow(self, conversation_id: str, place: Place) -> None:
+        """From now on, until nothing has happened for a while. Called before a message is handed in."""
+        if self._closed:
+            return
+        venue = self._venues.at(place)
+        if follower := self._followers.get(conversation_id):
+            follower.go_to(venue)
+        else:
+            self._followers[conversation_id] = self._new_follower(conversation_id, venue)
+
+    def answering(self, message_id: str, platform_message_id: str) -> None:
+        """The service knows our message by this id: what answers it can be sent as a reply."""
+        self._platform_ids[message_id] = platform_message_id
+        if len(self._platform_ids) > _KNOWN_MESSAGES:
+            self._platform_ids.popitem(last=False)
+
+    async def tell(
+        self, place: Place, text: str, *, buttons: Sequence[Button] = (), reply_to: str = ""
+    ) -> str | None:
+        """Something outside any turn. Gives the message's id, or None if it could not be delivered, also because the
+        service wants a longer pause than a caller can be kept waiting."""
+        venue = self._venues.at(place)
+        passage = Passage(
+            self._port, venue, self._timing, Style(), whole=text, reply_to=reply_to, buttons=buttons
+        )
+        stage = Stage(self._port, self._timing)
+        stage.add(passage)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.telling):
+                await Performer(self._port, stage).run()
+        return passage.last_id if passage.over and not passage.lost and passage.last_id else None
+
+    async def close(self) -> None:
+        """What is being shown is brought to its end, for as long as that takes few seconds."""
+        self._closed = True
+        await asyncio.sleep(0)  # the followers read what was published just now
+        followers = list(self._followers.values())
+        tasks = [task for follower in followers if (task := follower.finish())]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._timing.closing)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _new_follower(self, conversation_id: str, venue: Venue) -> _Follower:
+        scene = Scene(
+            self._port,
+            venue,
+            self._timing,
+            streaming=self._streaming,
+            platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
+        )
+        leave = self._followers.pop
+        return _Follower(
+            self._hub, self._port, self._timing, conversation_id, scene, on_end=lambda: leave(conversation_id)
+        )
+
+
+class _Follower:
+    """Reads the events of one conversation as they come; showing them takes as long as it takes."""
+
+    def __init__(
+        self,
+        hub: EventHub,
+        port: ChatPort,
+        timing: Timing,
+        conversation_id: str,
+        scene: Scene,
+        *,
+        on_end: Callable[[], object],
+    ) -> None:
+        self._hub = hub
+        self._timing = timing
+        self._conversation_id = conversation_id
+        self._scene = scene
+        self._on_end = on_end
+        self._performer = Performer(port, scene.stage)
+        self._typing = TypingSign(port, scene, timing)
+        self._unseen = Unseen(after=hub.last_number(conversation_id))
+        self._watching = ExitStack()
+        self._watch()
+        self._reader = asyncio.create_task(self._read(), name=f"follower {conversation_id}")
+        self._clock = asyncio.get_running_loop()
+        self._last_stir = self._clock.time()
+        self._rest_check = self._clock.call_later(timing.idle, self._rest_if_idle)
+
+    def go_to(self, venue: Venue) -> None:
+        self._last_stir = self._clock.time()
+        if venue is not self._scene.venue:
+            self._scene.go_to(venue)
+
+    def finish(self) -> asyncio.Task[None] | None:
+        """No more events. Gives what is left to be waited for."""
+        self._stop_reading()
+        self._scene.finish()
+        self._performer.nudge()
+        return self._performer.task
+
+    def _watch(self) -> None:
+        self._envelopes = self._watching.enter_context(
+            self._hub.watch(self._conversation_id, after=self._unseen.last)
+        )
+
+    async def _read(self) -> None:
+        while True:
+            async for envelope in self._envelopes:
+                if event := self._unseen.take(envelope.number, envelope.event):
+                    self._show(event)
+            # The hub cuts off whoever lags far behind. Watching again gives what was missed.
+            self._watching.close()
+            self._watch()
+
+    def _show(self, event: TurnEvent) -> None:
+        self._last_stir = self._clock.time()
+        self._scene.apply(event, self._last_stir)
+        self._performer.nudge()
+        self._typing.switch(on=self._scene.running)
+
+    def _rest_if_idle(self) -> None:
+        rest_at = self._last_stir + self._timing.idle
+        if self._is_busy:
+            rest_at = self._clock.time() + self._timing.idle
+        if rest_at > self._clock.time():
+            self._rest_check = self._clock.call_at(rest_at, self._rest_if_idle)
+        else:
+            self._stop_reading()
+
+    @property
+    def _is_busy(self) -> bool:
+        is_behind = self._hub.last_number(self._conversation_id) > self._unseen.last
+        return self._scene.running or is_behind or self._performer.task is not None
+
+    def _stop_reading(self) -> None:
+        """At once, so that whoever follows from now on misses nothing and sees nothing twice."""
+        self._on_end()
+        self._rest_check.cancel()
+        self._watching.close()
+        self._reader.cancel()
+        self._typing.switch(on=False)

@@ -1,0 +1,40 @@
+"""What a chat message became, for as long as somebody may still change it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from gateway.chat.contract import ChatMessage, Place
+from gateway.messages import InboundMessage
+
+_MOST = 10_000
+
+
+@dataclass(slots=True)
+class Known:
+    """A message that was seen. `inbound` is None where it was only overheard."""
+
+    text: str
+    conversation_id: str = ""
+    inbound: InboundMessage | None = None
+
+
+class Recent:
+    """The newest messages by place and id; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Place, str], Known] = OrderedDict()
+
+    def add(self, message: ChatMessage) -> bool:
+        """False if it has been seen before: services deliver some messages twice."""
+        key = (message.place, message.id)
+        if key in self._known:
+            return False
+        self._known[key] = Known(message.text)
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return True
+
+    def get(self, message: ChatMessage) -> Known | None:
+        return self._known.get((message.place, message.id))

@@ -1,0 +1,62 @@
+"""Something to be shown, from its first call to its last."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import inf
+
+from gateway.chat.errors import DeliveryError
+from gateway.chat.showing.calls import Call
+from gateway.chat.showing.timing import Timing
+from gateway.chat.showing.venue import Venue
+
+NEVER = inf
+AT_ONCE = 0.0
+"""Moments are times of the event loop's clock."""
+
+POSSIBLY_TWICE = "(possibly sent twice)"
+"""Stands on a message that is sent again because nobody knows whether it has arrived."""
+
+
+class Block(ABC):
+    """Pure state: it says which call is due when, and hears what came of it.
+
+    At most one of its calls is under way at any time; events may change it meanwhile. Pauses that the service asks
+    for, moved chats and chats where nobody is are dealt with before a block hears of them.
+    """
+
+    def __init__(self, venue: Venue, timing: Timing) -> None:
+        self.venue = venue
+        self.act = 0
+        """The turn it belongs to."""
+        self.over = False
+        """Nothing more will come of it."""
+        self.lost = False
+        """It was given up although it had to arrive: the rest of the turn would not arrive either."""
+        self._timing = timing
+        self._tries = 0
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether what comes after it has to wait."""
+        return not self.over
+
+    @abstractmethod
+    def due(self) -> float:
+        """When it has something to ask for: NEVER, until an event changes that."""
+
+    @abstractmethod
+    def call(self, now: float) -> Call:
+        """What it asks for, now that it is due."""
+
+    @abstractmethod
+    def done(self, call: Call, message_id: str, now: float) -> None: ...
+
+    @abstractmethod
+    def failed(self, call: Call, error: DeliveryError, now: float) -> str:
+        """Gives a sentence to be said instead, if there is one."""
+
+    def _is_hopeless(self) -> bool:
+        """Counts a failure of a call that has to succeed."""
+        self._tries += 1
+        return self._tries >= self._timing.tries

@@ -1,0 +1,48 @@
+"""The message that a text is being written into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.text.characters import is_blank
+from gateway.text.measure import Measure
+
+
+@dataclass(slots=True)
+class Draft:
+    """Its text so far, and what is known of it on the other side."""
+
+    measure: Measure
+    count: int = 0
+    """Characters of the text."""
+    size: int = 0
+    """The same as the service counts."""
+    began: float | None = None
+    """When there first was something to see."""
+    message_id: str = ""
+    visible: int = 0
+    """Characters that the service has confirmed to show."""
+    looked_at: int = 0
+    """At this length there was no place yet to cut it."""
+    refused: bool = False
+    """The service did not take it unfinished; finished, it may."""
+    may_be_there: bool = False
+    """It was sent, and nobody knows whether it has arrived."""
+    may_show_more: bool = False
+    """The same of an edit."""
+    _parts: list[str] = field(default_factory=list)
+
+    def add(self, text: str, now: float) -> None:
+        """Costs no more than the added text: all of it is joined only when it is looked at."""
+        self._parts.append(text)
+        self.count += len(text)
+        self.size += self.measure(text)
+        if self.began is None and not is_blank(text):
+            self.began = now
+
+    def text(self) -> str:
+        self._parts = ["".join(self._parts)]
+        return self._parts[0]
+
+    def added_since(self, count: int) -> str:
+        return self.text()[count:]

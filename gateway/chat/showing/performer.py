@@ -1,0 +1,112 @@
+"""Makes visible what is on stage: one call at a time, with patience."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from math import inf
+
+import structlog
+
+from gateway.chat.contract import ChatPort
+from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Undeliverable
+from gateway.chat.showing.block import NEVER, Block
+from gateway.chat.showing.calls import Call, Edit
+from gateway.chat.showing.stage import Stage
+
+log = structlog.get_logger(__name__)
+
+
+class Performer:
+    """Works only while something is due; a nudge makes it look again."""
+
+    def __init__(self, port: ChatPort, stage: Stage) -> None:
+        self._port = port
+        self._stage = stage
+        self._wake = asyncio.Event()
+        self._asleep_until = -inf
+        self._task: asyncio.Task[None] | None = None
+        self._block: Block | None = None
+        """What the latest call was for."""
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """What is under way."""
+        return self._task if self._task and not self._task.done() else None
+
+    def nudge(self) -> None:
+        """After every change of what should be visible. Costs next to nothing when it changes no appointment."""
+        due = self._stage.due()
+        if self.task is None:
+            if due < NEVER:
+                self._task = asyncio.create_task(self.run(), name="showing")
+                self._task.add_done_callback(self._ended)
+        elif due < self._asleep_until:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Until nothing is due."""
+        clock = asyncio.get_running_loop().time
+        while (due := self._stage.due()) < NEVER:
+            if due > clock():
+                await self._sleep(due)
+            elif block := self._stage.next(clock()):
+                await self._perform(block)
+
+    async def _sleep(self, until: float) -> None:
+        self._wake.clear()
+        self._asleep_until = until
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._wake.wait()
+        self._asleep_until = -inf
+
+    async def _perform(self, block: Block) -> None:
+        self._block = block
+        venue = block.venue
+        clock = asyncio.get_running_loop().time
+        call = block.call(clock())
+        try:
+            message_id = await call.make(self._port, venue.place)
+        except SlowDown as error:
+            log.info("chat.slow_down", platform=self._port.platform, seconds=error.retry_after)
+            venue.slow_down(error.retry_after, clock())
+        except ChatMoved as error:
+            if not venue.move(error.new_chat_id):
+                self._abandon(block)
+        except Undeliverable:
+            self._abandon(block)
+        except DeliveryError as error:
+            self._failed(block, call, error)
+        else:
+            venue.went_well()
+            self._stage.done(block, call, message_id, clock())
+
+    def _abandon(self, block: Block) -> None:
+        log.warning("chat.undeliverable", platform=self._port.platform, chat=block.venue.place.chat_id)
+        self._stage.abandon(block)
+
+    def _failed(self, block: Block, call: Call, error: DeliveryError) -> None:
+        now = asyncio.get_running_loop().time()
+        if _is_temporary(call, error):
+            block.venue.unreachable(now)
+        self._stage.failed(block, call, error, now)
+        name = type(error).__name__
+        log.info("chat.call_failed", platform=self._port.platform, call=type(call).__name__, error=name)
+        if block.lost:
+            log.warning("chat.gave_up", platform=self._port.platform, chat=block.venue.place.chat_id)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            # A fault of ours or of an adapter. What led to it must not lead to it again with the next event.
+            assert self._block
+            self._stage.abandon(self._block)
+            self.nudge()
+            report = {"message": "Showing a turn broke down", "exception": error, "task": task}
+            asyncio.get_running_loop().call_exception_handler(report)
+
+
+def _is_temporary(call: Call, error: DeliveryError) -> bool:
+    """Also what makes no sense for this call."""
+    is_gone = isinstance(error, MessageGone) and isinstance(call, Edit)
+    return not is_gone and not isinstance(error, ContentRefused)

@@ -1,0 +1,223 @@
+"""Events of a conversation become what should be visible of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
+    Compacted,
+    FileSent,
+    Notice,
+    Queued,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from gateway.chat.contract import ChatPort
+from gateway.chat.showing.acknowledgement import Acknowledgement
+from gateway.chat.showing.parcel import Parcel, file_of
+from gateway.chat.showing.passage import Passage, Style
+from gateway.chat.showing.question import Question
+from gateway.chat.showing.stage import Stage
+from gateway.chat.showing.timing import Timing
+from gateway.chat.showing.tool_line import ToolLine
+from gateway.chat.showing.venue import Venue
+from gateway.text.characters import is_blank
+from gateway.text.long_code import long_code_files
+
+_LONGEST_CAPTION = 1_000
+"""Services cut or refuse longer ones."""
+
+
+class Scene:
+    """One conversation, in the place where it is held."""
+
+    def __init__(
+        self,
+        port: ChatPort,
+        venue: Venue,
+        timing: Timing,
+        *,
+        streaming: bool,
+        platform_id: Callable[[str], str],
+    ) -> None:
+        """`platform_id` gives the service's id for a message of ours, or nothing."""
+        self.venue = venue
+        self.running = False
+        self._next_venue = venue
+        self._port = port
+        self._timing = timing
+        self._streams = streaming and port.can_edit
+        self._platform_id = platform_id
+        self._tools = ToolLine(port, venue, timing)
+        self._acknowledgement = Acknowledgement(port, venue, timing)
+        self.stage = Stage(port, timing, (self._acknowledgement, self._tools))
+        self._answer: Passage | None = None
+        self._said: list[str] = []
+        """The text of the model's present step, as it came."""
+        self._questions: dict[str, Question] = {}
+        self._reply_to = ""
+        self._last: TurnEvent | None = None
+
+    @property
+    def wants_typing(self) -> bool:
+        """The turn works, and nothing else shows that it does."""
+        is_writing = self._answer is not None and self._answer.is_visible
+        is_asking = any(question.is_open for question in self._questions.values())
+        is_shown = is_writing or is_asking or self._tools.is_visible
+        return self.running and not is_shown and not self.stage.is_abandoned
+
+    def go_to(self, venue: Venue) -> None:
+        """The conversation is held there now; a turn that is being shown is not torn apart."""
+        self._next_venue = venue
+        if not self.running:
+            self._change_place()
+
+    def apply(self, event: TurnEvent, now: float) -> None:
+        if isinstance(event, TurnStarted) or not self.running:
+            self.stage.begin_act()
+        if not self.stage.is_abandoned:
+            self._show(event, now)
+        elif isinstance(event, TurnDone | TurnFailed):
+            self._end_turn()
+        self._last = event
+
+    def finish(self) -> None:
+        """No more events will come: what is there is brought to its end."""
+        self._end_turn()
+        self._acknowledgement.vanish()
+
+    def _show(self, event: TurnEvent, now: float) -> None:
+        match event:
+            case TurnStarted():
+                self._start_turn(event)
+            case Queued():
+                self._acknowledgement.queued(event, self._platform_id(event.message_id))
+            case Steered():
+                self._acknowledgement.taken(event.message_id)
+            case TextDelta():
+                self._write(event.text, now)
+            case ToolStarted():
+                self._end_step()
+                if self._streams:
+                    self._tools.started(event, now)
+            case ToolFinished():
+                self._tools.finished(event.call_id)
+            case ApprovalAsked():
+                self._ask(event)
+            case ApprovalSettled():
+                self._settle(event, now)
+            case FileSent():
+                self._give(event)
+            case Compacted():
+                before, after = event.messages_before, event.messages_after
+                self._say(f"🗜 Condensed {before} → {after} messages; everything stays searchable.")
+            case Notice():
+                self._say(event.text)
+            case TurnDone():
+                self._done(event, now)
+            case TurnFailed():
+                self._end_turn()
+                self._say(f"⚠ {event.error}", silent=False)
+
+    # -- a turn ----------------------------------------------------------------------------------------------
+
+    def _start_turn(self, event: TurnStarted) -> None:
+        if self.running:  # its end was never told
+            self._end_turn()
+        self._change_place()
+        self.running = True
+        had_waited = self._acknowledgement.taken(event.message_id)
+        in_group = self.venue.place.kind == "group"
+        self._reply_to = self._platform_id(event.message_id) if in_group or had_waited else ""
+        self._tools.answer(self._reply_to)
+
+    def _write(self, text: str, now: float) -> None:
+        self._said.append(text)
+        if self._answer is None:
+            if is_blank(text):  # models like to begin with an empty line; alone it is no message
+                return
+            text = "".join(self._said)
+            style = Style(formatted=True, streaming=self._streams)
+            reply_to, self._reply_to = self._reply_to, ""
+            self._answer = Passage(
+                self._port, self.venue, self._timing, style, reply_to=reply_to, take_over=self._take_over
+            )
+            self._tools.answer("")
+            self.stage.add(self._answer)
+        self._answer.add(text, now)
+
+    def _take_over(self, now: float) -> str:
+        return self._tools.become_text(self.stage.newest_id, now)
+
+    def _done(self, event: TurnDone, now: float) -> None:
+        said = "".join(self._said)
+        if event.text.startswith(said) and event.text != said:
+            self._write(event.text[len(said) :], now)
+        self._end_turn()
+        for code in long_code_files(event.text, longer_than=self._port.limit):
+            self._send_file(code.name, partial(_encoded, code.content))
+        # The answer to /stop has said it already.
+        if event.stopped and not isinstance(self._last, Notice):
+            self._say("Stopped.")
+
+    def _end_step(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+        self._answer = None
+        self._said.clear()
+
+    def _end_turn(self) -> None:
+        self._end_step()
+        self._tools.end()
+        self._acknowledgement.turn_over()
+        for question in self._questions.values():
+            question.settle("expired")
+        self._questions.clear()
+        self.running = False
+
+    def _change_place(self) -> None:
+        self.venue = self._next_venue
+        self._tools.move(self.venue)
+        self._acknowledgement.move(self.venue)
+
+    # -- what stands for itself ------------------------------------------------------------------------------
+
+    def _ask(self, event: ApprovalAsked) -> None:
+        self._tools.wait()
+        question = Question(self._port, self.venue, self._timing, event)
+        self._questions[event.approval_id] = question
+        self.stage.add(question)
+        if question.left_out:
+            self._send_file("command.txt", partial(_encoded, question.command))
+
+    def _settle(self, event: ApprovalSettled, now: float) -> None:
+        if question := self._questions.pop(event.approval_id, None):
+            question.settle(event.choice)
+        if not self._questions:
+            self._tools.go_on(now)
+
+    def _give(self, event: FileSent) -> None:
+        has_long_caption = len(event.caption) > _LONGEST_CAPTION
+        self._send_file(event.name, file_of(event), "" if has_long_caption else event.caption)
+        if has_long_caption:
+            self._say(event.caption)
+
+    def _send_file(self, name: str, read: Callable[[], bytes], caption: str = "") -> None:
+        self.stage.add(Parcel(self._port, self.venue, self._timing, name, read, caption))
+
+    def _say(self, text: str, *, silent: bool = True) -> None:
+        style = Style(silent=silent)
+        self.stage.add(Passage(self._port, self.venue, self._timing, style, whole=text))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

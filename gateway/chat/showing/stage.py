@@ -1,0 +1,85 @@
+"""What is to be made visible in one conversation, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gateway.chat.contract import ChatPort
+from gateway.chat.errors import DeliveryError
+from gateway.chat.showing.block import NEVER, Block
+from gateway.chat.showing.calls import Call, Send, SendFile
+from gateway.chat.showing.fleeting import Fleeting
+from gateway.chat.showing.passage import Passage, Style
+from gateway.chat.showing.timing import Timing
+
+
+class Stage:
+    """Blocks come on in the order they were added; one that is not through yet holds back those after it.
+
+    The blocks of one turn are an act. If one of them cannot be shown, the others are not tried either.
+    """
+
+    def __init__(self, port: ChatPort, timing: Timing, fleeting: Sequence[Fleeting] = ()) -> None:
+        self.newest_id = ""
+        """The lowest of our messages in the chat."""
+        self.is_abandoned = False
+        """The present act is not shown."""
+        self._act = 0
+        self._port = port
+        self._timing = timing
+        self._blocks: list[Block] = []
+        self._fleeting = fleeting
+
+    def begin_act(self) -> None:
+        self._act += 1
+        self.is_abandoned = False
+
+    def add(self, block: Block) -> None:
+        block.act = self._act
+        self._blocks.append(block)
+
+    def abandon(self, failed: Block) -> None:
+        act = self._act if failed in self._fleeting else failed.act
+        self._blocks = [block for block in self._blocks if block.act != act]
+        if act == self._act:
+            self.is_abandoned = True
+            for each in self._fleeting:
+                each.reset()
+
+    def due(self) -> float:
+        return min(map(_due, self._on_stage()), default=NEVER)
+
+    def next(self, now: float) -> Block | None:
+        return next((block for block in self._on_stage() if _due(block) <= now), None)
+
+    def done(self, block: Block, call: Call, message_id: str, now: float) -> None:
+        if isinstance(call, Send | SendFile):
+            self.newest_id = message_id
+        block.done(call, message_id, now)
+        self._clear()
+
+    def failed(self, block: Block, call: Call, error: DeliveryError, now: float) -> None:
+        sentence = block.failed(call, error, now)
+        if block.lost:
+            self.abandon(block)
+        elif sentence:
+            style = Style(is_apology=True)
+            apology = Passage(self._port, block.venue, self._timing, style, whole=sentence)
+            apology.act = block.act
+            self._blocks.insert(self._blocks.index(block), apology)
+        self._clear()
+
+    def _on_stage(self) -> Iterator[Block]:
+        for block in self._blocks:
+            yield block
+            if block.holds_back:
+                return
+        yield from self._fleeting
+
+    def _clear(self) -> None:
+        self._blocks = [block for block in self._blocks if not block.over]
+
+
+def _due(block: Block) -> float:
+    due = block.due()
+    return due if due == NEVER else max(due, block.venue.held_until)

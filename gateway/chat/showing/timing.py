@@ -1,0 +1,43 @@
+"""Every number of seconds that showing a turn depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    first_text: float = 0.7
+    """A few letters are not worth a message; after this long they are shown all the same."""
+    first_characters: int = 24
+    """So many are shown at once."""
+    gap: float = 1.0
+    """Between two calls for the same answer, where the pace of edits does not ask for less."""
+    slowest: float = 30.0
+    """The longest pause between edits, however often a service asks to slow down."""
+
+    typing_after: float = 0.2
+    """Quicker answers need no sign."""
+    typing_every: float = 4.5
+    """Services show the sign for five seconds or more."""
+    typing_cooldown: float = 30.0
+    """After a sign that could not be given."""
+
+    status_after: float = 1.0
+    """Tools that are done sooner are not mentioned."""
+    looked_away: float = 30.0
+    """Whoever waits longer has put the phone away: the answer has to be a new message, or it makes no sound."""
+
+    tries: int = 5
+    """For what must arrive."""
+    first_backoff: float = 1.0
+    longest_backoff: float = 16.0
+    least_pause: float = 0.05
+    """Even where a service asks for none."""
+
+    telling: float = 120.0
+    """What somebody waits for a sentence outside any turn to be told."""
+    idle: float = 900.0
+    """A conversation in which nothing happens is watched for so long."""
+    closing: float = 5.0
+    """What a shutdown waits for texts to be brought to their end."""

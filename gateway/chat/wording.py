@@ -1,0 +1,60 @@
+"""How a message reads for the model: who speaks, what it replies to, what was said around it.
+
+Everything added stands in square brackets on lines of its own, and what people wrote cannot open a line that looks
+like it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.chat.contract import ChatMessage, Quote
+
+_LONGEST_NAME = 40
+_LONGEST_QUOTE = 1_000
+_LONGEST_OVERHEARD = 500
+
+_OVERHEARD = "[Said in the group since then, not to you:]"
+_NOW = "[End of that. To you:]"
+
+
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """Something said in a group that was not meant for the bot, or a later change to an earlier message."""
+
+    speaker: str
+    text: str
+
+
+def as_read(message: ChatMessage, overheard: Iterable[Overheard], files: Iterable[str] = ()) -> str:
+    """`files` are the paragraphs about what was attached."""
+    said = message.text
+    if message.place.kind == "group":
+        said = f"{speaker(message.author.name)}: {said}"
+    paragraphs = [*_overheard(overheard), *_quoted(message.quote), said, *files]
+    return "\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def speaker(name: str) -> str:
+    """A name that can neither be mistaken for a marker nor bring a line of its own."""
+    plain = " ".join(re.sub(r"[\[\]:\x00-\x1f\u2028\u2029]", " ", name).split())
+    return plain[:_LONGEST_NAME] or "Somebody"
+
+
+def _overheard(overheard: Iterable[Overheard]) -> list[str]:
+    lines = [f"{speaker(each.speaker)}: {_shortened(each.text, _LONGEST_OVERHEARD)}" for each in overheard]
+    return [_OVERHEARD, *lines, _NOW] if lines else []
+
+
+def _quoted(quote: Quote | None) -> list[str]:
+    if quote is None or not quote.text.strip():
+        return []
+    return [f"[In reply to {speaker(quote.author)}: “{_shortened(quote.text, _LONGEST_QUOTE)}”]"]
+
+
+def _shortened(text: str, longest: int) -> str:
+    """On one line, so that it cannot end the frame it stands in."""
+    line = " ".join(text.split()).replace("[", "(").replace("]", ")")
+    return line if len(line) <= longest else line[: longest - 1] + "…"

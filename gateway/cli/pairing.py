@@ -1,0 +1,170 @@
+"""`hermes pairing`: who may talk to the bots. What it changes counts at once, also for a Hermes that is running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from gateway.cli import Options
+from gateway.cli.output import console, local_time, one_line, print_json, print_rows
+
+if TYPE_CHECKING:
+    from gateway.access.pairing import Pairing
+    from gateway.access.people import Paired, PairingRequest
+    from gateway.config.load import Loaded
+
+T = TypeVar("T")
+
+_APPROVED_BY = "command line"
+_NAME_WIDTH = 60
+_UNKNOWN_CODE = (
+    "Nobody is waiting with this code: it is mistyped, older than an hour, or was used. "
+    "Whoever writes to the bot again gets a new one; `hermes pairing list` shows who is waiting."
+)
+
+code_words = click.argument("code", nargs=-1, required=True, metavar="CODE")
+as_json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def pairing() -> None:
+    """Let people talk to your bots, and take that back.
+
+    Whoever writes to a bot and is not known gets a code. If they give it to you, you can approve it here, while
+    Hermes runs or not. That opens the direct chat with this bot and no group.
+    """
+
+
+@pairing.command("list")
+@as_json_flag
+@click.pass_obj
+def list_requests(options: Options, as_json: bool) -> None:
+    """List who is waiting. Their codes are known to nobody but them."""
+    waiting = _ask(options, lambda pairing: pairing.pending()) or []
+    if as_json:
+        print_json([asdict(request) for request in waiting])
+    elif waiting:
+        columns = ("PLATFORM", "ID", "ASKED", "EXPIRES", "NAME")
+        print_rows(console(), columns, [_request_row(request) for request in waiting])
+    else:
+        click.echo("Nobody is waiting.", err=True)
+
+
+@pairing.command("people")
+@as_json_flag
+@click.pass_obj
+def list_people(options: Options, as_json: bool) -> None:
+    """List who was approved. Those named in hermes.yaml are not among them."""
+    people = _ask(options, lambda pairing: pairing.approved()) or []
+    if as_json:
+        print_json([asdict(paired) for paired in people])
+    elif people:
+        columns = ("PLATFORM", "ID", "APPROVED", "BY", "NAME")
+        print_rows(console(), columns, [_paired_row(paired) for paired in people])
+    else:
+        click.echo("Nobody was approved yet.", err=True)
+
+
+@pairing.command()
+@code_words
+@click.pass_obj
+def approve(options: Options, code: tuple[str, ...]) -> None:
+    """Let the person with this CODE talk to the bot in a direct chat.
+
+    Upper and lower case, spaces and dashes do not matter.
+    """
+    paired = _change(options, lambda pairing: pairing.approve("".join(code), by=_APPROVED_BY))
+    if paired is None:
+        raise click.ClickException(_UNKNOWN_CODE)
+    who = f"{one_line(paired.name, _NAME_WIDTH)} ({paired.platform} {paired.user_id})"
+    click.echo(f"{who} may talk to the bot now. `hermes pairing revoke` takes that back.")
+
+
+@pairing.command()
+@code_words
+@click.pass_obj
+def deny(options: Options, code: tuple[str, ...]) -> None:
+    """Make this CODE worthless."""
+    if not _change(options, lambda pairing: pairing.deny("".join(code))):
+        raise click.ClickException(_UNKNOWN_CODE)
+    click.echo("The code is worthless now.")
+
+
+@pairing.command()
+@click.argument("platform")
+@click.argument("user_id", metavar="ID")
+@click.pass_obj
+def revoke(options: Options, platform: str, user_id: str) -> None:
+    """Take back what was approved for the person with this ID on this PLATFORM.
+
+    PLATFORM is as `hermes pairing people` shows it: telegram, or telegram/work for a bot with a name.
+    """
+    from gateway.access.people import person_in  # noqa: PLC0415 - not for `--help`
+
+    number = person_in(user_id)
+    if number is None:
+        raise click.BadParameter("expected a number; `hermes pairing people` shows them", param_hint="ID")
+    if not _change(options, lambda pairing: pairing.revoke(platform, user_id)):
+        raise click.ClickException(
+            f"{number} was not approved on {platform}; `hermes pairing people` shows who was."
+        )
+    click.echo(f"{number} is a stranger on {platform} again.")
+    if number in _named_in_the_file(_loaded(options), platform):
+        click.echo(f"But hermes.yaml still lets {number} in; take it out of allowed_users and admins there.")
+
+
+def _request_row(request: PairingRequest) -> list[str]:
+    times = local_time(request.asked_at), local_time(request.expires_at)
+    return [request.platform, request.user_id, *times, one_line(request.name, _NAME_WIDTH)]
+
+
+def _paired_row(paired: Paired) -> list[str]:
+    approved = local_time(paired.approved_at), paired.approved_by
+    return [paired.platform, paired.user_id, *approved, one_line(paired.name, _NAME_WIDTH)]
+
+
+def _ask(options: Options, question: Callable[[Pairing], Awaitable[T]]) -> T | None:
+    return _with_pairing(options, question, read_only=True)
+
+
+def _change(options: Options, action: Callable[[Pairing], Awaitable[T]]) -> T | None:
+    """Beside a Hermes that may be running: SQLite lets one write after the other, and nothing here is cached."""
+    return _with_pairing(options, action, read_only=False)
+
+
+def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, read_only: bool) -> T | None:
+    """None where nothing was ever stored: a database is not made for that."""
+    from gateway.access.pairing import Pairing  # noqa: PLC0415 - not for `--help`
+    from gateway.store import SqliteStore  # noqa: PLC0415
+
+    path = _loaded(options).database
+    if not path.exists():
+        return None
+
+    async def do() -> T:
+        store = await SqliteStore.open(path, read_only=read_only)
+        try:
+            return await work(Pairing(store.people))
+        finally:
+            await store.close()
+
+    return asyncio.run(do())
+
+
+def _loaded(options: Options) -> Loaded:
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.logs import configure_logging  # noqa: PLC0415
+
+    configure_logging("error", "human")  # standard output is for what was asked
+    return load(options.config_path)
+
+
+def _named_in_the_file(loaded: Loaded, platform: str) -> set[int]:
+    from gateway.cli.bots import bots  # noqa: PLC0415 - not for `--help`
+
+    settings = dict(bots(loaded.config.platforms)).get(platform)
+    return {*settings.allowed_users, *settings.admins} if settings else set()

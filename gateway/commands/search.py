@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from agent.steps_back import line_through
+from agent.store import SearchHit
+from gateway.commands import Command, CommandContext
+from gateway.commands.sessions import dated
+
+_HITS = 5
+_SNIPPET = 300
+_SPEAKERS = {"user": "you", "assistant": "Hermes", "tool": "a tool"}
+
+
+async def _run(context: CommandContext, rest: str) -> str:
+    """Only in what this person, or this group, has said and was told."""
+    if not rest:
+        return "Which words? For example: /search train to Lisbon"
+    hits = await context.store.search(rest, person=context.conversation.person, limit=_HITS)
+    if not hits:
+        return f"Nothing was found for “{rest[:100]}”. Try fewer or other words."
+    return "\n\n".join([await _shown(context, hit) for hit in hits])
+
+
+async def _shown(context: CommandContext, hit: SearchHit) -> str:
+    who = _SPEAKERS[hit.message.role]
+    return f"{dated(hit.message.created_at)}, {who}, {await _where(context, hit)}\n{_bold(hit.snippet)}"
+
+
+async def _where(context: CommandContext, hit: SearchHit) -> str:
+    conversation = context.conversation
+    line = await line_through(context.store, conversation, hit.message.session_id)
+    if line is None:
+        elsewhere = await context.store.conversation(hit.conversation_id)
+        return f"on {elsewhere.address.platform} in `{elsewhere.id}`"
+    return "in this session" if line == conversation.live_session_id else f"`/resume {line}`"
+
+
+def _bold(snippet: str) -> str:
+    """The matched words in bold; asterisks that were written must not be taken for it."""
+    text = snippet if len(snippet) <= _SNIPPET else snippet[: _SNIPPET - 1] + "…"
+    if text.count("\x02") > text.count("\x03"):
+        text += "\x03"
+    return text.replace("*", "\\*").replace("\x02", "**").replace("\x03", "**")
+
+
+COMMAND = Command("search", "find what was said, in earlier sessions, too", _run, argument="words")

@@ -1,0 +1,51 @@
+"""What the sections of the configuration are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticKnownError
+
+URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
+"""Without user name and password: secrets have keys of their own, which are never shown."""
+
+
+def refuse_booleans(value: object) -> object:
+    """YAML reads `yes` and `on` as true, and pydantic would count that as 1."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(refuse_booleans)]
+Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(refuse_booleans)]
+Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(refuse_booleans)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+Url = Annotated[str, Field(pattern=URL_PATTERN)]
+
+
+class Section(BaseModel):
+    """A mapping in the file. Unknown keys are refused; nothing can be changed once it is read."""
+
+    # Validators are built on first use: `hermes --help` never needs them.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_empty(cls, given: Any) -> Any:
+        """An empty value (`key:`, or an unset variable) means null, and for a section all its defaults."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            key: value
+            for key, value in given.items()
+            if value not in (None, "") or not cls._may_be_empty(key)
+        }
+
+    @classmethod
+    def _may_be_empty(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        return field is not None and (field.default is None or field.default_factory is not None)

@@ -1,0 +1,1 @@
+"""Files that people send: pictures for models that see, text of documents, voice written down."""

@@ -1,0 +1,55 @@
+"""Pictures as models take them: small enough, in a format all of them read."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from typing import TYPE_CHECKING
+
+from agent.messages import ChatDict
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_LONGEST_SIDE = 1568
+"""Larger ones are scaled down by the providers anyway, after they have been paid for."""
+
+_MOST_PIXELS = 50_000_000
+"""A small file can unpack to a picture that fills the memory."""
+
+_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
+
+
+def as_part(data: bytes) -> ChatDict | None:
+    """A content part with the picture in it; None if it is none that can be opened. Blocks: call it in a thread."""
+    from PIL import Image  # noqa: PLC0415 - most messages have no picture
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+                if picture.width * picture.height > _MOST_PIXELS:
+                    return None
+                # Asks the JPEG decoder for a smaller picture at once, which saves most of the work.
+                picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
+                flat = _on_white(picture)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return None
+    flat.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    packed = io.BytesIO()
+    flat.save(packed, "JPEG", quality=80)
+    url = "data:image/jpeg;base64," + base64.b64encode(packed.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    from PIL import Image, ImageOps  # noqa: PLC0415 - see above
+
+    upright = ImageOps.exif_transpose(picture)
+    if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
+        with_alpha = upright.convert("RGBA")
+        white = Image.new("RGB", with_alpha.size, "white")
+        white.paste(with_alpha, mask=with_alpha.getchannel("A"))
+        return white
+    return upright.convert("RGB")

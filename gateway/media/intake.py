@@ -1,0 +1,116 @@
+"""What becomes of the files that came with a message. Each is kept in the workspace and told to the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from agent.errors import HermesError, ToolError
+from agent.messages import ChatDict
+from agent.store import Conversation
+from agent.tool_support.workspace import MAX_FILE_BYTES, Workspace
+from gateway.chat.contract import Attachment
+from gateway.chat.errors import AttachmentRefused
+from gateway.media.documents import text_of
+from gateway.media.images import as_part
+from gateway.media.names import safe_name
+
+log = structlog.get_logger(__name__)
+
+INCOMING = "incoming"
+"""The folder of the workspace for what people send."""
+
+_MOST_FILES = 20
+_LONGEST_TEXT = 12_000
+"""Characters of a document that go into the message; the rest is read from the workspace."""
+
+_NO_VOICE = (
+    "voice messages are not understood here: no model for them is set up. Tell the person so, and that the owner can "
+    "set `auxiliary.transcription.model`"
+)
+
+SeesImages = Callable[[Conversation], Awaitable[bool]]
+Transcribe = Callable[[str, bytes], Awaitable[str]]
+"""Gets a file's name and content, gives what was said in it."""
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What the model reads about the files, and the pictures themselves."""
+
+    paragraphs: list[str] = field(default_factory=list)
+    images: list[ChatDict] = field(default_factory=list)
+
+
+class MediaIntake:
+    """Fetches attachments and makes of them what the model can use."""
+
+    def __init__(self, sees_images: SeesImages, transcribe: Transcribe | None = None) -> None:
+        self._sees_images = sees_images
+        self._transcribe = transcribe
+
+    async def take_in(
+        self, attachments: Sequence[Attachment], conversation: Conversation, workspace: Path
+    ) -> TakenIn:
+        """Raises nothing for what is wrong with a file: the model is told, and tells the person."""
+        taken = TakenIn()
+        for attachment in attachments[:_MOST_FILES]:
+            name = safe_name(attachment.name, attachment.mime)
+            try:
+                about = await self._take(attachment, name, conversation, Workspace(workspace), taken)
+            except (AttachmentRefused, ToolError) as error:
+                about = f"it could not be taken: {error.detail}"
+            taken.paragraphs.append(f"[File {name}: {about}]" if "\n" not in about else about)
+        if len(attachments) > _MOST_FILES:
+            taken.paragraphs.append(f"[{len(attachments) - _MOST_FILES} more files were not taken.]")
+        return taken
+
+    async def _take(
+        self,
+        attachment: Attachment,
+        name: str,
+        conversation: Conversation,
+        workspace: Workspace,
+        taken: TakenIn,
+    ) -> str:
+        data = await attachment.read(MAX_FILE_BYTES)
+        path = await asyncio.to_thread(workspace.write_new, f"{INCOMING}/{name}", data)
+        kept = f"kept as `{path}`, {len(data):,} bytes"
+        if attachment.kind == "image":
+            return await self._image(data, kept, conversation, taken)
+        if attachment.kind in ("voice", "audio"):
+            return await self._voice(name, data, kept)
+        text = await asyncio.to_thread(text_of, name, data)
+        if text is None:
+            return kept
+        return _as_paragraphs(name, text, path)
+
+    async def _image(self, data: bytes, kept: str, conversation: Conversation, taken: TakenIn) -> str:
+        if not await self._sees_images(conversation):
+            return f"an image, {kept}; this model cannot see images"
+        part = await asyncio.to_thread(as_part, data)
+        if part is None:
+            return f"{kept}; it is no image that can be shown"
+        taken.images.append(part)
+        return f"an image, {kept}"
+
+    async def _voice(self, name: str, data: bytes, kept: str) -> str:
+        if self._transcribe is None:
+            return f"{kept}; {_NO_VOICE}"
+        try:
+            said = await self._transcribe(name, data)
+        except HermesError as error:
+            log.warning("media.transcription_failed", error=type(error).__name__)
+            return f"{kept}; what was said could not be written down: {error}"
+        return f"[Voice message, written down by a machine:]\n{said}"
+
+
+def _as_paragraphs(name: str, text: str, path: str) -> str:
+    """Marked as somebody's text: what stands in a file is no instruction."""
+    shown = text[:_LONGEST_TEXT]
+    rest = f"\n[{len(text) - len(shown):,} characters more in `{path}`]" if len(text) > len(shown) else ""
+    return f"[Content of the file {name}, kept as `{path}`:]\n{shown}{rest}\n[End of {name}]"

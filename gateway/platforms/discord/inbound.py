@@ -1,0 +1,137 @@
+"""What Discord delivers, in the types of `gateway/chat/contract.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import discord
+
+from gateway.chat.contract import Author, ChatMessage, Place, Press, Quote
+from gateway.commands import Command, is_command
+from gateway.platforms.discord.attachments import attachments_of
+from gateway.platforms.discord.wording import own_role, readable, words_of
+
+_LONG = 1900
+"""A paste is cut near 2000 characters; a message as long as this may be its first part."""
+
+_WRITTEN_BY_SOMEBODY = (discord.MessageType.default, discord.MessageType.reply)
+
+
+class Reader:
+    """Reads messages for one bot."""
+
+    def __init__(self, me: int, commands: Sequence[Command]) -> None:
+        self._me = me
+        self._commands = {_spelled(name): command for command in commands for name in _names(command)}
+
+    def concerns(self, message: discord.Message) -> bool:
+        """Not the bot's own, and not a notice of Discord's about joins, pins or threads."""
+        return message.author.id != self._me and message.type in _WRITTEN_BY_SOMEBODY
+
+    def words(self, message: discord.Message) -> str:
+        return words_of(message, self._me)
+
+    def overtakes(self, text: str) -> bool:
+        command = self._command(text)
+        return command is not None and command.overtakes
+
+    def message(self, message: discord.Message, place: Place) -> ChatMessage:
+        text = self.words(message)
+        forwarded = [file for snapshot in message.message_snapshots for file in snapshot.attachments]
+        return ChatMessage(
+            id=str(message.id),
+            place=place,
+            author=_author(message),
+            text=text,
+            addressed=place.kind == "direct" or self._is_addressed(message, text),
+            quote=_quote(message),
+            attachments=attachments_of([*message.attachments, *forwarded]),
+            maybe_unfinished=len(message.content) >= _LONG,
+        )
+
+    def _is_addressed(self, message: discord.Message, text: str) -> bool:
+        """`@everyone` means nobody in particular, so it is no mention."""
+        replied_to = _replied_to(message)
+        return (
+            any(user.id == self._me for user in message.mentions)
+            or own_role(message) in message.role_mentions
+            or (replied_to is not None and replied_to.author.id == self._me)
+            or self._command(text) is not None
+        )
+
+    def _command(self, text: str) -> Command | None:
+        """One of ours: `/play` in a server is for some other bot."""
+        return self._commands.get(_spelled(text.split()[0])) if is_command(text) else None
+
+
+def place_of(channel: object) -> Place:
+    """A place that is not surely direct is a group: what is allowed in private must not open one by mistake."""
+    if isinstance(channel, discord.DMChannel):
+        return Place(str(channel.id))
+    channel_id = str(getattr(channel, "id", ""))
+    guild_id = getattr(channel, "guild_id", None) or getattr(getattr(channel, "guild", None), "id", "")
+    if isinstance(channel, discord.Thread):
+        return Place(str(channel.parent_id), thread_id=channel_id, kind="group", group_id=str(guild_id))
+    return Place(channel_id, kind="group", group_id=str(guild_id))
+
+
+def typed_command(interaction: discord.Interaction[Any]) -> str:
+    """What the person would have typed: `/compress billing`."""
+    data: Any = interaction.data or {}
+    values = [str(option["value"]) for option in data.get("options", ()) if "value" in option]
+    return " ".join([f"/{data.get('name', '')}", *values]).strip()
+
+
+def command_message(interaction: discord.Interaction[Any], message_id: int) -> ChatMessage:
+    return ChatMessage(
+        id=str(message_id),
+        place=place_of(interaction.channel),
+        author=_person(interaction.user),
+        text=typed_command(interaction),
+    )
+
+
+def press_of(interaction: discord.Interaction[Any]) -> Press:
+    data: Any = interaction.data or {}
+    return Press(
+        place=place_of(interaction.channel),
+        author=_person(interaction.user),
+        message_id=str(interaction.message.id) if interaction.message else "",
+        data=str(data.get("custom_id", "")),
+    )
+
+
+def _author(message: discord.Message) -> Author:
+    """A webhook may bear any name and is never a person."""
+    person = _person(message.author)
+    return Author(person.id, person.name, is_bot=person.is_bot or message.webhook_id is not None)
+
+
+def _person(user: discord.User | discord.Member) -> Author:
+    return Author(str(user.id), user.display_name, is_bot=user.bot)
+
+
+def _replied_to(message: discord.Message) -> discord.Message | None:
+    if message.reference is None or message.type is not discord.MessageType.reply:
+        return None
+    resolved = message.reference.resolved or message.reference.cached_message
+    return resolved if isinstance(resolved, discord.Message) else None
+
+
+def _quote(message: discord.Message) -> Quote | None:
+    quoted = _replied_to(message)
+    return Quote(quoted.author.display_name, _quoted_words(quoted)) if quoted else None
+
+
+def _quoted_words(quoted: discord.Message) -> str:
+    files = "\n".join(f"[file: {file.filename}]" for file in quoted.attachments)
+    return "\n".join(filter(None, (readable(quoted.content, quoted), files)))
+
+
+def _names(command: Command) -> tuple[str, ...]:
+    return (command.name, *command.aliases)
+
+
+def _spelled(name: str) -> str:
+    return name.removeprefix("/").lower().replace("_", "-")

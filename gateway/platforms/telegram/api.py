@@ -1,0 +1,149 @@
+"""The way to the Bot API. The token is added on the last step: no library ever knows it, so none can log it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+from telegram import Bot
+from telegram.request import HTTPXRequest
+
+from gateway.platforms.telegram.failures import TooManyRequests
+from gateway.platforms.telegram.updates import readable
+
+# They log every call with its text below WARNING, even where an operator asks for everything.
+for _library in ("httpx", "httpcore", "telegram"):
+    logging.getLogger(_library).setLevel(logging.WARNING)
+
+_STAND_IN = "TOKEN"
+"""What python-telegram-bot and httpx take for the token."""
+
+_CONNECTIONS = 256
+_CONNECT_SECONDS, _READ_SECONDS, _UPLOAD_SECONDS = 10.0, 20.0, 120.0
+_POLL_READ_SECONDS = 10.0
+"""On top of the time that a poll may take."""
+
+
+class BotApi:
+    """One bot at one Bot API server."""
+
+    def __init__(self, token: str, base_url: str) -> None:
+        self._token = quote(token.strip(), safe=":")
+        self._root = base_url.rstrip("/")
+        self._calls = self._request(_READ_SECONDS)
+        self.bot = self._bot(self._calls)
+        """For everything but polling; works whether or not a connection for messages is up."""
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Bot]:
+        """A bot that can poll, over connections of its own: what wedged the last ones is gone with them."""
+        polls = self._request(_POLL_READ_SECONDS, _PollRequest)
+        try:
+            yield self._bot(polls)
+        finally:
+            await polls.shutdown()
+
+    async def close(self) -> None:
+        await self._calls.shutdown()
+
+    def _bot(self, polls: HTTPXRequest) -> Bot:
+        return Bot(
+            _STAND_IN,
+            base_url=f"{self._root}/bot",
+            base_file_url=f"{self._root}/file/bot",
+            request=self._calls,
+            get_updates_request=polls,
+        )
+
+    def _request(self, read_seconds: float, kind: type[_Request] | None = None) -> HTTPXRequest:
+        # httpx looks for a proxy by itself only where it makes the transport.
+        wire = httpx.AsyncHTTPTransport(
+            verify=_certificates(),
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
+            proxy=_proxy_for(self._root),
+        )
+        return (kind or _Request)(
+            self._token,
+            read_timeout=read_seconds,
+            write_timeout=_READ_SECONDS,
+            connect_timeout=_CONNECT_SECONDS,
+            pool_timeout=_CONNECT_SECONDS,
+            media_write_timeout=_UPLOAD_SECONDS,
+            httpx_kwargs={"transport": _WithToken(wire, self._token)},
+        )
+
+
+class _WithToken(httpx.AsyncBaseTransport):
+    """Puts the token where its stand-in is, in a request that nobody else sees."""
+
+    def __init__(self, wire: httpx.AsyncBaseTransport, token: str) -> None:
+        self._wire = wire
+        self._token = token
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.replace(f"/bot{_STAND_IN}/".encode(), f"/bot{self._token}/".encode(), 1)
+        signed = httpx.Request(
+            request.method,
+            request.url.copy_with(raw_path=path),
+            headers=request.headers,
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+        return await self._wire.handle_async_request(signed)
+
+    async def aclose(self) -> None:
+        await self._wire.aclose()
+
+
+class _Request(HTTPXRequest):
+    def __init__(self, token: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._secret = token.encode()
+
+    async def do_request(self, url: str, method: str, *args: Any, **timeouts: Any) -> tuple[int, bytes]:
+        status, payload = await super().do_request(url, method, *args, **timeouts)
+        if method == "POST":
+            # The error page of some proxy repeats the address; the library would log it.
+            payload = payload.replace(self._secret, _STAND_IN.encode())
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            # The library takes a pause of 0 seconds for no pause at all, and warns about its own class.
+            raise TooManyRequests(_pause_in(payload))
+        return status, payload
+
+
+class _PollRequest(_Request):
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        answer = HTTPXRequest.parse_json_payload(payload)
+        if answer.get("ok"):
+            answer["result"] = [readable(update) for update in answer["result"]]
+        return answer
+
+
+def _pause_in(payload: bytes) -> float:
+    try:
+        return float(json.loads(payload)["parameters"]["retry_after"])
+    except (ValueError, KeyError, TypeError):
+        return 1.0
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes long, and every connection needs the same."""
+    return httpx.create_ssl_context()
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for this address."""
+    parts, proxies = urlsplit(url), getproxies()
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")

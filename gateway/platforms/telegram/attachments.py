@@ -1,0 +1,96 @@
+"""Files that came with a message. Nothing is fetched until somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from telegram import Bot, Message, PhotoSize
+from telegram.error import BadRequest, TelegramError
+
+from gateway.chat.contract import Attachment, AttachmentKind
+from gateway.chat.errors import AttachmentRefused
+
+_MEGABYTE = 1_000_000
+_LARGEST_PHOTO = 10 * 2**20
+_IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+
+
+class Files:
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+
+    def of(self, message: Message) -> tuple[Attachment, ...]:
+        """At most one: an album comes as several messages."""
+        if message.photo:
+            photo = _best(message.photo)
+            return self._one(photo.file_id, "photo.jpg", "image/jpeg", "image", photo.file_size)
+        if (voice := message.voice) is not None:
+            return self._one(
+                voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", "voice", voice.file_size
+            )
+        if (note := message.video_note) is not None:
+            return self._one(note.file_id, "video.mp4", "video/mp4", "video", note.file_size)
+        if (audio := message.audio) is not None:
+            return self._one(
+                audio.file_id,
+                audio.file_name or "audio.mp3",
+                audio.mime_type or "audio/mpeg",
+                "audio",
+                audio.file_size,
+            )
+        # An animation comes as a document too.
+        if (video := message.video or message.animation) is not None:
+            return self._one(
+                video.file_id,
+                video.file_name or "video.mp4",
+                video.mime_type or "video/mp4",
+                "video",
+                video.file_size,
+            )
+        if (document := message.document) is not None:
+            mime = document.mime_type or "application/octet-stream"
+            kind: AttachmentKind = "image" if mime in _IMAGES else "document"
+            return self._one(
+                document.file_id, document.file_name or "document", mime, kind, document.file_size
+            )
+        return ()
+
+    def _one(
+        self, file_id: str, name: str, mime: str, kind: AttachmentKind, size: int | None
+    ) -> tuple[Attachment, ...]:
+        return (Attachment(name, mime, kind, size, partial(self._read, file_id, name, size)),)
+
+    async def _read(self, file_id: str, name: str, size: int | None, limit: int) -> bytes:
+        _check(name, size, limit)
+        try:
+            file = await self._bot.get_file(file_id)
+            _check(name, file.file_size, limit)
+            data = bytes(await file.download_as_bytearray())
+        except BadRequest as error:
+            if "too big" in error.message.lower():
+                raise AttachmentRefused(
+                    f"{name} is larger than the 20 MB that Telegram hands to bots."
+                ) from None
+            raise AttachmentRefused(
+                f"Telegram does not have {name} any more; please send it again."
+            ) from None
+        except TelegramError:
+            raise AttachmentRefused(
+                f"{name} could not be fetched from Telegram; please send it again."
+            ) from None
+        _check(name, len(data), limit)
+        return data
+
+
+def _check(name: str, size: int | None, limit: int) -> None:
+    if size is not None and size > limit:
+        raise AttachmentRefused(
+            f"{name} has {size / _MEGABYTE:.1f} MB; at most {limit / _MEGABYTE:.1f} MB are taken."
+        )
+
+
+def _best(sizes: Sequence[PhotoSize]) -> PhotoSize:
+    """The largest that a model could still take."""
+    small_enough = [size for size in sizes if (size.file_size or 0) <= _LARGEST_PHOTO]
+    return max(small_enough or sizes[:1], key=lambda size: size.width * size.height)

@@ -1,0 +1,98 @@
+"""Where updates come in, however they were fetched: each once, in order within a chat, no chat behind another."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+import structlog
+from telegram import CallbackQuery, Message, Update
+from telegram.error import TelegramError
+
+from gateway.chat.contract import ChatDesk
+from gateway.chat.lines import Lines
+from gateway.platforms.telegram.failures import delivery_failure
+from gateway.platforms.telegram.incoming import Reader
+from gateway.text.measure import longest_prefix, utf16_units
+
+log = structlog.get_logger(__name__)
+
+_REMEMBERED = 2_000
+_LONGEST_ANSWER = 200
+"""Of what a button says when it is pressed."""
+
+
+class Recent:
+    """The numbers of the last updates; Telegram repeats one whose confirmation was lost."""
+
+    def __init__(self) -> None:
+        self._order: deque[int] = deque()
+        self._known: set[int] = set()
+
+    def __contains__(self, update_id: int) -> bool:
+        return update_id in self._known
+
+    def add(self, update_id: int) -> None:
+        self._order.append(update_id)
+        self._known.add(update_id)
+        if len(self._order) > _REMEMBERED:
+            self._known.discard(self._order.popleft())
+
+
+class Intake:
+    def __init__(self, desk: ChatDesk, reader: Reader, lines: Lines, recent: Recent) -> None:
+        self._desk = desk
+        self._reader = reader
+        self._lines = lines
+        self._recent = recent
+
+    async def put(self, update: Update) -> None:
+        """Once this returns, the update is confirmed to Telegram and never comes again; if it raises, it does."""
+        if update.update_id in self._recent:
+            return
+        self._hand_over(update)
+        self._recent.add(update.update_id)
+
+    def _hand_over(self, update: Update) -> None:
+        """Only into a line: what cannot be read must not be asked for again and again."""
+        if update.message is not None:
+            self._lines.put(update.message.chat_id, partial(self._message, update.message))
+        elif update.edited_message is not None:
+            self._lines.put(update.edited_message.chat_id, partial(self._edited, update.edited_message))
+        elif update.callback_query is not None:
+            # Not behind the messages of its chat: it may be what they wait for.
+            query = update.callback_query
+            self._lines.put(("press", query.from_user.id), partial(self._pressed, query))
+        elif update.my_chat_member is not None:
+            change = update.my_chat_member
+            log.info("telegram.standing", chat=change.chat.id, status=change.new_chat_member.status)
+
+    async def _message(self, message: Message) -> None:
+        read = self._reader.message(message)
+        if read is not None:
+            await self._desk.message(read)
+
+    async def _edited(self, message: Message) -> None:
+        # A location that is shared live "edits" its message with every step.
+        read = self._reader.message(message) if message.location is None else None
+        if read is not None:
+            await self._desk.edited(read)
+
+    async def _pressed(self, query: CallbackQuery) -> None:
+        """Answered whatever happens: until then the button shows a spinner."""
+        answer = "That did not work."
+        try:
+            press = self._reader.press(query)
+            answer = await self._desk.pressed(press) if press else "This button does nothing any more."
+        finally:
+            await _answer(query, answer)
+
+
+async def _answer(query: CallbackQuery, answer: str) -> None:
+    if utf16_units(answer) > _LONGEST_ANSWER:
+        answer = answer[: longest_prefix(answer, _LONGEST_ANSWER - 1, utf16_units)] + "…"
+    try:
+        await query.answer(answer or None)
+    except TelegramError as error:
+        # Too late for the spinner; what the press did stands all the same.
+        log.info("telegram.press_not_answered", detail=str(delivery_failure(error)))

@@ -1,0 +1,174 @@
+"""The way out: what the gateway asks for, done with Bot API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import structlog
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    InputFile,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+)
+from telegram.constants import ChatAction, FileSizeLimit, MessageLimit
+from telegram.error import BadRequest
+
+from gateway.chat.contract import Button, Place
+from gateway.chat.errors import ContentRefused
+from gateway.platforms.telegram.failures import delivering
+from gateway.platforms.telegram.formatting import formatted as as_entities
+from gateway.text.measure import Measure, utf16_units
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_DIRECT_EDIT_SECONDS = 1.0
+_GROUP_EDIT_SECONDS = 3.5
+"""A group takes 20 messages a minute from a bot, edits among them."""
+
+_ROW_OF_BUTTONS, _SHORT_LABEL = 3, 14
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+class TelegramPort:
+    """A `ChatPort`."""
+
+    limit: int = MessageLimit.MAX_TEXT_LENGTH
+    measure: Measure = staticmethod(utf16_units)
+    can_edit = True
+    file_limit: int = FileSizeLimit.FILESIZE_UPLOAD
+
+    def __init__(self, platform: str, bot: Bot) -> None:
+        self.platform = platform
+        self._bot = bot
+
+    def edit_seconds(self, place: Place) -> float:
+        return _DIRECT_EDIT_SECONDS if place.kind == "direct" else _GROUP_EDIT_SECONDS
+
+    async def direct(self, user_id: str) -> Place:
+        """With Telegram, a person's number is that of the chat."""
+        return Place(chat_id=user_id)
+
+    async def send(
+        self,
+        place: Place,
+        text: str,
+        *,
+        formatted: bool = False,
+        reply_to: str = "",
+        buttons: Sequence[Button] = (),
+        silent: bool = False,
+    ) -> str:
+        async def sent(shown: str, entities: Sequence[MessageEntity]) -> str:
+            with delivering():
+                message = await self._bot.send_message(
+                    int(place.chat_id),
+                    shown,
+                    entities=entities,
+                    message_thread_id=_thread(place),
+                    reply_parameters=_reply(reply_to),
+                    reply_markup=_keyboard(buttons),
+                    link_preview_options=_NO_PREVIEW,
+                    disable_notification=silent,
+                )
+            return str(message.message_id)
+
+        return await _formatted_or_plain(text, formatted, sent)
+
+    async def edit(
+        self,
+        place: Place,
+        message_id: str,
+        text: str,
+        *,
+        formatted: bool = False,
+        buttons: Sequence[Button] = (),
+    ) -> None:
+        async def edited(shown: str, entities: Sequence[MessageEntity]) -> None:
+            with delivering():
+                try:
+                    await self._bot.edit_message_text(
+                        shown,
+                        int(place.chat_id),
+                        int(message_id),
+                        entities=entities,
+                        reply_markup=_keyboard(buttons),
+                        link_preview_options=_NO_PREVIEW,
+                    )
+                except BadRequest as error:
+                    if "not modified" not in error.message.lower():
+                        raise
+
+        await _formatted_or_plain(text, formatted, edited)
+
+    async def delete(self, place: Place, message_id: str) -> None:
+        with delivering():
+            try:
+                await self._bot.delete_message(int(place.chat_id), int(message_id))
+            except BadRequest as error:
+                if "not found" not in error.message.lower() or "chat" in error.message.lower():
+                    raise
+
+    async def typing(self, place: Place) -> None:
+        with delivering():
+            await self._bot.send_chat_action(
+                int(place.chat_id), ChatAction.TYPING, message_thread_id=_thread(place)
+            )
+
+    async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
+        if len(data) > self.file_limit:
+            raise ContentRefused("(Telegram takes files of up to 50 MB from a bot)")
+        if utf16_units(caption) > MessageLimit.CAPTION_LENGTH:
+            await self.send(place, caption)
+            caption = ""
+        with delivering():
+            message = await self._bot.send_document(
+                int(place.chat_id),
+                InputFile(data, filename=name),
+                caption=caption or None,
+                message_thread_id=_thread(place),
+                disable_content_type_detection=True,
+            )
+        return str(message.message_id)
+
+
+async def _formatted_or_plain(
+    text: str, formatted: bool, show: Callable[[str, Sequence[MessageEntity]], Awaitable[T]]
+) -> T:
+    """Plain at the first refusal: better seen with its asterisks than not at all."""
+    text = _whole_characters(text)
+    if formatted and utf16_units(text) <= TelegramPort.limit:
+        rich = as_entities(text)
+        try:
+            return await show(rich.text, rich.entities)
+        except ContentRefused as refused:
+            log.info("telegram.formatting_refused", detail=refused.detail)
+    return await show(text, ())
+
+
+def _whole_characters(text: str) -> str:
+    """A stream may be shown in the middle of an emoji; half of one cannot be sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _thread(place: Place) -> int | None:
+    return int(place.thread_id) if place.thread_id else None
+
+
+def _reply(message_id: str) -> ReplyParameters | None:
+    return ReplyParameters(int(message_id), allow_sending_without_reply=True) if message_id else None
+
+
+def _keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
+    """In one row where that can be read on a phone, else one below the other."""
+    if not buttons:
+        return None
+    keys = [InlineKeyboardButton(button.label, callback_data=button.data) for button in buttons]
+    fit_a_row = len(keys) <= _ROW_OF_BUTTONS and all(len(key.text) <= _SHORT_LABEL for key in keys)
+    return InlineKeyboardMarkup([keys] if fit_a_row else [[key] for key in keys])

@@ -1,0 +1,98 @@
+"""Telegram calls us: a small server behind the operator's reverse proxy, which takes only what Telegram signed."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+from aiohttp import web
+from telegram import Bot, Update
+
+from gateway.config.platforms import WebhookConfig
+from gateway.platforms.telegram.failures import WebhookNotHeard, WebhookReplaced
+from gateway.platforms.telegram.intake import Intake
+from gateway.platforms.telegram.updates import ALLOWED_UPDATES, readable
+
+log = structlog.get_logger(__name__)
+
+_SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - a header's name
+_LARGEST_BODY = 2**20
+_ONE_AT_A_TIME = 1
+"""So that updates come in order; taking one in is quick."""
+
+
+class Webhook:
+    def __init__(self, settings: WebhookConfig, *, check_seconds: float) -> None:
+        assert settings.url is not None and settings.secret is not None
+        self._settings = settings
+        self._url = settings.url
+        self._secret = settings.secret.get_secret_value()
+        self._check_seconds = check_seconds
+
+    async def run(self, bot: Bot, intake: Intake, up: Callable[[], None]) -> None:
+        async with self._listening(bot, intake):
+            # Stays set when Hermes stops: Telegram keeps what comes meanwhile and calls again.
+            await bot.set_webhook(
+                self._url,
+                secret_token=self._secret,
+                allowed_updates=ALLOWED_UPDATES,
+                max_connections=_ONE_AT_A_TIME,
+            )
+            while True:
+                up()
+                await asyncio.sleep(self._check_seconds)
+                await self._check(bot)
+
+    async def _check(self, bot: Bot) -> None:
+        """Nobody tells us that calls do not arrive; Telegram knows."""
+        info = await bot.get_webhook_info()
+        if info.url != self._url:
+            raise WebhookReplaced
+        if info.pending_update_count and info.last_error_message:
+            log.warning(
+                "telegram.webhook_not_reached",
+                waiting=info.pending_update_count,
+                detail=info.last_error_message,
+            )
+
+    @asynccontextmanager
+    async def _listening(self, bot: Bot, intake: Intake) -> AsyncIterator[None]:
+        async def take(request: web.Request) -> web.Response:
+            self._admit(request)
+            await intake.put(await _update(request, bot))
+            return web.Response()
+
+        app = web.Application(client_max_size=_LARGEST_BODY)
+        # Any path: a reverse proxy may cut off a part of it, and it is the secret that guards.
+        app.router.add_post("/{path:.*}", take)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._settings.host, self._settings.port).start()
+            yield
+        except OSError as error:
+            raise WebhookNotHeard(error.strerror or "") from error
+        finally:
+            await runner.cleanup()
+
+    def _admit(self, request: web.Request) -> None:
+        """Before a byte of the body is read, and without a word about what is wrong."""
+        given = request.headers.get(_SECRET_HEADER, "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, self._secret.encode()):
+            raise web.HTTPUnauthorized
+        if request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType
+
+
+async def _update(request: web.Request, bot: Bot) -> Update:
+    try:
+        update = json.loads(await request.read())
+        return Update.de_json(readable(update), bot)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        # Not even a number to confirm it by.
+        log.warning("telegram.webhook_unreadable")
+        raise web.HTTPBadRequest from None

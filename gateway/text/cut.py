@@ -1,0 +1,144 @@
+"""The one decision behind cutting a text: where its first message ends."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from gateway.text.characters import UNSEEN, belong_together
+from gateway.text.fences import Fence
+from gateway.text.measure import Measure, longest_prefix
+from gateway.text.outline import CodeBlock, Place, outline
+from gateway.text.spans import Harm
+
+_SEEN = re.compile(f"[^{re.escape(UNSEEN)}]")
+_SENTENCE_END = re.compile(r"""(?:(?<!\d)\.|[!?…])["'”’»)\]*_]*(?=[^\S\n])|[。！？]["”’」』）】]*""")
+_IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff]"
+_WORD_END = re.compile(rf"(?<=\S)(?=[^\S\n]+(?:\S|\Z))|(?<=[、，；：])|(?<={_IDEOGRAPH})(?={_IDEOGRAPH})")
+_WITHIN_LINES = {Place.SENTENCE: _SENTENCE_END, Place.WORD: _WORD_END}
+
+_ATTEMPTS = (
+    (Harm.NONE, 1 / 2),
+    (Harm.NONE, 1 / 4),
+    (Harm.UGLY, 1 / 2),
+    (Harm.NONE, 0),
+    (Harm.UGLY, 0),
+    (Harm.BROKEN, 0),
+)
+"""What a cut may spoil, and how full the message must be in return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    piece: str
+    length: int
+    """How much of the text the piece takes."""
+    reopening: str
+    """What to put in front of the rest, so that a code block goes on."""
+
+
+def best_cut(text: str, limit: int, measure: Measure) -> Cut:
+    """`text`: more than fits, at least by one character."""
+    window = _Window(text, limit, measure)
+    position = window.best_place() or window.end_of_a_character() or window.any_place()
+    if position is None:
+        # Not a character of this code block fits between its fences.
+        return Cut(text[: window.room], window.room, "")
+    code = window.code_at(position)
+    bonds = window.bonds(code.fence) if code else _NO_BONDS
+    return Cut(text[:position].rstrip() + bonds.closing, position, bonds.reopening)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bonds:
+    """What holds the two halves of a code block together."""
+
+    closing: str
+    reopening: str
+
+
+_NO_BONDS = _Bonds("", "")
+
+
+class _Window:
+    """As much of a text as fits, and the one character more that any longer text has, too."""
+
+    def __init__(self, text: str, limit: int, measure: Measure) -> None:
+        self._limit = limit
+        self._measure = measure
+        self.room = longest_prefix(text, limit, measure)
+        self._text = text[: self.room + 1]
+        lines = outline(self._text)
+        self._places = lines.places
+        self._code = lines.code
+        self._code_begins = [block.begin for block in lines.code]
+        self._room_before: dict[str, int] = {"": self.room}
+        self._harm = bytearray(len(self._text) + 1)
+        for span in sorted(lines.spans, key=lambda span: span.harm):
+            # Cutting at either end of a span does it no harm.
+            self._harm[span.begin + 1 : span.end] = bytes([span.harm]) * (span.end - span.begin - 1)
+
+    def best_place(self) -> int | None:
+        for harm, fullness in _ATTEMPTS:
+            for place in Place:
+                for position in reversed(self._positions(place)):
+                    if position < self.room * fullness:
+                        break
+                    if self._harm[position] <= harm and self._is_whole(position):
+                        return position
+        return None
+
+    def end_of_a_character(self) -> int | None:
+        """Within a word, but if possible not within a link or a family of emoji."""
+        for harm in Harm:
+            position = self.room + 1
+            while (position := self._harm.rfind(harm, 1, position)) > 0:
+                if self._is_whole(position):
+                    return position
+        return None
+
+    def any_place(self) -> int | None:
+        return next((position for position in range(self.room, 0, -1) if self._is_possible(position)), None)
+
+    def code_at(self, position: int) -> CodeBlock | None:
+        """The code block that a cut here would part, the end of its opening line included."""
+        block = self._code[bisect_right(self._code_begins, position + 1) - 1] if self._code else None
+        return block if block and block.begin - 1 <= position <= block.end else None
+
+    def bonds(self, fence: Fence) -> _Bonds:
+        """None if they would leave little room for the code itself."""
+        for opening_line in (fence.reopening_line, fence.closing_line):
+            bonds = _Bonds("\n" + fence.closing_line, opening_line + "\n")
+            if self._measure(bonds.closing + bonds.reopening) <= self._limit // 2:
+                return bonds
+        return _NO_BONDS
+
+    def _positions(self, place: Place) -> list[int]:
+        if place in _WITHIN_LINES and place not in self._places:
+            self._places[place] = [found.end() for found in _WITHIN_LINES[place].finditer(self._text)]
+        return self._places.get(place, [])
+
+    def _is_whole(self, position: int) -> bool:
+        return not belong_together(self._text, position) and self._is_possible(position)
+
+    def _is_possible(self, position: int) -> bool:
+        """Whether the message fits and has something to show. A code block must have so on both sides of the cut:
+        one whose end comes next is not worth another message."""
+        code = self.code_at(position)
+        if code is None:
+            return position <= self.room and self._is_seen(0, position)
+        return (
+            position <= self._room_for(self.bonds(code.fence).closing)
+            and self._is_seen(code.begin, position)
+            and self._is_seen(position, code.end)
+        )
+
+    def _room_for(self, closing: str) -> int:
+        if closing not in self._room_before:
+            budget = self._limit - self._measure(closing)
+            self._room_before[closing] = longest_prefix(self._text, budget, self._measure)
+        return self._room_before[closing]
+
+    def _is_seen(self, begin: int, end: int) -> bool:
+        return _SEEN.search(self._text, begin, end) is not None

@@ -1,0 +1,56 @@
+"""People as both stores remember them, and a clock the test turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway.access.pairing import Pairing
+from gateway.access.people import People
+from gateway.store import MemoryStore, SqliteStore
+
+
+@dataclass
+class Clock:
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.now += minutes * 60
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state.db"
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+async def people(request: pytest.FixtureRequest, database: Path) -> AsyncIterator[People]:
+    """The contract: what is true of one is true of the other."""
+    store = await SqliteStore.open(database) if request.param == "sqlite" else MemoryStore()
+    yield store.people
+    await store.close()
+
+
+@pytest.fixture
+def pairing(people: People, clock: Clock) -> Pairing:
+    return Pairing(people, clock=clock)
+
+
+@pytest.fixture
+async def two_processes(database: Path, clock: Clock) -> AsyncIterator[tuple[Pairing, Pairing]]:
+    """The gateway's and the command line's, each with connections of its own to the same file."""
+    gateway, command_line = await SqliteStore.open(database), await SqliteStore.open(database)
+    yield Pairing(gateway.people, clock=clock), Pairing(command_line.people, clock=clock)
+    await command_line.close()
+    await gateway.close()

@@ -1,0 +1,163 @@
+"""The gate: deny by default, numbers only, and the same answer for whatever somebody does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing
+from gateway.access.people import People
+from gateway.chat.contract import Author, Place
+from gateway.config.platforms import BotConfig
+from gateway.store import SqliteStore
+
+ADA, BOB, CYD = Author("1001", "Ada"), Author("1002", "Bob"), Author("1003", "Cyd")
+DIRECT = Place("1001")
+OPEN_GROUP = Place("-500", kind="group", group_id="-500")
+OTHER_GROUP = Place("-600", kind="group", group_id="-600")
+
+
+def gate(people: People, platform: str = "telegram", **settings: Any) -> Gate:
+    return Gate(platform, BotConfig(**settings), people)
+
+
+async def approve(people: People, author: Author, platform: str = "telegram") -> None:
+    pairing = Pairing(people)
+    code = await pairing.request(platform, author)
+    assert code is not None
+    assert await pairing.approve(code.code, by="test")
+
+
+async def test_a_bot_without_settings_talks_to_nobody(people: People) -> None:
+    """An unknown person may at most ask to be let in; in a group, nobody may."""
+    fresh = gate(people)
+    assert await fresh.verdict(ADA, DIRECT) == "stranger"
+    assert await fresh.verdict(ADA, OPEN_GROUP) == "no"
+
+
+async def test_without_pairing_a_stranger_is_nobody(people: People) -> None:
+    """They hear nothing, not even that there is a bot."""
+    assert await gate(people, pairing=False).verdict(ADA, DIRECT) == "no"
+
+
+async def test_allowed_users_and_admins_may_talk(people: People) -> None:
+    """By number; an admin need not be listed twice."""
+    configured = gate(people, allowed_users=(1001,), admins=(1002,))
+    verdicts = [await configured.verdict(author, DIRECT) for author in (ADA, BOB, CYD)]
+    assert verdicts == ["yes", "yes", "stranger"]
+    assert [configured.is_admin(author.id) for author in (ADA, BOB, CYD)] == [False, True, False]
+
+
+async def test_a_name_opens_nothing(people: People) -> None:
+    """The name of somebody who is allowed, now carried by another account."""
+    configured = gate(people, allowed_users=(1001,), admins=(1001,))
+    await approve(people, BOB)
+    assert await configured.verdict(Author("9999", "Ada"), DIRECT) == "stranger"
+    assert await configured.verdict(Author("9999", "Bob"), DIRECT) == "stranger"
+    assert not configured.is_admin("Ada")
+
+
+async def test_the_chat_of_an_allowed_person_opens_nothing(people: People) -> None:
+    """Who acts is judged, not where: a press or an edit by somebody else in Ada's chat is a stranger's."""
+    assert await gate(people, allowed_users=(1001,)).verdict(CYD, DIRECT) == "stranger"
+
+
+@pytest.mark.parametrize("odd", ["", "ada", "-1001", "0", "1001 ", "1_001", "١٠٠١", "1001.0", "9" * 31])
+async def test_what_is_no_account_is_refused(people: People, odd: str) -> None:
+    """Not even a stranger: such an id could never be approved or named."""
+    configured = gate(people, allowed_users=(1001,), admins=(1001,), allowed_groups=(-500,))
+    assert await configured.verdict(Author(odd, "Ada"), DIRECT) == "no"
+    assert await configured.verdict(Author(odd, "Ada"), OPEN_GROUP) == "no"
+    assert not configured.is_admin(odd)
+
+
+async def test_bots_never(people: People) -> None:
+    """Two bots would talk to each other for ever, whoever allows them."""
+    configured = gate(people, allowed_users=(1001,), allowed_groups=(-500,))
+    robot = Author("1001", "Ada", is_bot=True)
+    assert await configured.verdict(robot, DIRECT) == "no"
+    assert await configured.verdict(robot, OPEN_GROUP) == "no"
+
+
+@pytest.mark.parametrize(
+    ("members", "author", "place", "verdict"),
+    [
+        ("everyone", CYD, OPEN_GROUP, "yes"),
+        ("everyone", CYD, OTHER_GROUP, "no"),
+        ("everyone", ADA, OTHER_GROUP, "no"),
+        ("allowed_users", ADA, OPEN_GROUP, "yes"),
+        ("allowed_users", BOB, OPEN_GROUP, "yes"),
+        ("allowed_users", CYD, OPEN_GROUP, "no"),
+        ("allowed_users", ADA, OTHER_GROUP, "no"),
+        ("everyone", ADA, Place("-500", kind="group"), "no"),
+        ("everyone", ADA, Place("1001", kind="direct", group_id="-600"), "no"),
+        ("everyone", CYD, Place("777", "12", kind="group", group_id="-500"), "yes"),
+    ],
+)
+async def test_groups(people: People, members: str, author: Author, place: Place, verdict: str) -> None:
+    """The group must be listed, whoever writes; its topics and channels come with it."""
+    configured = gate(
+        people, group_members=members, allowed_users=(1001,), admins=(1002,), allowed_groups=(-500,)
+    )
+    assert await configured.verdict(author, place) == verdict
+
+
+async def test_an_approval_is_for_direct_chats(people: People) -> None:
+    """It opens no group, and among the allowed users of an open one it does not count."""
+    await approve(people, CYD)
+    configured = gate(people, group_members="allowed_users", allowed_groups=(-500,))
+    assert await configured.verdict(CYD, DIRECT) == "yes"
+    assert await configured.verdict(CYD, OPEN_GROUP) == "no"
+    assert await configured.verdict(CYD, OTHER_GROUP) == "no"
+    assert not configured.is_admin(CYD.id)
+
+
+async def test_an_approval_is_for_one_bot(people: People) -> None:
+    """Neither for another bot of the same service nor for the same number elsewhere."""
+    await approve(people, CYD, "telegram")
+    others = [gate(people, platform) for platform in ("telegram/work", "discord", "Telegram")]
+    assert [await other.verdict(CYD, DIRECT) for other in others] == ["stranger"] * 3
+
+
+async def test_an_approval_outlives_pairing(people: People) -> None:
+    """Switching it off keeps newcomers out, not those who are in."""
+    await approve(people, CYD)
+    closed = gate(people, pairing=False)
+    assert await closed.verdict(CYD, DIRECT) == "yes"
+    assert await closed.verdict(ADA, DIRECT) == "no"
+
+
+async def test_a_number_is_the_same_however_it_is_written(people: People) -> None:
+    """Settings hold numbers and services give text."""
+    configured = gate(people, allowed_users=("1001",), allowed_groups=("-500",))
+    await approve(people, Author("0001003", "Cyd"))
+    assert await configured.verdict(Author("0001001", "Ada"), DIRECT) == "yes"
+    assert await configured.verdict(CYD, DIRECT) == "yes"
+    assert await configured.verdict(CYD, Place("-500", kind="group", group_id="-0500")) == "yes"
+
+
+async def test_numbers_beyond_what_a_float_can_tell_apart(people: People) -> None:
+    """Discord's have 19 digits; one off is somebody else."""
+    configured = gate(people, allowed_users=(1234567890123456789,))
+    assert await configured.verdict(Author("1234567890123456789", "Ada"), DIRECT) == "yes"
+    assert await configured.verdict(Author("1234567890123456788", "Eve"), DIRECT) == "stranger"
+
+
+async def test_what_another_process_decides_counts_at_once(
+    two_processes: tuple[Pairing, Pairing], database: Path
+) -> None:
+    """Approved by `hermes pairing` while the gateway runs, and revoked while a message waits for its turn."""
+    _, command_line = two_processes
+    reading = await SqliteStore.open(database, read_only=True)
+    running = gate(reading.people)
+    code = await command_line.request("telegram", CYD)
+    assert code is not None
+    assert await running.verdict(CYD, DIRECT) == "stranger"
+    await command_line.approve(code.code, by="test")
+    assert await running.verdict(CYD, DIRECT) == "yes"
+    assert await command_line.revoke("telegram", CYD.id)
+    assert await running.verdict(CYD, DIRECT) == "stranger"
+    await reading.close()

@@ -1,0 +1,112 @@
+"""A conversation shown in a chat: events go in through the real hub, and a service in memory tells what people see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agent.events import TextDelta, TurnDone, TurnEvent, TurnStarted
+from gateway.chat.contract import Place
+from gateway.chat.followers import Followers
+from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.chat.showing.passage import CURSOR
+from gateway.chat.showing.timing import Timing
+from gateway.hub import EventHub
+from gateway.text.characters import UNSEEN
+from tests.chat.service import ChatService, Shown
+
+CONVERSATION = "conv_1"
+ALICE = Place("alice")
+GROUP = Place("group", kind="group", group_id="group")
+
+FAST = Timing(
+    first_text=0.01,
+    gap=0.002,
+    slowest=0.05,
+    typing_after=0.002,
+    typing_every=0.01,
+    typing_cooldown=0.05,
+    status_after=0.02,
+    first_backoff=0.002,
+    longest_backoff=0.004,
+    least_pause=0.001,
+)
+
+
+class ChatRoom:
+    def __init__(self, service: ChatService, *, place: Place, timing: Timing, streaming: bool) -> None:
+        self.service = service
+        self.hub = EventHub()
+        self.followers = Followers(self.hub, service, streaming=streaming, timing=timing)
+        self.followers.follow(CONVERSATION, place)
+
+    def play(self, *events: TurnEvent) -> None:
+        for event in events:
+            self.hub.publish(CONVERSATION, event)
+
+    def answer(self, text: str) -> None:
+        """A whole turn at once."""
+        self.play(TurnStarted("msg", "hi"), TextDelta(text), TurnDone(text))
+
+    async def sees(self, text: str) -> Shown:
+        """Waits until a message shows this; a text that is being written may go on after it."""
+        await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
+        return next(message for message in self.service.messages if text in message.text)
+
+    async def ends(self) -> list[Shown]:
+        """Everything is shown to its end; gives what people see then."""
+        await self.followers.close()
+        return self.service.messages
+
+
+@asynccontextmanager
+async def chat_room(
+    service: ChatService | None = None, *, place: Place = ALICE, timing: Timing = FAST, streaming: bool = True
+) -> AsyncIterator[ChatRoom]:
+    room = ChatRoom(service or ChatService(), place=place, timing=timing, streaming=streaming)
+    yield room
+    await room.followers.close()
+    assert room.service.violations == []
+
+
+def reads_as(messages: list[Shown], text: str) -> bool:
+    """Whether these messages, read one after the other, are the text: nothing lost, repeated or out of order.
+
+    Left out are marks of Hermes, messages that nobody knew had arrived, what is unseen where one message ends and the
+    next begins, and fences that are closed or opened again there. After an edit that nobody knew had arrived, a
+    message that says so may repeat what that one shows.
+    """
+    reached = {0}
+    repeatable: set[int] = set()
+    for message in messages:
+        if message.is_ghost:
+            continue
+        begins = reached | repeatable if message.text.startswith(POSSIBLY_TWICE) else reached
+        reached = {
+            end
+            for begin in begins
+            for body in _possible_bodies(message.text)
+            if (end := _end_of(text, begin, body)) is not None
+        }
+        in_doubt = bool(reached) and message.text != message.known
+        repeatable = set(range(min(begins), max(reached))) if in_doubt else set()
+    return any(not text[end:].strip(UNSEEN) for end in reached)
+
+
+def _possible_bodies(shown: str) -> set[str]:
+    lines = shown.removeprefix(POSSIBLY_TWICE + "\n\n").removesuffix(CURSOR).split("\n")
+    opened = {0, 1} if _is_fence(lines[0]) else {0}
+    closed = {0, 1} if _is_fence(lines[-1]) else {0}
+    return {"\n".join(lines[begin : len(lines) - end]) for begin in opened for end in closed}
+
+
+def _is_fence(line: str) -> bool:
+    return line.lstrip(" \t>").startswith(("```", "~~~"))
+
+
+def _end_of(text: str, begin: int, body: str) -> int | None:
+    seen = body.strip(UNSEEN)
+    if not seen:
+        return begin
+    position = len(text) - len(text[begin:].lstrip(UNSEEN))
+    return position + len(seen) if text.startswith(seen, position) else None

@@ -1,0 +1,339 @@
+"""Whatever fails when: no text is lost, repeated or out of order, and nobody is pestered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.events import TextDelta, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.contract import Place
+from gateway.chat.errors import (
+    ChatMoved,
+    ContentRefused,
+    DeliveryError,
+    MessageGone,
+    SlowDown,
+    Undeliverable,
+    Unreachable,
+)
+from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.chat.showing.passage import CURSOR
+from gateway.chat.showing.venue import Venue
+from tests.chat.chat_room import ALICE, CONVERSATION, FAST, ChatRoom, chat_room, reads_as
+from tests.chat.service import ChatService, Fault, Made, Verb
+
+BEGINNING = "The answer begins with a sentence that is long enough to be seen. "
+MIDDLE = "Then it goes on, and **this** is where an edit comes in.\n\n"
+END = "\n\n".join(
+    f"Paragraph {number} makes it too long for a single message, and so on." for number in range(9)
+)
+TEXT = BEGINNING + MIDDLE + END
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A call of an answer that needs two messages and more."""
+
+    verb: Verb
+    skip: int = 0
+    when: Callable[[Made], bool] = lambda made: True
+
+
+STAGES = {
+    "first send": Stage("send"),
+    "edit": Stage("edit", when=lambda made: not made.formatted),
+    "final edit": Stage("edit", when=lambda made: made.formatted),
+    "continuation": Stage("send", skip=1),
+}
+
+
+async def _answer_with(room: ChatRoom, fault: Fault) -> None:
+    """Each part is given time to be seen, unless the fault comes first."""
+    room.play(TurnStarted("msg", "hi"))
+    for part in (BEGINNING, MIDDLE):
+        room.play(TextDelta(part))
+        await _seen_or_failed(room, part, fault)
+    room.play(TextDelta(END), TurnDone(TEXT))
+    await room.ends()
+    assert fault.reached.is_set()
+
+
+async def _seen_or_failed(room: ChatRoom, part: str, fault: Fault) -> None:
+    last_words = part.strip()[-20:]
+    await room.service.until(
+        lambda: fault.reached.is_set() or any(last_words in text for text in room.service.texts())
+    )
+
+
+def _plan(service: ChatService, stage: Stage, error: DeliveryError, *, carried_out: bool = False) -> Fault:
+    return service.fail(stage.verb, error, skip=stage.skip, when=stage.when, carried_out=carried_out)
+
+
+@pytest.fixture(params=STAGES)
+def stage(request: pytest.FixtureRequest) -> Stage:
+    return STAGES[request.param]
+
+
+async def test_a_pause_is_kept_to_the_moment(stage: Stage) -> None:
+    """The call is made again after exactly the time the service asked for, and nothing before."""
+    service = ChatService()
+    fault = _plan(service, stage, SlowDown(0.1))
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        pauses = [later.at - earlier.at for earlier, later in pairwise(service.made("send", "edit"))]
+        assert 0.1 <= max(pauses) < 0.5
+        assert all(POSSIBLY_TWICE not in text for text in service.texts())
+
+
+async def test_a_call_that_did_not_get_through_is_made_again(stage: Stage) -> None:
+    """Nothing was done, so nothing is doubtful."""
+    service = ChatService()
+    fault = _plan(service, stage, Unreachable(maybe_done=False))
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        assert all(message.formatted for message in service.messages)
+        assert all(POSSIBLY_TWICE not in text for text in service.texts())
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_a_call_in_doubt(stage: Stage, carried_out: bool) -> None:
+    """An edit is simply repeated. A message that may be there twice says so."""
+    service = ChatService()
+    fault = _plan(service, stage, Unreachable(maybe_done=True), carried_out=carried_out)
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        marked = [text for text in service.texts() if POSSIBLY_TWICE in text]
+        assert len(marked) == (1 if stage.verb == "send" else 0)
+        ghosts = [message for message in service.messages if message.is_ghost]
+        assert len(ghosts) == (1 if stage.verb == "send" and carried_out else 0)
+
+
+async def test_a_message_that_is_gone_is_continued_below(stage: Stage) -> None:
+    """What was seen stays; the text goes on in a new message where that ends."""
+    service = ChatService()
+    fault = _plan(service, stage, MessageGone())
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        assert service.messages[-1].formatted
+
+
+async def test_text_that_is_refused_once(stage: Stage) -> None:
+    """Unfinished text that is refused waits for the end; a finished edit that is refused is continued below."""
+    service = ChatService()
+    fault = _plan(service, stage, ContentRefused())
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        said = [message for message in service.messages if not message.text.startswith("⚠")]
+        if stage is STAGES["continuation"]:  # that piece was final, and the service does not take it
+            assert any("did not take a part" in text for text in service.texts())
+            assert len(said) < len(service.messages)
+        else:
+            assert reads_as(said, TEXT)
+            assert said == service.messages
+
+
+async def test_nobody_there_ends_the_turn(stage: Stage) -> None:
+    """No further call in this turn, one line in the log, and the next turn is tried again."""
+    service = ChatService()
+    fault = _plan(service, stage, Undeliverable())
+    with capture_logs() as logs:
+        async with chat_room(service) as room:
+            await _play_until(room, fault)
+            before = len(service.made("send", "edit"))
+            room.play(
+                TextDelta("more and more of it"), ToolStarted("c1", "todo", "{}"), TurnDone("Something else.")
+            )
+            room.play(TurnStarted("msg2", "hi"), TurnDone("Here again."))
+            await room.sees("Here again.")
+            assert len(service.made("send", "edit")) == before + 1
+    assert [line["event"] for line in logs].count("chat.undeliverable") == 1
+
+
+async def _play_until(room: ChatRoom, fault: Fault) -> None:
+    room.play(TurnStarted("msg", "hi"))
+    for part in (BEGINNING, MIDDLE, END, END):
+        room.play(TextDelta(part))
+        await _seen_or_failed(room, part, fault)
+    await fault.reached.wait()
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_an_edit_that_never_gets_through_is_continued_below(carried_out: bool) -> None:
+    """After some tries the rest is sent as a message; it says so if that may show text twice."""
+    service = ChatService()
+    error = Unreachable(maybe_done=carried_out)
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
+        first = await room.sees(BEGINNING.strip())
+        service.fail("edit", error, for_ever=True)
+        room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
+        await room.ends()
+        finals = [call for call in service.made("edit") if call.formatted]
+        assert len(finals) == FAST.tries
+        assert first.text == BEGINNING + CURSOR
+        assert reads_as(service.messages, BEGINNING + MIDDLE)
+        assert (POSSIBLY_TWICE in service.messages[-1].text) == carried_out
+
+
+async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> None:
+    """A full message ends at a paragraph, so its last edit takes text away. If nobody knows whether that edit has
+    arrived, the next message begins at the paragraph, and says that some of it may be there twice."""
+    service = ChatService()
+    first, second = "One paragraph. " * 20, "Another paragraph. " * 12
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:80]}"))
+        await room.sees(second[:70])
+        service.fail("edit", Unreachable(maybe_done=True), carried_out=True, for_ever=True)
+        room.play(TextDelta(second[80:]), TurnDone(f"{first}\n\n{second}"))
+        before, after = await room.ends()
+        assert before.text == first.strip()
+        assert after.text == f"{POSSIBLY_TWICE}\n\n{second}"
+
+
+async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
+    """The tries for an answer are bounded; the next turn begins anew."""
+    service = ChatService()
+    service.fail("send", Unreachable(maybe_done=False), for_ever=True)
+    async with chat_room(service) as room:
+        room.answer("Nobody will see this.")
+        await service.until(lambda: len(service.made("send")) == FAST.tries)
+        service.heal()
+        room.play(TurnStarted("msg2", "hi"), TurnDone("But this."))
+        assert [message.text for message in await room.ends()] == ["But this."]
+        assert len(service.made("send")) == FAST.tries + 1
+
+
+async def test_pauses_between_tries_grow() -> None:
+    """A service that comes back slowly is not hammered."""
+    venue = Venue(ALICE, 1.0, replace(FAST, first_backoff=1.0, longest_backoff=16.0))
+    pauses = []
+    now = 0.0
+    for _ in range(6):
+        venue.unreachable(now)
+        pauses.append(venue.held_until - now)
+        now = venue.held_until
+    assert pauses == [1, 2, 4, 8, 16, 16]
+
+
+async def test_the_pace_adapts() -> None:
+    """Slower with every complaint, up to a bound; slowly back to the usual when it goes well."""
+    venue = Venue(ALICE, 2.0, replace(FAST, slowest=30.0))
+    for _ in range(20):
+        venue.slow_down(5.0, now=100.0)
+    assert (venue.held_until, venue.edit_seconds) == (105.0, 30.0)
+    venue.went_well()
+    assert 25.0 < venue.edit_seconds < 30.0
+    for _ in range(200):
+        venue.went_well()
+    assert venue.edit_seconds == 2.0
+
+
+@pytest.mark.parametrize("seconds", [139.0, 13_938.0])
+async def test_a_very_long_pause_holds_up_one_chat_only(seconds: float) -> None:
+    """It is kept, nothing is asked of the service meanwhile, other chats go on, and a shutdown does not wait."""
+    service = ChatService()
+    fault = service.fail("send", SlowDown(seconds), when=lambda made: made.chat_id == "alice")
+    async with chat_room(service, timing=replace(FAST, closing=0.02)) as room:
+        room.answer("For Alice.")
+        await fault.reached.wait()
+        room.followers.follow("conv_2", Place("bob"))
+        for number in range(3):
+            room.hub.publish("conv_2", TurnStarted(f"m{number}", "hi"))
+            room.hub.publish("conv_2", TurnDone(f"For Bob {number}."))
+            room.play(
+                TurnStarted(f"a{number}", "hi"), TextDelta("More for Alice, which has to wait as well.")
+            )
+            await room.sees(f"For Bob {number}.")
+        assert len([call for call in service.made("send", "edit") if call.chat_id == "alice"]) == 1
+
+
+async def test_unfinished_text_is_skipped_during_a_pause() -> None:
+    """After the pause comes what is true then, not what was true before."""
+    service = ChatService()
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
+        await room.sees(BEGINNING.strip())
+        fault = service.fail("edit", SlowDown(0.05))
+        room.play(TextDelta("One. "))
+        await fault.reached.wait()
+        for word in ("Two. ", "Three. ", "Four."):
+            room.play(TextDelta(word))
+        room.play(TurnDone(BEGINNING + "One. Two. Three. Four."))
+        (only,) = await room.ends()
+        assert only.versions == [BEGINNING + CURSOR, BEGINNING + "One. Two. Three. Four."]
+
+
+async def test_a_chat_that_has_moved_is_followed() -> None:
+    """The answer goes on in the new chat, where the old message cannot be edited."""
+    service = ChatService()
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
+        await room.sees(BEGINNING.strip())
+        service.fail("edit", ChatMoved("new"))
+        room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
+        await service.until(lambda: len(service.messages) == 2)
+        room.followers.follow(CONVERSATION, ALICE)
+        room.answer("And the next answer.")
+        await room.ends()
+        assert [message.place.chat_id for message in service.messages] == ["alice", "new", "new"]
+        assert reads_as(service.messages[:2], BEGINNING + MIDDLE)
+
+
+async def test_a_chat_that_moves_for_ever_is_given_up() -> None:
+    """A service that contradicts itself is not followed around in circles."""
+    service = ChatService()
+    service.fail("send", ChatMoved("elsewhere"), for_ever=True)
+    async with chat_room(service) as room:
+        room.answer("Where are you?")
+        await room.ends()
+        assert len(service.made("send")) < 10
+
+
+async def test_a_refused_piece_is_owned_up_to() -> None:
+    """Where the service does not take a part of an answer, a sentence stands in its place; the rest is there."""
+    service = ChatService()
+    service.fail("send", ContentRefused(), when=lambda made: "Paragraph 9 " in made.text, for_ever=True)
+    async with chat_room(service, streaming=False) as room:
+        room.answer(END.replace("Paragraph", "Once more: paragraph") + "\n\nParagraph 9 is bad.\n\n" + END)
+        texts = [message.text for message in await room.ends()]
+        at = next(index for index, text in enumerate(texts) if text.startswith("⚠"))
+        assert "paragraph 0" in texts[0]
+        assert 0 < at < len(texts) - 1
+        assert "Paragraph 8" in texts[-1]
+
+
+async def test_a_service_that_refuses_everything_is_left_in_peace() -> None:
+    """The sentence about a refusal is refused, too, and that is that."""
+    service = ChatService()
+    service.fail("send", ContentRefused(), for_ever=True)
+    async with chat_room(service) as room:
+        room.answer("Take this.")
+        assert await room.ends() == []
+        assert len(service.made("send")) == 2
+
+
+async def test_a_fault_of_the_adapter_ends_the_turn_and_not_the_conversation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An exception that no adapter should raise is reported, and the next turn is shown."""
+
+    class Broken(ChatService):
+        async def edit(self, *args: object, **kwargs: object) -> None:
+            raise ZeroDivisionError
+
+    service = Broken()
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
+        await room.sees(BEGINNING.strip())
+        room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
+        room.play(TurnStarted("msg2", "hi"), TurnDone("Better."))
+        await room.sees("Better.")
+    assert "Showing a turn broke down" in caplog.text

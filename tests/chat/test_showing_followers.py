@@ -1,0 +1,263 @@
+"""Following conversations: from when to when, how many, where, and sentences outside any turn."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from dataclasses import replace
+
+import pytest
+
+from agent.events import Notice, Queued, TextDelta, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.contract import Button, Place
+from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
+from gateway.chat.followers import Followers
+from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.chat.showing.passage import CURSOR
+from gateway.hub import EventHub
+from tests.chat.chat_room import ALICE, CONVERSATION, FAST, chat_room, reads_as
+from tests.chat.service import ChatService
+
+BOB = Place("bob")
+
+
+def _tasks(name: str) -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task.get_name().startswith(name)]
+
+
+async def test_following_twice_shows_once() -> None:
+    """Every message that comes in follows its conversation again."""
+    async with chat_room() as room:
+        for _ in range(3):
+            room.followers.follow(CONVERSATION, ALICE)
+        room.answer("Once.")
+        assert [message.text for message in await room.ends()] == ["Once."]
+
+
+async def test_nothing_old_is_shown() -> None:
+    """A turn that was over before is not shown when somebody begins to follow."""
+    hub, service = EventHub(), ChatService()
+    hub.publish("old", TurnStarted("m1", "hi"))
+    hub.publish("old", TurnDone("Long ago."))
+    followers = Followers(hub, service, timing=FAST)
+    followers.follow("old", ALICE)
+    hub.publish("old", TurnStarted("m2", "hi"))
+    hub.publish("old", TurnDone("Now."))
+    await followers.close()
+    assert service.texts() == ["Now."]
+
+
+async def test_what_is_published_at_once_is_not_missed() -> None:
+    """Between following and the first event there is no moment without a watcher."""
+    hub, service = EventHub(), ChatService()
+    followers = Followers(hub, service, timing=FAST)
+    followers.follow(CONVERSATION, ALICE)
+    for number in range(3):
+        hub.publish(CONVERSATION, TurnStarted(f"m{number}", "hi"))
+        hub.publish(CONVERSATION, TurnDone(f"{number}"))
+    await followers.close()
+    assert service.texts() == ["0", "1", "2"]
+
+
+async def test_a_follower_that_was_cut_off_shows_nothing_twice() -> None:
+    """The hub drops watchers that lag behind and replays the turn to them when they come back."""
+    async with chat_room(ChatService(limit=100_000)) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("The beginning of a long text. "))
+        await room.sees("The beginning")
+        room.play(Notice("Seen once."))
+        words = [f"{number} " for number in range(10_050)]
+        room.play(*map(TextDelta, words))
+        await room.sees("10049")
+        text = "The beginning of a long text. " + "".join(words)
+        room.play(TurnDone(text))
+        answer, notice = await room.ends()
+        assert answer.text == text
+        assert notice.text == "Seen once."
+
+
+async def test_an_idle_follower_rests_and_comes_back() -> None:
+    """Nothing is kept of a conversation in which nothing happens; the next message follows it again."""
+    async with chat_room(timing=replace(FAST, idle=0.02)) as room:
+        room.answer("One.")
+        await room.sees("One.")
+        _, still_there = await asyncio.wait(_tasks("follower"), timeout=5)
+        assert not still_there
+        room.play(TurnStarted("unseen", "from the web"), TurnDone("Not for this chat."))
+        room.followers.follow(CONVERSATION, ALICE)
+        room.play(TurnStarted("m2", "hi"), TurnDone("Two."))
+        assert [message.text for message in await room.ends()] == ["One.", "Two."]
+
+
+async def test_a_follower_does_not_rest_during_a_turn() -> None:
+    """A tool may take an hour."""
+    async with chat_room(timing=replace(FAST, idle=0.01)) as room:
+        room.play(TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"))
+        await room.service.until(lambda: len(room.service.made("typing", "send")) > 0)
+        await asyncio.sleep(0.05)  # several times as long as an idle follower lives
+        room.play(TurnDone("After an hour."))
+        assert [message.text for message in await room.ends()] == ["After an hour."]
+
+
+async def test_closing_brings_a_text_to_its_end() -> None:
+    """The process stops in the middle of an answer: no cursor, tool line or acknowledgement stays behind."""
+    async with chat_room(timing=replace(FAST, status_after=0.0)) as room:
+        room.play(
+            TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"), Queued("m2", "?", "queue", 1)
+        )
+        await room.sees("⚙")
+        await room.sees("⏳")
+        room.play(TextDelta("As far as it got until then"))
+        await room.sees("As far as it got")
+        (only,) = await room.ends()
+        assert (only.text, only.formatted) == ("As far as it got until then", True)
+        assert not any(map(_tasks, ("follower", "showing", "typing")))
+
+
+async def test_closing_is_bounded() -> None:
+    """A service that hangs does not hold up the end of the process, and nothing is left running."""
+    service = ChatService()
+    async with chat_room(service, timing=replace(FAST, closing=0.05)) as room:
+        hanging = service.hold("send")
+        room.answer("Never.")
+        await hanging.reached.wait()
+        began = time.monotonic()
+        await room.followers.close()
+        assert time.monotonic() - began < 2
+        await asyncio.sleep(0)
+        assert not any(map(_tasks, ("follower", "showing", "typing")))
+
+
+async def test_after_closing_nobody_is_followed() -> None:
+    """A message that still comes in does not start it all again."""
+    async with chat_room() as room:
+        await room.followers.close()
+        room.followers.follow(CONVERSATION, ALICE)
+        room.answer("Too late.")
+        assert await room.ends() == []
+
+
+async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
+    """The turn that runs stays where it began."""
+    async with chat_room() as room:
+        room.play(TurnStarted("m1", "hi"), TextDelta("This was asked by Alice,"))
+        await room.sees("This was asked")
+        room.followers.follow(CONVERSATION, BOB)
+        room.play(TextDelta(" and so on."), TurnDone("This was asked by Alice, and so on."))
+        room.play(TurnStarted("m2", "hi"), TurnDone("This by Bob."))
+        await room.ends()
+        assert room.service.texts("alice") == ["This was asked by Alice, and so on."]
+        assert room.service.texts("bob") == ["This by Bob."]
+
+
+async def test_a_thousand_conversations_at_once() -> None:
+    """Each gets its own answer whole, and following them costs little."""
+    hub, service = EventHub(), ChatService()
+    followers = Followers(hub, service, timing=FAST)
+    ids = [f"conv_{number}" for number in range(1_000)]
+    for conversation_id in ids:
+        followers.follow(conversation_id, Place(conversation_id))
+        hub.publish(conversation_id, TurnStarted("m", "hi"))
+        hub.publish(conversation_id, TextDelta("The answer that belongs to "))
+    await service.until(lambda: len(service.messages) == 1_000, seconds=60)
+    for conversation_id in ids:
+        hub.publish(conversation_id, TurnDone(f"The answer that belongs to {conversation_id}"))
+    await followers.close()
+    assert service.violations == []
+    for message in service.messages:
+        assert message.text == f"The answer that belongs to {message.place.chat_id}"
+
+
+async def test_the_cost_of_an_answer_grows_with_its_length() -> None:
+    """Ten times the text takes about ten times the work, not a hundred times."""
+
+    async def seconds(count: int) -> float:
+        service = ChatService(limit=4_000, pace=0.005)
+        async with chat_room(service) as room:
+            words = ["word after word and "] * count
+            gc.collect()
+            began = time.process_time()
+            room.play(TurnStarted("msg", "hi"))
+            for number, word in enumerate(words):
+                room.play(TextDelta(word))
+                if number % 50 == 0:
+                    await asyncio.sleep(0)
+            room.play(TurnDone("".join(words)))
+            await room.ends()
+            spent = time.process_time() - began
+            assert reads_as(service.messages, "".join(words))
+            return spent
+
+    await seconds(100)
+    short, long = await seconds(2_000), await seconds(20_000)
+    assert long < 40 * max(short, 0.02)
+
+
+# -- sentences outside any turn ------------------------------------------------------------------------------
+
+
+async def test_a_sentence_is_told_and_gives_its_id() -> None:
+    """With buttons, as a reply, plain."""
+    async with chat_room() as room:
+        buttons = [Button("Yes", "pair:1:yes")]
+        message_id = await room.followers.tell(BOB, "May *they* in?", buttons=buttons, reply_to="p7")
+        (message,) = room.service.messages
+        assert message.id == message_id
+        assert (message.text, message.formatted, message.reply_to) == ("May *they* in?", False, "p7")
+        assert message.buttons == tuple(buttons)
+
+
+async def test_a_long_text_is_told_in_pieces() -> None:
+    """The buttons are on the last one, whose id is given."""
+    text = "\n\n".join(f"Paragraph {number} with some words." for number in range(40))
+    async with chat_room() as room:
+        message_id = await room.followers.tell(BOB, text, buttons=[Button("Yes", "y")])
+        assert reads_as(room.service.messages, text)
+        assert [bool(message.buttons) for message in room.service.messages][-2:] == [False, True]
+        assert room.service.messages[-1].id == message_id
+
+
+@pytest.mark.parametrize("error", [SlowDown(0.05), Unreachable(maybe_done=False)])
+async def test_telling_has_patience(error: SlowDown | Unreachable) -> None:
+    """What passes is waited for."""
+    async with chat_room() as room:
+        room.service.fail("send", error)
+        assert await room.followers.tell(BOB, "Hello.") == room.service.messages[0].id
+
+
+async def test_telling_in_doubt_says_so() -> None:
+    """As everywhere."""
+    async with chat_room() as room:
+        room.service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+        await room.followers.tell(BOB, "Hello.")
+        assert room.service.texts() == ["Hello.", f"{POSSIBLY_TWICE}\n\nHello."]
+
+
+@pytest.mark.parametrize("error", [Undeliverable(), ContentRefused(), Unreachable(maybe_done=False)])
+async def test_what_cannot_be_told_gives_nothing(error: Undeliverable | ContentRefused | Unreachable) -> None:
+    """No exception for the caller, and no storm of tries."""
+    async with chat_room() as room:
+        room.service.fail("send", error, for_ever=True)
+        assert await room.followers.tell(BOB, "Hello.") is None
+        assert len(room.service.made("send")) <= FAST.tries
+
+
+async def test_telling_keeps_nobody_waiting_for_hours() -> None:
+    """Whoever tells a stranger something has other people to serve."""
+    async with chat_room(timing=replace(FAST, telling=0.05)) as room:
+        room.service.fail("send", SlowDown(13_938.0))
+        assert await room.followers.tell(BOB, "Hello.") is None
+        assert len(room.service.made("send")) == 1
+
+
+async def test_no_cursor_is_left_anywhere() -> None:
+    """Many turns, one after the other, end as whole texts."""
+    async with chat_room() as room:
+        for number in range(20):
+            text = f"Answer {number} is long enough to be seen while it grows."
+            room.play(TurnStarted(f"m{number}", "hi"), TextDelta(text[:30]))
+            await room.sees(text[:30])
+            room.play(TextDelta(text[30:]), TurnDone(text))
+        await room.ends()
+        assert not any(CURSOR in text for text in room.service.texts())
+        assert len(room.service.messages) == 20

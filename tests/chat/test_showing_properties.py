@@ -1,0 +1,142 @@
+"""Any text in any pieces, with any faults: what people read in the end is the text."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Unreachable
+from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.text.measure import Measure, utf16_units
+from tests.chat.chat_room import FAST, ChatRoom, chat_room, reads_as
+from tests.chat.service import ChatService, Made, Verb
+from tests.text.markdown_texts import texts
+
+AT_ONCE = replace(
+    FAST,
+    first_text=0.0,
+    first_characters=1,
+    gap=0.0,
+    status_after=0.0,
+    typing_after=60.0,
+    first_backoff=0.0,
+    longest_backoff=0.0,
+    least_pause=0.0,
+    tries=4,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    verb: Verb
+    error: DeliveryError
+    carried_out: bool
+    skip: int
+    only_unfinished: bool = False
+    """A finished text that the service does not take cannot be read in the end."""
+
+
+def _hits(fault: _Fault, made: Made) -> bool:
+    return not (fault.only_unfinished and made.formatted)
+
+
+_passing: st.SearchStrategy[tuple[DeliveryError, bool]] = st.sampled_from(
+    [
+        (SlowDown(0.0), False),
+        (SlowDown(0.002), False),
+        (Unreachable(maybe_done=False), False),
+        (Unreachable(maybe_done=True), False),
+        (Unreachable(maybe_done=True), True),
+        (MessageGone(), False),
+        (ChatMoved("elsewhere"), False),
+    ]
+)
+_skips = st.one_of(st.integers(0, 3), st.integers(0, 12))
+_of_sends = _passing.flatmap(lambda fault: st.builds(_Fault, st.just("send"), *map(st.just, fault), _skips))
+_of_edits = _passing.flatmap(lambda fault: st.builds(_Fault, st.just("edit"), *map(st.just, fault), _skips))
+_refusals = st.builds(
+    _Fault,
+    st.sampled_from(["send", "edit"]),
+    st.just(ContentRefused()),
+    st.just(False),
+    _skips,
+    st.just(True),
+)
+_faults = st.tuples(
+    # One less than the tries an answer has before it is given up.
+    st.lists(_of_sends, max_size=AT_ONCE.tries - 1),
+    st.lists(_of_edits, max_size=8),
+    st.lists(_refusals, max_size=2),
+).map(lambda drawn: [*drawn[0], *drawn[1], *drawn[2]])
+
+_measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_units])
+
+
+async def _tell(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list[int]) -> None:
+    """The steps of a turn, in pieces of these sizes; now and then the showing gets time to catch up."""
+    room.play(TurnStarted("msg", "hi"))
+    for number, step in enumerate(steps):
+        position = count = 0
+        while position < len(step):
+            size = sizes[count % len(sizes)]
+            room.play(TextDelta(step[position : position + size]))
+            position += size
+            for _ in range(pauses[count % len(pauses)]):
+                await asyncio.sleep(0)
+            count += 1
+        if number < len(steps) - 1:
+            room.play(ToolStarted(f"c{number}", "tool", "{}"))
+            for _ in range(pauses[0]):
+                await asyncio.sleep(0)
+            room.play(ToolFinished(f"c{number}", "tool", True, "", 0.1))
+    room.play(TurnDone(steps[-1]))
+    await room.ends()
+
+
+@given(
+    steps=st.lists(texts, min_size=1, max_size=3),
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6),
+    pauses=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    faults=_faults,
+    limit=st.integers(80, 300),
+    measure=_measures,
+)
+@settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+async def test_what_is_read_in_the_end_is_the_text(
+    steps: list[str],
+    sizes: list[int],
+    pauses: list[int],
+    faults: list[_Fault],
+    limit: int,
+    measure: Measure,
+) -> None:
+    """Nothing lost, repeated or out of order, and every doubt is marked where it shows."""
+    service = ChatService(limit=limit, measure=measure, pace=0.0)
+    for fault in faults:
+        service.fail(
+            fault.verb,
+            fault.error,
+            skip=fault.skip,
+            carried_out=fault.carried_out,
+            when=partial(_hits, fault),
+        )
+    async with chat_room(service, timing=AT_ONCE) as room:
+        await _tell(room, steps, sizes, pauses)
+        shown = [m for m in service.messages if m.data is None and not m.known.startswith("⚙")]
+        assert reads_as(shown, "".join(steps)), [m.text for m in shown]
+        for message, following in pairwise(shown):
+            assert not message.is_ghost or following.text.startswith(POSSIBLY_TWICE)

@@ -1,0 +1,222 @@
+"""An answer in a chat: it grows by edits, ends formatted, and goes on in new messages when it is long."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from agent.events import Queued, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.showing.passage import CURSOR
+from gateway.text.measure import utf16_units
+from tests.chat.chat_room import ALICE, FAST, GROUP, chat_room, reads_as
+from tests.chat.service import ChatService
+
+STORY = "\n\n".join(f"Paragraph {number}: " + "what happened next is told here. " * 4 for number in range(12))
+CODE = (
+    "Look:\n\n```python\n"
+    + "\n".join(f"value_{number} = {number}" for number in range(80))
+    + "\n```\n\nDone."
+)
+
+
+async def test_an_answer_grows_in_one_message() -> None:
+    """Unfinished text is plain and has a cursor; the finished text is formatted and exactly what was said."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("**Hello** there, this is"))
+        first = await room.sees("**Hello** there, this is")
+        assert (first.text, first.formatted) == ("**Hello** there, this is" + CURSOR, False)
+        room.play(TextDelta(" an answer"))
+        await room.sees("this is an answer")
+        room.play(TextDelta("."), TurnDone("**Hello** there, this is an answer."))
+        (only,) = await room.ends()
+        assert (only.text, only.formatted) == ("**Hello** there, this is an answer.", True)
+        assert not only.silent
+
+
+async def test_an_instant_answer_is_one_call() -> None:
+    """What is whole before it is shown is sent formatted, without typing or edits."""
+    async with chat_room() as room:
+        room.answer("Yes.")
+        await room.ends()
+        assert [(call.verb, call.text, call.formatted) for call in room.service.calls] == [
+            ("send", "Yes.", True)
+        ]
+
+
+async def test_a_few_letters_are_shown_after_a_moment() -> None:
+    """Less than a few words wait a little, then they are shown all the same."""
+    async with chat_room() as room:
+        began = asyncio.get_running_loop().time()
+        room.play(TurnStarted("msg", "hi"), TextDelta("Well"))
+        message = await room.sees("Well")
+        assert message.text == "Well" + CURSOR
+        assert room.service.made("send")[0].at - began >= FAST.first_text
+
+
+async def test_enough_text_is_shown_at_once() -> None:
+    """Nobody waits for the moment when there is enough to read."""
+    async with chat_room(timing=replace(FAST, first_text=3600.0)) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("Short"))
+        room.play(TextDelta(", but then more than enough to read"))
+        await room.sees("enough to read")
+
+
+async def test_edits_keep_the_pace_and_are_never_two_at_once() -> None:
+    """Hundreds of deltas in no time become few edits, each after the pause the service wants."""
+    service = ChatService(pace=0.03)
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("The beginning of a text. "))
+        await room.sees("beginning")
+        for number in range(5):
+            for _ in range(20):
+                room.play(TextDelta("."))
+            room.play(TextDelta(f"[{number}]"))
+            await room.sees(f"[{number}]")
+        edits = service.made("edit")
+        assert len(edits) == 5
+        times = [service.made("send")[0].at, *(edit.at for edit in edits)]
+        assert all(later - earlier >= 0.03 for earlier, later in pairwise(times))
+
+
+async def test_text_that_comes_during_a_call_is_shown_by_the_next() -> None:
+    """A slow call holds up nothing but itself, and nothing is lost behind it."""
+    async with chat_room() as room:
+        slow = room.service.hold("send")
+        room.play(TurnStarted("msg", "hi"), TextDelta("The first words of an answer"))
+        await slow.reached.wait()
+        assert slow.gate
+        room.play(TextDelta(" and the rest"), TurnDone("The first words of an answer and the rest"))
+        slow.gate.set()
+        (only,) = await room.ends()
+        assert (only.text, only.formatted) == ("The first words of an answer and the rest", True)
+
+
+@pytest.mark.parametrize(
+    "text", [STORY, CODE, "🎉" * 900, "x" * 1300], ids=["prose", "code", "emoji", "one word"]
+)
+@pytest.mark.parametrize("size", [7, 100_000], ids=["in small deltas", "at once"])
+async def test_a_long_answer_goes_on_in_new_messages(text: str, size: int) -> None:
+    """Each message is within the limit and formatted, and together they are the text."""
+    service = ChatService(measure=utf16_units)
+    async with chat_room(service) as room:
+        room.play(TurnStarted("msg", "hi"))
+        for begin in range(0, len(text), size):
+            room.play(TextDelta(text[begin : begin + size]))
+        room.play(TurnDone(text))
+        await room.ends()
+        messages = [message for message in service.messages if message.data is None]
+        assert len(messages) > 2
+        assert all(message.formatted for message in messages)
+        assert reads_as(messages, text)
+
+
+async def test_a_full_message_is_finished_while_the_answer_goes_on() -> None:
+    """Nobody waits for the end of a long answer to see its beginning formatted."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "hi"))
+        for begin in range(0, len(STORY), 50):
+            room.play(TextDelta(STORY[begin : begin + 50]))
+        await room.service.until(lambda: len(room.service.messages) > 3)
+        assert [message.formatted for message in room.service.messages[:3]] == [True, True, True]
+        assert all(CURSOR not in message.text for message in room.service.messages[:3])
+        room.play(TurnDone(STORY))
+        assert reads_as(await room.ends(), STORY)
+
+
+async def test_code_over_two_messages_is_fenced_in_both() -> None:
+    """A code block that must be cut is closed and opened again with its language."""
+    async with chat_room() as room:
+        room.answer(CODE)
+        messages = [message.text for message in await room.ends() if message.data is None]
+        assert messages[0].endswith("\n```")
+        assert all(text.startswith("```python\n") for text in messages[1:-1])
+
+
+async def test_every_step_has_its_own_message() -> None:
+    """Text before a tool call is finished when the tool starts; text after it is another message."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("Let me look."), ToolStarted("c1", "read_file", "{}"))
+        message = await room.sees("Let me look.")
+        await room.service.until(lambda: message.formatted)
+        room.play(
+            ToolFinished("c1", "read_file", True, "", 0.0),
+            TextDelta("It says *hi*."),
+            TurnDone("It says *hi*."),
+        )
+        assert [message.text for message in await room.ends()] == ["Let me look.", "It says *hi*."]
+
+
+async def test_an_answer_that_was_not_streamed_is_sent_whole() -> None:
+    """Where the model's text comes only with the end of the turn, it is shown from there."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "hi"), TurnDone("All of it."))
+        assert [message.text for message in await room.ends()] == ["All of it."]
+
+
+async def test_a_missing_end_is_added() -> None:
+    """What is stored is what is shown, even if the last letters never came as deltas."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("All of"), TurnDone("All of it."))
+        assert [message.text for message in await room.ends()] == ["All of it."]
+
+
+async def test_empty_lines_before_a_tool_call_are_no_message() -> None:
+    """Models begin with empty lines; the service would refuse them alone, and the reply is not spent on them."""
+    async with chat_room(place=GROUP) as room:
+        room.followers.answering("msg", "p1")
+        room.play(TurnStarted("msg", "hi"), TextDelta("\n\n"), ToolStarted("c1", "todo", "{}"))
+        room.play(
+            ToolFinished("c1", "todo", True, "", 0.0),
+            TextDelta("\n"),
+            TextDelta("Done."),
+            TurnDone("\nDone."),
+        )
+        (only,) = await room.ends()
+        assert only.text.strip() == "Done."
+        assert only.reply_to == "p1"
+
+
+async def test_a_command_without_an_answer_shows_nothing() -> None:
+    """A turn that only ran a command ends with empty text."""
+    async with chat_room() as room:
+        room.play(TurnStarted("msg", "/status"), TurnDone(""))
+        assert await room.ends() == []
+
+
+@pytest.mark.parametrize(("can_edit", "streaming"), [(False, True), (True, False)])
+async def test_without_streaming_there_are_only_whole_messages(can_edit: bool, streaming: bool) -> None:
+    """Where messages cannot change, or should not, the sign of writing is all that is seen before the answer."""
+    service = ChatService(can_edit=can_edit)
+    async with chat_room(service, streaming=streaming) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta(STORY))
+        await service.until(lambda: len(service.made("typing")) > 2)
+        assert service.messages == []
+        room.play(TurnDone(STORY))
+        assert reads_as(await room.ends(), STORY)
+        assert service.made("edit") == []
+        assert all(message.formatted for message in service.messages)
+
+
+async def test_in_a_group_an_answer_is_a_reply() -> None:
+    """Only its first message: the others follow it."""
+    async with chat_room(place=GROUP) as room:
+        room.followers.answering("msg", "p1")
+        room.answer(STORY)
+        replies = [message.reply_to for message in await room.ends()]
+        assert replies == ["p1", *[""] * (len(replies) - 1)]
+
+
+@pytest.mark.parametrize(("waited", "reply_to"), [(True, "p2"), (False, "")])
+async def test_in_a_direct_chat_only_what_waited_gets_a_reply(waited: bool, reply_to: str) -> None:
+    """After a queue it must be clear which message an answer belongs to; otherwise it is clear anyway."""
+    async with chat_room(place=ALICE) as room:
+        room.followers.answering("m2", "p2")
+        room.play(TurnStarted("m1", "one"))
+        if waited:
+            room.play(Queued("m2", "two", "queue", 1))
+        room.play(TurnDone("first"), TurnStarted("m2", "two"), TurnDone("second"))
+        messages = {message.text: message.reply_to for message in await room.ends()}
+        assert messages == {"first": "", "second": reply_to}

@@ -1,0 +1,370 @@
+"""What stands beside an answer: notices, questions with buttons, files, and how a turn ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from agent.events import (
+    ApprovalAsked,
+    ApprovalSettled,
+    Compacted,
+    FileSent,
+    Notice,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from gateway.chat.contract import Button
+from gateway.chat.errors import ContentRefused, MessageGone, Unreachable
+from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.chat.showing.wording import code_block, in_full, one_line, unmasked
+from tests.chat.chat_room import FAST, chat_room, reads_as
+from tests.chat.service import ChatService
+
+BEGIN = TurnStarted("msg", "hi")
+Choice = Literal["once", "conversation", "deny", "expired"]
+
+
+def _asked(command: str = "rm -rf build", tool: str = "terminal") -> ApprovalAsked:
+    arguments = json.dumps({"command": command})
+    return ApprovalAsked("ap_1", tool, arguments, "memory:alice", time.time() + 300)
+
+
+def _file(path: Path, caption: str = "") -> FileSent:
+    return FileSent(str(path.parent), path.name, path.name, caption)
+
+
+# -- notices and endings -------------------------------------------------------------------------------------
+
+
+async def test_a_notice_does_not_tear_the_text_apart() -> None:
+    """It comes at once, silently and plain, below the text that goes on growing in its own message."""
+    async with chat_room() as room:
+        room.play(BEGIN, TextDelta("The answer is being written"))
+        answer = await room.sees("The answer is being")
+        room.play(Notice("All is *well*."))
+        notice = await room.sees("All is *well*.")
+        assert (notice.formatted, notice.silent) == (False, True)
+        room.play(TextDelta(" and is whole."), TurnDone("The answer is being written and is whole."))
+        assert await room.ends() == [answer, notice]
+        assert answer.text == "The answer is being written and is whole."
+
+
+async def test_a_notice_outside_any_turn_is_shown() -> None:
+    """The answer to a command that overtakes everything."""
+    async with chat_room() as room:
+        room.play(Notice("Nothing is running."))
+        assert [message.text for message in await room.ends()] == ["Nothing is running."]
+        assert room.service.made("typing") == []
+
+
+async def test_a_long_notice_takes_several_messages() -> None:
+    """Search results and help texts have no bound."""
+    text = "\n".join(f"{number}. a result that was found" for number in range(60))
+    async with chat_room() as room:
+        room.play(Notice(text))
+        assert reads_as(await room.ends(), text)
+        assert len(room.service.messages) > 3
+
+
+async def test_a_compaction_is_told_in_a_line() -> None:
+    """Silently: it is good to know and nothing to do about."""
+    async with chat_room() as room:
+        room.play(BEGIN, Compacted("ses_2", 120, 24, 100_000, 20_000), TurnDone("So."))
+        told, answer = await room.ends()
+        assert told.text == "🗜 Condensed 120 → 24 messages; everything stays searchable."
+        assert (told.silent, answer.text) == (True, "So.")
+
+
+@pytest.mark.parametrize(
+    ("before", "end", "expected"),
+    [
+        ([TextDelta("Half an answer")], TurnDone("", stopped=True), ["Half an answer", "Stopped."]),
+        ([TextDelta("Half"), Notice("Stopped.")], TurnDone("", stopped=True), ["Half", "Stopped."]),
+        ([], TurnDone("", stopped=True), ["Stopped."]),
+        ([TextDelta("Half an answer")], TurnFailed("No model."), ["Half an answer", "⚠ No model."]),
+        ([], TurnFailed("No model."), ["⚠ No model."]),
+    ],
+    ids=["stopped", "stopped by a command", "stopped before any text", "failed", "failed before any text"],
+)
+async def test_how_a_turn_ends_without_an_answer(
+    before: list[TurnEvent], end: TurnEvent, expected: list[str]
+) -> None:
+    """What was seen is finished, and one sentence says why there is no more."""
+    async with chat_room() as room:
+        room.play(BEGIN, *before)
+        room.play(end)
+        await room.ends()
+        assert sorted(room.service.texts()) == sorted(expected)
+
+
+async def test_a_failure_makes_a_sound_and_a_stop_does_not() -> None:
+    """Whoever stopped it knows; whoever waits for an answer has to hear that there is none."""
+    async with chat_room() as room:
+        room.play(BEGIN, TurnDone("", stopped=True), TurnStarted("m2", "hi"), TurnFailed("No model."))
+        stopped, failed = await room.ends()
+        assert (stopped.silent, failed.silent) == (True, False)
+
+
+# -- questions -----------------------------------------------------------------------------------------------
+
+
+async def test_a_question_shows_the_command_and_three_buttons() -> None:
+    """Exactly what is to be run, in a code block."""
+    async with chat_room() as room:
+        room.play(BEGIN, ToolStarted("c1", "terminal", "{}"), _asked())
+        question = await room.sees("May I run `terminal`?")
+        assert "```\nrm -rf build\n```" in question.text
+        assert "within 5 min" in question.text
+        assert question.formatted
+        assert question.buttons == (
+            Button("Once", "approve:ap_1:once"),
+            Button("This conversation", "approve:ap_1:conversation"),
+            Button("Deny", "approve:ap_1:deny"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        ("once", "✅ Allowed once"),
+        ("conversation", "✅ Allowed in this conversation"),
+        ("deny", "🚫 Denied"),
+        ("expired", "⌛ Not answered; not run"),
+    ],
+)
+async def test_a_settled_question_says_how(choice: Choice, sentence: str) -> None:
+    """The same message, without buttons, still showing what it was about."""
+    async with chat_room() as room:
+        room.play(BEGIN, _asked())
+        question = await room.sees("May I run")
+        room.play(ApprovalSettled("ap_1", choice), TurnDone("Well."))
+        await room.ends()
+        assert question.text == f"{sentence}: `terminal`\n```\nrm -rf build\n```"
+        assert question.buttons == ()
+        assert room.service.texts() == [question.text, "Well."]
+
+
+async def test_while_a_question_is_open_nothing_else_asks_for_attention() -> None:
+    """Neither a tool line nor the sign of writing: it is the person's move."""
+    async with chat_room() as room:
+        room.play(BEGIN, ToolStarted("c1", "terminal", "{}"), _asked())
+        await room.sees("May I run")
+        before = len(room.service.made("typing"))
+        # Two typing intervals and more than a tool needs to be mentioned.
+        await asyncio.sleep(3 * max(FAST.typing_every, FAST.status_after))
+        assert len(room.service.made("typing")) == before
+        room.play(ApprovalSettled("ap_1", "once"))
+        await room.sees("⚙ terminal")
+        room.play(ToolFinished("c1", "terminal", True, "", 1.0), TurnDone("Done."))
+        assert [message.text.split(":")[0] for message in await room.ends()] == ["✅ Allowed once", "Done."]
+
+
+async def test_a_question_settled_before_it_could_be_asked_is_not_asked() -> None:
+    """The service was away until it expired."""
+    service = ChatService()
+    service.fail("send", Unreachable(maybe_done=False), when=lambda made: "May I" in made.text, for_ever=True)
+    async with chat_room(service) as room:
+        room.play(BEGIN, _asked())
+        await service.until(lambda: bool(service.made("send")))
+        room.play(ApprovalSettled("ap_1", "expired"), TurnDone("It was not run."))
+        assert [message.text for message in await room.ends()] == ["It was not run."]
+
+
+async def test_a_question_settled_while_it_is_being_asked_loses_its_buttons() -> None:
+    """Buttons that do nothing any more must not stay."""
+    async with chat_room() as room:
+        slow = room.service.hold("send")
+        room.play(BEGIN, _asked())
+        await slow.reached.wait()
+        room.play(ApprovalSettled("ap_1", "deny"))
+        assert slow.gate
+        slow.gate.set()
+        (only,) = await room.ends()
+        assert only.text.startswith("🚫 Denied")
+        assert only.buttons == ()
+
+
+async def test_a_question_in_doubt_says_so() -> None:
+    """It may be there twice; the answer counts once."""
+    service = ChatService()
+    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+    async with chat_room(service) as room:
+        room.play(BEGIN, _asked())
+        again = await room.sees(POSSIBLY_TWICE)
+        assert "May I run" in again.text
+
+
+async def test_a_stopped_turn_takes_its_question_back() -> None:
+    """Nobody waits for the answer any more."""
+    async with chat_room() as room:
+        room.play(BEGIN, _asked())
+        question = await room.sees("May I run")
+        room.play(TurnDone("", stopped=True))
+        await room.ends()
+        assert question.text.startswith("⌛ Not answered")
+        assert question.buttons == ()
+
+
+async def test_a_refused_question_is_owned_up_to() -> None:
+    """The person learns why the tool does not run."""
+    service = ChatService()
+    service.fail("send", ContentRefused())
+    async with chat_room(service) as room:
+        room.play(BEGIN, _asked())
+        await room.sees("did not take my question")
+
+
+async def test_a_settled_question_that_is_gone_is_no_problem() -> None:
+    """Somebody deleted it meanwhile."""
+    async with chat_room() as room:
+        room.play(BEGIN, _asked())
+        await room.sees("May I run")
+        room.service.fail("edit", MessageGone())
+        room.play(ApprovalSettled("ap_1", "once"), TurnDone("Done."))
+        assert (await room.ends())[-1].text == "Done."
+
+
+async def test_a_long_command_is_cut_and_there_in_full_as_a_file() -> None:
+    """The message says that something is missing, and how much."""
+    command = "\n".join(f"echo line {number}" for number in range(100))
+    async with chat_room() as room:
+        room.play(BEGIN, _asked(command))
+        question = await room.sees("May I run")
+        await room.service.until(lambda: len(room.service.messages) == 2)
+        shown = question.text.split("```")[1].strip()
+        assert command.startswith(shown)
+        assert f"✂ {len(command) - len(shown):,} more characters" in question.text
+        file = room.service.messages[1]
+        assert (file.name, file.data) == ("command.txt", command.encode())
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("echo \u202egnp.exe", "echo \\u202egnp.exe"),
+        ("ls\u200b -la", "ls\\u200b -la"),
+        ("a\x1b[2Kb", "a\\x1b[2Kb"),
+        ("plain\n\tüñí 🎉", "plain\n\tüñí 🎉"),
+    ],
+)
+def test_what_hides_is_written_out(command: str, shown: str) -> None:
+    """What a person approves is what they see."""
+    assert unmasked(command) == shown
+    assert in_full(json.dumps({"command": command})) == shown
+
+
+def test_several_arguments_are_all_shown() -> None:
+    """With their names, one on each line."""
+    shown = in_full('{"path": "/etc/hosts", "text": "a\\nb"}')
+    assert json.loads(shown) == {"path": "/etc/hosts", "text": "a\nb"}
+    assert len(shown.split("\n")) == 4
+
+
+@pytest.mark.parametrize("code", ["ls", "a\n```\n**not code**", "`````", "~~~"])
+def test_code_cannot_leave_its_block(code: str) -> None:
+    """The fence is longer than any within."""
+    opening, *body, closing = code_block(code).split("\n")
+    assert opening == closing
+    assert "\n".join(body) == code
+    assert all(opening not in line for line in body)
+
+
+def test_a_line_stays_a_line() -> None:
+    """Shortened where it is too long, without line breaks."""
+    assert one_line("a\n  b\tc", 10) == "a b c"
+    assert one_line("abcdefghij", 5) == "abcd…"
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_file_is_sent_with_its_caption(tmp_path: Path) -> None:
+    """After the text that came before it."""
+    path = tmp_path / "report.csv"
+    path.write_bytes(b"a,b\n")
+    async with chat_room() as room:
+        room.play(BEGIN, TextDelta("Here:"), ToolStarted("c1", "send_file", "{}"), _file(path, "The report"))
+        room.play(ToolFinished("c1", "send_file", True, "", 0.0), TurnDone("There you are."))
+        before, file, after = await room.ends()
+        assert (file.name, file.data, file.text) == ("report.csv", b"a,b\n", "The report")
+        assert (before.text, after.text) == ("Here:", "There you are.")
+
+
+async def test_a_long_caption_follows_as_text(tmp_path: Path) -> None:
+    """Services cut captions; nothing of it is lost."""
+    path = tmp_path / "report.csv"
+    path.write_bytes(b"a")
+    caption = "long words " * 200
+    async with chat_room() as room:
+        room.play(BEGIN, _file(path, caption), TurnDone(""))
+        file, *texts = await room.ends()
+        assert (file.name, file.text) == ("report.csv", "")
+        assert reads_as(texts, caption)
+
+
+async def test_a_file_that_cannot_be_sent_is_a_sentence(tmp_path: Path) -> None:
+    """Too large, gone, replaced by a link: the person learns which."""
+    large, link = tmp_path / "large.bin", tmp_path / "link.txt"
+    large.write_bytes(b"x" * 101)
+    link.symlink_to(large)
+    async with chat_room(ChatService(file_limit=100)) as room:
+        room.play(BEGIN, _file(large), _file(tmp_path / "gone.txt"), _file(link), TurnDone("That is all."))
+        texts = [message.text for message in await room.ends()]
+        assert texts[0] == (
+            "⚠ large.bin: This file cannot be sent: it has 101 bytes, and the chat service takes 100 at most."
+        )
+        assert texts[1].startswith("⚠ gone.txt: This file cannot be sent: `gone.txt` does not exist.")
+        assert texts[2].startswith("⚠ link.txt: This file cannot be sent:")
+        assert texts[3] == "That is all."
+        assert room.service.made("send_file") == []
+
+
+async def test_a_file_in_doubt_says_so(tmp_path: Path) -> None:
+    """It is sent again, and may be there twice."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a")
+    service = ChatService()
+    service.fail("send_file", Unreachable(maybe_done=True), carried_out=True)
+    async with chat_room(service) as room:
+        room.play(BEGIN, _file(path, "A"), TurnDone(""))
+        first, second = await room.ends()
+        assert first.is_ghost
+        assert second.text == f"A\n{POSSIBLY_TWICE}"
+
+
+async def test_a_file_that_never_gets_through_is_given_up(tmp_path: Path) -> None:
+    """After some tries; the answer is not lost with it."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a")
+    service = ChatService()
+    service.fail("send_file", Unreachable(maybe_done=False), for_ever=True)
+    async with chat_room(service) as room:
+        room.play(BEGIN, _file(path), TurnDone("Done."))
+        sorry, answer = await room.ends()
+        assert sorry.text.startswith("⚠ a.txt: The chat service could not be reached")
+        assert answer.text == "Done."
+        assert len(service.made("send_file")) == FAST.tries
+
+
+async def test_very_long_code_is_there_as_a_file_as_well() -> None:
+    """Cut over messages, code cannot be copied; as a file it can."""
+    code = "\n".join(f"value_{number} = {number}" for number in range(80))
+    text = f"Look:\n\n```python\n{code}\n```\n\nAnd short:\n\n```sh\nls\n```"
+    async with chat_room() as room:
+        room.answer(text)
+        *messages, file = await room.ends()
+        assert reads_as(messages, text)
+        assert file.name.endswith(".py")
+        assert file.data is not None
+        assert file.data.decode().strip() == code

@@ -1,0 +1,134 @@
+"""The real adapter with a desk that writes down what it is handed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from pydantic import SecretStr
+
+from gateway.chat.contract import ChatDesk, ChatMessage, ChatPort, Place, Press
+from gateway.commands import Command, CommandContext
+from gateway.config.platforms import DiscordBotConfig
+from gateway.platforms.discord import DiscordPlatform
+from gateway.platforms.discord.port import DiscordPort
+from tests.worlds.discord import Channel, DiscordWorld
+
+PATIENCE = 10.0
+
+
+async def _nothing(context: CommandContext, rest: str) -> str:
+    return ""
+
+
+COMMANDS = (
+    Command("compress", "summarise older messages now", _nothing, argument="focus"),
+    Command("reset", "begin a new session", _nothing, aliases=("new",)),
+    Command("stop", "stop the answer", _nothing, overtakes=True),
+    Command("undo-compress", "take the last compression back", _nothing),
+)
+
+
+async def _at_once() -> None:
+    """Has nothing to do."""
+
+
+class Desk:
+    """Takes everything in; `let_in` can keep those who come waiting."""
+
+    def __init__(self) -> None:
+        self.let_in = asyncio.Event()
+        self.let_in.set()
+        self.verdict = "Done."
+        self.before_closing: Callable[[], Awaitable[None]] = _at_once
+        self._messages: asyncio.Queue[ChatMessage] = asyncio.Queue()
+        self._edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
+        self._presses: asyncio.Queue[Press] = asyncio.Queue()
+
+    async def message(self, message: ChatMessage) -> None:
+        self._messages.put_nowait(message)
+        await self.let_in.wait()
+
+    async def edited(self, message: ChatMessage) -> None:
+        self._edits.put_nowait(message)
+
+    async def pressed(self, press: Press) -> str:
+        self._presses.put_nowait(press)
+        await self.let_in.wait()
+        return self.verdict
+
+    async def close(self) -> None:
+        await self.before_closing()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was handed in has been looked at."""
+        return self._messages.empty() and self._edits.empty() and self._presses.empty()
+
+    async def heard(self) -> ChatMessage:
+        return await asyncio.wait_for(self._messages.get(), PATIENCE)
+
+    async def saw_edit(self) -> ChatMessage:
+        return await asyncio.wait_for(self._edits.get(), PATIENCE)
+
+    async def felt_press(self) -> Press:
+        return await asyncio.wait_for(self._presses.get(), PATIENCE)
+
+
+class Bot:
+    """A bot in a world. Several of them may follow one another."""
+
+    def __init__(
+        self,
+        world: DiscordWorld,
+        *,
+        token: str = "",
+        api_base: str = "",
+        commands: Sequence[Command] = COMMANDS,
+        name: str = "",
+        mending_seconds: float = 60.0,
+    ) -> None:
+        self.world = world
+        self.desk = Desk()
+        settings = DiscordBotConfig(
+            token=SecretStr(token or world.token),
+            api_base=api_base or world.api_base,
+            gateway_url=world.gateway_url,
+        )
+        self.platform = DiscordPlatform(
+            settings, self._desk_for, commands, bot_name=name, mending_seconds=mending_seconds
+        )
+
+    def _desk_for(self, port: ChatPort) -> ChatDesk:
+        self.handed_out = port
+        return self.desk
+
+    @property
+    def port(self) -> DiscordPort:
+        return self.platform.port
+
+    async def becomes(self, state: str) -> None:
+        """Health has no bell to ring, so it is looked at until it has changed."""
+        async with asyncio.timeout(PATIENCE):
+            while self.platform.health.state != state:  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(bot: Bot) -> AsyncIterator[Bot]:
+    await bot.platform.start()
+    try:
+        yield bot
+    finally:
+        await bot.platform.stop()
+
+
+def place(channel: Channel) -> Place:
+    """Where the adapter should say that something in this channel happened."""
+    if channel.guild is None:
+        return Place(str(channel.id))
+    group = str(channel.guild.id)
+    if channel.parent is not None:
+        return Place(str(channel.parent.id), str(channel.id), "group", group)
+    return Place(str(channel.id), "", "group", group)

@@ -1,0 +1,263 @@
+"""Coming up, falling down, getting up again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+import structlog
+
+from tests.discord.bot import Bot, place, running
+from tests.worlds.discord import DiscordWorld, Fault, Intent, May, Person
+
+
+def send_nonsense(world: DiscordWorld) -> None:
+    """An event that the library cannot read: it ends its connection."""
+    world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})
+
+
+async def test_up(bot: Bot, world: DiscordWorld) -> None:
+    """It says who it is and how it is invited."""
+    assert bot.platform.name == bot.port.platform == "discord"
+    assert bot.platform.health.state == "up"
+    assert f"client_id={world.bot.id}" in bot.platform.where
+    assert "scope=bot+applications.commands" in bot.platform.where
+    assert bot.platform.where.startswith("hermes#0001, ")
+
+
+async def test_it_asks_for_no_more_than_it_needs(bot: Bot, world: DiscordWorld) -> None:
+    """Servers, messages and what is in them: no presence, no members, no typing, no reactions."""
+    needed = Intent.GUILDS | Intent.GUILD_MESSAGES | Intent.DIRECT_MESSAGES | Intent.MESSAGE_CONTENT
+    assert world.gateway.sessions[0].intents == needed
+
+
+async def test_a_bad_token(world: DiscordWorld) -> None:
+    """A person has to do something, and is told what."""
+    async with running(Bot(world, token="wrong-token")) as bot:
+        assert bot.platform.health.state == "refused"
+        assert "Reset Token" in bot.platform.health.detail
+        assert "DISCORD_BOT_TOKEN" in bot.platform.health.detail
+        assert "wrong-token" not in bot.platform.health.detail
+
+
+async def test_a_token_that_is_taken_back(bot: Bot, world: DiscordWorld) -> None:
+    """Discord closes with 4004 then: the same sentence as at the start."""
+    await world.gateway.close(4004)
+    await bot.becomes("refused")
+    assert "Reset Token" in bot.platform.health.detail
+
+
+async def test_a_missing_intent() -> None:
+    """Another sentence than for a bad token."""
+    async with DiscordWorld(intents=Intent(0)) as world, running(Bot(world)) as bot:
+        assert bot.platform.health.state == "refused"
+        assert "Message Content Intent" in bot.platform.health.detail
+
+
+async def test_no_network(world: DiscordWorld, unused_tcp_port: int) -> None:
+    """Nothing listens there: down, not refused, and tried again."""
+    nowhere = f"http://127.0.0.1:{unused_tcp_port}/api/v10"
+    async with running(Bot(world, api_base=nowhere)) as bot:
+        assert bot.platform.health.state == "down"
+        assert "could not be reached" in bot.platform.health.detail
+
+
+async def test_a_service_out_of_order(world: DiscordWorld, ada: Person) -> None:
+    """The login fails once, then it works."""
+    world.fail_next("get_me", Fault.error(503))
+    async with running(Bot(world)) as bot:
+        await bot.becomes("up")
+        await ada.says("hello")
+        assert (await bot.desk.heard()).text == "hello"
+
+
+async def test_a_gateway_that_is_not_there_at_first(world: DiscordWorld, ada: Person) -> None:
+    """The library dies of it with an error of its own making; the next connection succeeds."""
+    world.gateway.refuse_connections()
+    async with running(Bot(world)) as bot:
+        assert bot.platform.health.state == "down"
+        assert "could not be reached" in bot.platform.health.detail
+        world.gateway.refuse_connections(False)
+        await bot.becomes("up")
+        await ada.says("hello")
+        assert (await bot.desk.heard()).text == "hello"
+
+
+@pytest.mark.parametrize(
+    "accident",
+    [
+        lambda world: world.gateway.ask_to_reconnect(),
+        lambda world: world.gateway.invalidate(resumable=True),
+        lambda world: world.gateway.abort(),
+    ],
+    ids=["asked to reconnect", "session invalid but resumable", "connection cut"],
+)
+async def test_a_resumed_session_misses_nothing(
+    bot: Bot, ada: Person, world: DiscordWorld, accident: Callable[[DiscordWorld], None]
+) -> None:
+    """What is written meanwhile arrives, once and in order."""
+    accident(world)
+    await ada.says("meanwhile")
+    await world.gateway.resumed()
+    await ada.says("afterwards")
+    assert [(await bot.desk.heard()).text for _ in range(2)] == ["meanwhile", "afterwards"]
+    assert bot.platform.health.state == "up"
+    assert len(world.gateway.identifies) == 1
+
+
+@pytest.mark.parametrize("code", [1000, 4000, 4009])
+async def test_a_closed_session_is_taken_up_again(
+    bot: Bot, ada: Person, world: DiscordWorld, code: int
+) -> None:
+    """Whatever reason Discord gives for it."""
+    await world.gateway.close(code)
+    await world.gateway.is_online()
+    await ada.says("hello")
+    assert (await bot.desk.heard()).text == "hello"
+
+
+async def test_a_new_session_begins_with_what_was_missed(
+    bot: Bot, ada: Person, ben: Person, world: DiscordWorld
+) -> None:
+    """In the places where somebody has talked to the bot, threads among them, and each message once."""
+    thread = await ada.opens_thread("release", channel=world.general)
+    for channel in (ada.dm(), thread):
+        await ada.says("before", channel=channel)
+        await bot.desk.heard()
+    world.gateway.invalidate(resumable=False)
+    for channel in (ada.dm(), thread):
+        await ada.says("meanwhile", channel=channel)
+    await world.gateway.identified(2)
+    missed = [await bot.desk.heard() for _ in range(2)]
+    assert {(message.text, message.place) for message in missed} == {
+        ("meanwhile", place(ada.dm())),
+        ("meanwhile", place(thread)),
+    }
+    await ben.says("afterwards")
+    assert (await bot.desk.heard()).text == "afterwards"
+    assert bot.platform.health.state == "up"
+
+
+async def test_a_channel_that_is_gone_keeps_nobody_from_coming_back(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """What was missed there is lost with it; the rest is not."""
+    await ada.says("before", channel=world.general)
+    await bot.desk.heard()
+    world.general.forbid(world.bot, May.VIEW)
+    send_nonsense(world)
+    await world.gateway.identified(2)
+    await ada.says("hello")
+    assert (await bot.desk.heard()).text == "hello"
+
+
+async def test_health_tells_of_an_interruption(bot: Bot, world: DiscordWorld) -> None:
+    """Down while the library mends it, up when it has."""
+    world.gateway.refuse_connections()
+    world.gateway.abort()
+    await bot.becomes("down")
+    world.gateway.refuse_connections(False)
+    await bot.becomes("up")
+
+
+async def test_an_interruption_that_does_not_end(world: DiscordWorld, ada: Person) -> None:
+    """The library's pauses grow up to a quarter of an hour, so its attempts are given up before."""
+    async with running(Bot(world, mending_seconds=0.2)) as bot:
+        world.gateway.refuse_connections()
+        world.gateway.abort()
+        await bot.becomes("down")
+        with structlog.testing.capture_logs() as logs:
+            await world.until(lambda: len(world.calls_to("get_me")) > 1)
+        assert "platform.down" in [entry["event"] for entry in logs]
+        world.gateway.refuse_connections(False)
+        await bot.becomes("up")
+        await ada.says("hello")
+        assert (await bot.desk.heard()).text == "hello"
+
+
+async def test_a_malformed_event_is_survived(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """Another connection is made."""
+    send_nonsense(world)
+    await world.gateway.identified(2)
+    await ada.says("hello")
+    assert (await bot.desk.heard()).text == "hello"
+
+
+async def test_after_stop_nothing_is_left(world: DiscordWorld, ada: Person) -> None:
+    """It says goodbye, and leaves no task behind."""
+    before = asyncio.all_tasks()
+    async with running(Bot(world)):
+        pass
+    assert world.gateway.client_closes == [1000]
+    left = {task.get_name() for task in asyncio.all_tasks() - before}
+    assert not any("discord" in name for name in left), left
+
+
+async def test_the_desk_closes_while_it_can_still_send(world: DiscordWorld, ada: Person) -> None:
+    """What is being taken in is finished first, what comes after that is not taken in."""
+    async with running(Bot(world)) as bot:
+        bot.desk.let_in.clear()
+        await ada.says("last words")
+        await bot.desk.heard()
+
+        async def say_goodbye() -> None:
+            assert bot.desk.let_in.is_set(), "closed before the last message was accepted"
+            await ada.says("too late")
+            await bot.port.send(place(ada.dm()), "Goodbye.")
+
+        bot.desk.before_closing = say_goodbye
+        asyncio.get_running_loop().call_later(0.05, bot.desk.let_in.set)
+    assert ada.dm().texts == ["last words", "too late", "Goodbye."]
+    assert bot.desk.is_idle
+
+
+async def test_several_bots(world: DiscordWorld, ada: Person) -> None:
+    """Named ones beside the first, at the same addresses."""
+    async with running(Bot(world)) as first, running(Bot(world, name="work")) as second:
+        assert second.platform.name == second.port.platform == "discord/work"
+        assert (first.platform.health.state, second.platform.health.state) == ("up", "up")
+
+
+async def test_bots_at_different_addresses(world: DiscordWorld, ada: Person) -> None:
+    """The library cannot do that, so the second is refused with a sentence and the first is left in peace."""
+    async with DiscordWorld() as elsewhere, running(Bot(world)) as first, running(Bot(elsewhere)) as second:
+        assert second.platform.health.state == "refused"
+        assert "`api_base`" in second.platform.health.detail
+        await ada.says("hello")
+        assert (await first.desk.heard()).text == "hello"
+
+
+async def test_the_library_is_quiet(caplog: pytest.LogCaptureFixture, world: DiscordWorld) -> None:
+    """Below WARNING it writes down whole messages, and every interruption with a traceback."""
+    caplog.set_level(logging.DEBUG)
+    async with running(Bot(world)) as bot:
+        world.gateway.abort()
+        await world.gateway.resumed()
+        await world.gateway.close(4004)
+        await bot.becomes("refused")
+    assert [record for record in caplog.records if record.name.startswith("discord")] == []
+
+
+@pytest.mark.parametrize("token", ["s3cret-bot-token", "s3cret-but-wrong"])
+async def test_the_token_is_in_no_log(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the right one nor a wrong one, even with everything that the library has to say."""
+    caplog.set_level(logging.DEBUG)
+    async with DiscordWorld(token="s3cret-bot-token") as world:
+        with structlog.testing.capture_logs() as ours:
+            async with running(Bot(world, token=token)) as bot:
+                for name in ("discord", "discord.client", "discord.gateway", "discord.http"):
+                    caplog.set_level(logging.DEBUG, logger=name)
+                if bot.platform.health.state == "up":
+                    world.gateway.ask_to_reconnect()
+                    await world.gateway.resumed()
+                    world.gateway.abort()
+                    await world.gateway.resumed(2)
+                    await bot.port.typing(place(world.general))
+                    await world.gateway.close(4004)
+                    await bot.becomes("refused")
+                assert token not in repr(bot.platform.health)
+    assert ours
+    assert token not in repr(ours)
+    assert token not in caplog.text

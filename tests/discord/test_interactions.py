@@ -1,0 +1,158 @@
+"""Slash commands and buttons."""
+
+from __future__ import annotations
+
+from gateway.chat.contract import Author, Button, Press
+from gateway.commands import Command
+from tests.discord.bot import COMMANDS, Bot, Desk, place, running
+from tests.worlds.discord import DiscordWorld, Fault, Person
+
+
+async def registered(world: DiscordWorld, times: int) -> None:
+    """Until the whole menu has been written that many times."""
+    await world.until(lambda: [call.status for call in world.calls_to("overwrite_commands")] == [200] * times)
+
+
+async def test_commands_are_registered(bot: Bot, world: DiscordWorld) -> None:
+    """Each with its summary and the word that may follow, for servers and for the direct chat."""
+    await registered(world, 1)
+    assert world.commands.names() == ["compress", "reset", "stop", "undo-compress"]
+    compress = world.commands.find("compress", None)
+    assert compress is not None
+    assert compress["description"] == "summarise older messages now"
+    [option] = compress["options"]
+    assert (option["name"], option["type"], option.get("required", False)) == ("focus", 3, False)
+    assert sorted(compress["contexts"]) == [0, 1]
+
+
+async def test_commands_are_registered_only_when_they_change(world: DiscordWorld) -> None:
+    """Discord allows 200 registrations a day, and a menu that is written anew vanishes for a moment."""
+    async with running(Bot(world)):
+        await registered(world, 1)
+    async with running(Bot(world)):
+        await world.called("list_commands", 2)
+    async with running(Bot(world, commands=COMMANDS[:2])):
+        await registered(world, 2)
+    assert world.commands.names() == ["compress", "reset"]
+
+
+async def test_a_name_that_discord_refuses_spoils_nothing(world: DiscordWorld) -> None:
+    """A plugin may bring any name; one that Discord does not take would have all of them refused."""
+    odd = Command("deploy.now!", "x" * 300, COMMANDS[0].run)
+    lengthy = Command("lengthy", "x" * 300, COMMANDS[0].run, argument="TWO WORDS")
+    async with running(Bot(world, commands=(*COMMANDS, odd, lengthy))):
+        await registered(world, 1)
+    assert world.commands.names() == ["compress", "lengthy", "reset", "stop", "undo-compress"]
+
+
+async def test_a_menu_that_cannot_be_registered_stops_nobody(world: DiscordWorld, ada: Person) -> None:
+    """Commands can still be typed."""
+    world.fail_next("list_commands", Fault.error(403, 50001))
+    async with running(Bot(world)) as bot:
+        await ada.says("/reset")
+        assert (await bot.desk.heard()).text == "/reset"
+    assert world.commands.names() == []
+
+
+async def test_a_command_is_acknowledged_before_it_is_accepted(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """Discord waits three seconds; accepting may take longer. Then the command itself stands in the chat."""
+    await registered(world, 1)
+    bot.desk.let_in.clear()
+    used = await ada.uses("compress", focus="billing", channel=world.general)
+    await used.acknowledged()
+    heard = await bot.desk.heard()
+    assert used.original is not None
+    assert used.original.thinking
+    bot.desk.let_in.set()
+    reply = await used.reply()
+    assert (reply.content, reply.only_for) == ("/compress billing", None)
+    assert (heard.text, heard.addressed) == ("/compress billing", True)
+    assert (heard.place, heard.author) == (place(world.general), Author(str(ada.id), "Ada"))
+    assert heard.id == str(reply.id), "what is answered to must be a message that exists"
+
+
+async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """The same places as for messages."""
+    await registered(world, 1)
+    thread = await ada.opens_thread("release", channel=world.general)
+    for channel in (thread, ada.dm()):
+        used = await ada.uses("reset", channel=channel)
+        assert (await bot.desk.heard()).place == place(channel)
+        assert (await used.reply()).content == "/reset"
+
+
+async def test_a_command_pings_nobody(bot: Bot, ada: Person, ben: Person, world: DiscordWorld) -> None:
+    """What is repeated of it is still text that anybody can have written."""
+    await registered(world, 1)
+    focus = f"@everyone {ben.mention}"
+    used = await ada.uses("compress", focus=focus, channel=world.general)
+    assert (await used.reply()).content == f"/compress {focus}"
+    assert not world.pings()
+
+
+async def test_a_command_that_comes_too_late_is_not_carried_out(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """The person has read that the bot did not respond, and will try again."""
+    await registered(world, 1)
+    fault = world.fail_next("respond", Fault.error(404, 10062))
+    await ada.uses("reset")
+    await fault.arrived()
+    await ada.says("hello?")
+    assert (await bot.desk.heard()).text == "hello?"
+
+
+async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """It overtakes what is still being accepted."""
+    await registered(world, 1)
+    bot.desk.let_in.clear()
+    await ada.says("a question")
+    await ada.says("another")
+    await ada.uses("stop")
+    assert [(await bot.desk.heard()).text for _ in range(2)] == ["a question", "/stop"]
+    bot.desk.let_in.set()
+
+
+async def test_a_button(bot: Bot, ada: Person, ben: Person, world: DiscordWorld) -> None:
+    """Whoever presses it, the desk learns who and what; the sentence is for that person alone."""
+    buttons = [Button("Once", "approve:1:once"), Button("x" * 100, "approve:1:deny")]
+    sent = await bot.port.send(place(world.general), "May I?", buttons=buttons)
+    message = world.scene.messages[int(sent)]
+    assert message.labels == ["Once", "x" * 80]
+    bot.desk.verdict = "Only Ada may decide that."
+    bot.desk.let_in.clear()
+    pressed = await ben.presses(message, "Once")
+    await pressed.acknowledged()
+    bot.desk.let_in.set()
+    answer = await pressed.reply()
+    assert (answer.content, answer.only_for) == ("Only Ada may decide that.", ben)
+    assert await bot.desk.felt_press() == Press(
+        place(world.general), Author(str(ben.id), "Ben"), sent, "approve:1:once"
+    )
+
+
+async def test_a_button_from_before_the_restart(world: DiscordWorld, ada: Person) -> None:
+    """Nothing about buttons is kept in memory."""
+    async with running(Bot(world)) as bot:
+        sent = await bot.port.send(place(ada.dm()), "May I?", buttons=[Button("Once", "old")])
+    async with running(Bot(world)) as bot:
+        await ada.presses(world.scene.messages[int(sent)], "Once")
+        assert (await bot.desk.felt_press()).data == "old"
+
+
+async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """The next command works."""
+    await registered(world, 1)
+    fault = world.fail_next("edit_reply", Fault.error(404, 10015))
+    await ada.uses("reset")
+    await fault.arrived()
+    assert (await bot.desk.heard()).text == "/reset"
+    used = await ada.uses("compress")
+    assert (await used.reply()).content == "/compress"
+
+
+async def test_the_desk_that_is_handed_out_has_the_port(bot: Bot, desk: Desk) -> None:
+    """What the desk answers through is what the platform shows."""
+    assert bot.handed_out is bot.platform.port

@@ -1,0 +1,177 @@
+"""What becomes of the files that people send."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pydantic import SecretStr
+
+from agent.store import Address, Conversation
+from gateway.chat.contract import Attachment
+from gateway.config.schema import TranscriptionConfig
+from gateway.media.intake import MediaIntake, TakenIn, Transcribe
+from gateway.media.names import safe_name
+from gateway.models.transcription import transcriber
+from tests.media.files import attachment, bomb, pdf, picture
+from tests.worlds.transcription import TranscriptionWorld
+
+CHAT = Conversation("conv_1", Address("telegram", "1"), "telegram:1", "ses_1", 0.0)
+
+
+async def take_in(
+    folder: Path, *attachments: Attachment, sees: bool = True, transcribe: Transcribe | None = None
+) -> TakenIn:
+    async def sees_images(conversation: Conversation) -> bool:
+        return sees
+
+    given: Sequence[Attachment] = attachments
+    return await MediaIntake(sees_images, transcribe).take_in(given, CHAT, folder)
+
+
+def decoded(taken: TakenIn) -> Image.Image:
+    url = taken.images[0]["image_url"]["url"]
+    return Image.open(io.BytesIO(base64.b64decode(url.removeprefix("data:image/jpeg;base64,"))))
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGBA"), ("JPEG", "RGB"), ("GIF", "P"), ("WEBP", "RGB")])
+async def test_a_picture_is_shown_to_a_model_that_sees(tmp_path: Path, kind: str, mode: str) -> None:
+    """In one format, not larger than models look at."""
+    photo = attachment("cat.png", picture(4000, 2000, kind, mode), kind="image")
+    taken = await take_in(tmp_path, photo)
+    assert decoded(taken).size == (1568, 784)
+    assert "kept as `incoming/cat.png`" in taken.paragraphs[0]
+    assert (tmp_path / "incoming/cat.png").exists()
+
+
+async def test_a_model_that_cannot_see_is_told(tmp_path: Path) -> None:
+    """It can say so, instead of making something up."""
+    taken = await take_in(tmp_path, attachment("cat.png", picture(10, 10), kind="image"), sees=False)
+    assert not taken.images
+    assert "cannot see images" in taken.paragraphs[0]
+
+
+@pytest.mark.parametrize(
+    "data", [bomb(30_000, 30_000), bomb(9_000, 9_000), b"not a picture", b"", picture(9, 9)[:40]]
+)
+async def test_what_is_no_picture_is_only_kept(tmp_path: Path, data: bytes) -> None:
+    """Neither a bomb nor a broken file costs more than its own bytes."""
+    taken = await take_in(tmp_path, attachment("x.png", data, kind="image"))
+    assert not taken.images
+    assert "no image that can be shown" in taken.paragraphs[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "shown"),
+    [
+        ("a.txt", b"plain words", "plain words"),
+        ("a.md", "# Grüße\n日本語".encode(), "# Grüße\n日本語"),
+        ("a.csv", b"a,b\n1,2", "a,b\n1,2"),
+        ("a.json", b'{"a": 1}', '{"a": 1}'),
+        ("a.txt", "wide".encode("utf-16"), "wide"),
+        ("report.pdf", pdf("First page", "Second page"), "First page\n\nSecond page"),
+        ("no-ending", pdf("told by its content"), "told by its content"),
+    ],
+)
+async def test_readable_documents(tmp_path: Path, name: str, data: bytes, shown: str) -> None:
+    """Their text stands in the message, marked as a file's, and the file is kept."""
+    (paragraph,) = (await take_in(tmp_path, attachment(name, data))).paragraphs
+    assert paragraph == f"[Content of the file {name}, kept as `incoming/{name}`:]\n{shown}\n[End of {name}]"
+    assert (tmp_path / "incoming" / name).read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "data", [b"PK\x03\x04\x00\x00", b"\x00\x01\x02", b"\x80\x81\x82", b"%PDF-1.4 broken"]
+)
+async def test_other_files_are_kept(tmp_path: Path, data: bytes) -> None:
+    """The model learns where."""
+    (paragraph,) = (await take_in(tmp_path, attachment("thing.bin", data))).paragraphs
+    assert paragraph.startswith("[File thing.bin: kept as `incoming/thing.bin`")
+
+
+async def test_a_long_document_is_cut(tmp_path: Path) -> None:
+    """What is left out can be read from the workspace."""
+    (paragraph,) = (await take_in(tmp_path, attachment("long.txt", b"x" * 50_000))).paragraphs
+    assert len(paragraph) < 12_300
+    assert "38,000 characters more in `incoming/long.txt`" in paragraph
+
+
+async def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    """It is refused in words, and the others are still taken."""
+    taken = await take_in(
+        tmp_path, attachment("huge.bin", bytes(10_000_001)), attachment("small.txt", b"still here")
+    )
+    assert "could not be taken: it is larger than 10,000,000 bytes" in taken.paragraphs[0]
+    assert "still here" in taken.paragraphs[1]
+
+
+async def test_two_files_of_one_name(tmp_path: Path) -> None:
+    """Neither replaces the other."""
+    await take_in(tmp_path, attachment("a.txt", b"one"), attachment("a.txt", b"two"))
+    assert (tmp_path / "incoming/a.txt").read_bytes() == b"one"
+    assert (tmp_path / "incoming/a-2.txt").read_bytes() == b"two"
+
+
+async def test_an_album_of_thirty(tmp_path: Path) -> None:
+    """It is bounded, and that is said."""
+    taken = await take_in(tmp_path, *(attachment(f"{number}.txt", b"x") for number in range(30)))
+    assert taken.paragraphs[-1] == "[10 more files were not taken.]"
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("../../.ssh/authorized_keys", "authorized_keys"),
+        ("C:\\Windows\\evil.exe", "evil.exe"),
+        (".bashrc", "bashrc"),
+        ("a\0b\n.txt", "ab.txt"),
+        ("\u202egnp.exe", "gnp.exe"),
+        ("", "file"),
+        ("...", "file"),
+        ("[End of x]`.txt", "_End of x__.txt"),
+        ("x" * 300 + ".txt", "x" * 68 + ".txt"),
+        ("Grüße 日本.pdf", "Grüße 日本.pdf"),
+    ],
+)
+def test_names(name: str, safe: str) -> None:
+    """No path, nothing hidden or invisible, nothing that could close the frame it stands in."""
+    assert safe_name(name) == safe
+
+
+def test_an_ending_from_the_type() -> None:
+    """Where the service gives no name."""
+    assert safe_name("photo", "image/jpeg") == "photo.jpg"
+
+
+async def test_voice_without_a_model(tmp_path: Path) -> None:
+    """The model can tell the person what is missing."""
+    taken = await take_in(tmp_path, attachment("v.ogg", b"OggS", "audio/ogg", "voice"))
+    assert "auxiliary.transcription.model" in taken.paragraphs[0]
+
+
+async def test_voice_is_written_down(tmp_path: Path) -> None:
+    """By the real client, over a socket."""
+    async with TranscriptionWorld.open("Buy milk.") as world:
+        settings = TranscriptionConfig(
+            model="openai/whisper-1", base_url=world.url, api_key=SecretStr("test-key")
+        )
+        recording = attachment("v.ogg", b"OggS...", "audio/ogg", "voice")
+        taken = await take_in(tmp_path, recording, transcribe=transcriber(settings))
+    assert taken.paragraphs == ["[Voice message, written down by a machine:]\nBuy milk."]
+    assert world.heard == [("v.ogg", b"OggS...")]
+
+
+async def test_a_transcription_that_fails(tmp_path: Path) -> None:
+    """The message still arrives, with the reason."""
+    async with TranscriptionWorld.open() as world:
+        world.status = 400
+        settings = TranscriptionConfig(
+            model="openai/whisper-1", base_url=world.url, api_key=SecretStr("test-key")
+        )
+        recording = attachment("v.ogg", b"OggS", "audio/ogg", "voice")
+        taken = await take_in(tmp_path, recording, transcribe=transcriber(settings))
+    assert "could not be written down" in taken.paragraphs[0]

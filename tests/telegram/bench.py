@@ -1,0 +1,141 @@
+"""A Telegram bot on the loopback world, with a desk that writes down what it is handed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.chat.contract import ChatMessage, ChatPort, Place, Press
+from gateway.commands import Again, Command, CommandContext
+from gateway.config.platforms import TelegramBotConfig
+from gateway.platforms.base import Health
+from gateway.platforms.telegram import TelegramPlatform
+from tests.worlds.telegram import Chat, Message, Person, TelegramWorld
+from tests.worlds.watch import PATIENCE
+
+
+class Desk:
+    """A `ChatDesk`. Everything waits for its gate first, open unless a test closes it."""
+
+    def __init__(self) -> None:
+        self.messages: list[ChatMessage] = []
+        self.edits: list[ChatMessage] = []
+        self.presses: list[Press] = []
+        self.answer = "Done."
+        self.farewell: Callable[[], Awaitable[object]] | None = None
+        """What it still does when the platform stops."""
+        self.gates: dict[str, asyncio.Event] = defaultdict(_open_gate)
+        """By chat id."""
+        self._new: asyncio.Queue[ChatMessage] = asyncio.Queue()
+        self._new_edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
+
+    async def message(self, message: ChatMessage) -> None:
+        await self.gates[message.place.chat_id].wait()
+        if message.text == "explode":
+            raise RuntimeError("the desk broke down")
+        self.messages.append(message)
+        self._new.put_nowait(message)
+
+    async def edited(self, message: ChatMessage) -> None:
+        self.edits.append(message)
+        self._new_edits.put_nowait(message)
+
+    async def pressed(self, press: Press) -> str:
+        self.presses.append(press)
+        if press.data == "explode":
+            raise RuntimeError("the desk broke down")
+        return self.answer
+
+    async def close(self) -> None:
+        if self.farewell is not None:
+            await self.farewell()
+
+    async def next(self) -> ChatMessage:
+        return await asyncio.wait_for(self._new.get(), PATIENCE)
+
+    async def next_edit(self) -> ChatMessage:
+        return await asyncio.wait_for(self._new_edits.get(), PATIENCE)
+
+
+def _open_gate() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
+
+
+@dataclass
+class Bench:
+    world: TelegramWorld
+    platform: TelegramPlatform
+    desk: Desk
+    ada: Person = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ada = self.world.person(first_name="Ada", last_name="Lovelace", username="ada_l")
+
+    @property
+    def port(self) -> ChatPort:
+        return self.platform.port
+
+    @property
+    def direct(self) -> Place:
+        """Ada's chat with the bot."""
+        return Place(str(self.ada.chat.id))
+
+    async def until(self, state: str) -> Health:
+        async with asyncio.timeout(2 * PATIENCE):
+            while self.platform.health.state != state:  # noqa: ASYNC110 - a value that tells nobody of a change
+                await asyncio.sleep(0.01)
+        return self.platform.health
+
+    async def says(self, text: str, **how: Any) -> ChatMessage:
+        """What the desk gets of what Ada says."""
+        await self.ada.says(text, **how)
+        return await self.desk.next()
+
+    async def shows(self, chat: Chat | None = None, **fields: Any) -> ChatMessage:
+        """What the desk gets of a message with these fields, as Telegram writes them."""
+        self.post(chat, **fields)
+        return await self.desk.next()
+
+    def post(self, chat: Chat | None = None, **fields: Any) -> Message:
+        message = (chat or self.ada.chat).post(self.ada.user, service=fields)
+        self.world.tell("message", message)
+        return message
+
+
+async def _unused(context: CommandContext, rest: str) -> str | Again:
+    raise AssertionError("an adapter runs no command")
+
+
+COMMANDS = (
+    Command("compress", "make room", _unused, argument="focus"),
+    Command("status", "how things are", _unused, aliases=("stat",)),
+    Command("undo-compress", "take it back", _unused),
+    Command("model", "choose a model", _unused, for_admins=True),
+)
+
+
+def settings_for(world: TelegramWorld, **more: Any) -> TelegramBotConfig:
+    return TelegramBotConfig.model_validate({"token": world.token, "base_url": world.url, **more})
+
+
+@asynccontextmanager
+async def running(
+    world: TelegramWorld,
+    *,
+    settings: TelegramBotConfig | None = None,
+    commands: Sequence[Command] = COMMANDS,
+    **how: Any,
+) -> AsyncIterator[Bench]:
+    desk = Desk()
+    platform = TelegramPlatform(settings or settings_for(world), lambda port: desk, commands, **how)
+    await platform.start()
+    try:
+        yield Bench(world, platform, desk)
+    finally:
+        await platform.stop()

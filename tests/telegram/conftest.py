@@ -1,0 +1,46 @@
+"""A world of Telegram, and a bot that is connected to it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import structlog
+from PIL import Image
+
+from tests.telegram.bench import Bench, running
+from tests.worlds.telegram import TelegramWorld
+
+
+@pytest.fixture(autouse=True)
+def plain_log() -> Iterator[None]:
+    """As in the running program, tracebacks come without local variables; drawing those takes long."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ]
+    )
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[TelegramWorld]:
+    async with TelegramWorld() as world:
+        yield world
+
+
+@pytest.fixture
+async def bench(world: TelegramWorld) -> AsyncIterator[Bench]:
+    async with running(world) as bench:
+        yield bench
+
+
+@pytest.fixture(scope="session")
+def photo() -> bytes:
+    """A small picture."""
+    canvas = io.BytesIO()
+    Image.new("RGB", (640, 480), "teal").save(canvas, "JPEG")
+    return canvas.getvalue()

@@ -1,0 +1,153 @@
+"""Files that people send: named and measured at once, fetched when asked for, never beyond the limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.chat.contract import Attachment
+from gateway.chat.errors import AttachmentRefused
+from tests.telegram.bench import Bench, running, settings_for
+from tests.worlds.telegram import Fault, TelegramWorld
+
+PLENTY = 20 * 2**20
+
+
+async def _document(bench: Bench, data: bytes = b"a,b\n1,2\n", **how: Any) -> Attachment:
+    await bench.ada.sends_document(data, "table.csv", **how)
+    (attachment,) = (await bench.desk.next()).attachments
+    return attachment
+
+
+async def test_a_photo(bench: Bench, photo: bytes) -> None:
+    """The largest size, as an image, with its caption as the text."""
+    await bench.ada.sends_photo(photo, "look")
+    got = await bench.desk.next()
+    (attachment,) = got.attachments
+    assert (got.text, attachment.kind, attachment.mime) == ("look", "image", "image/jpeg")
+    assert attachment.size == len(photo)
+    assert await attachment.read(PLENTY) == photo
+
+
+async def test_the_best_photo_is_the_largest_that_a_model_takes(bench: Bench) -> None:
+    """A size above 10 MB is passed over."""
+    sizes = [
+        {"file_id": name, "file_unique_id": name, "width": width, "height": 10, "file_size": size}
+        for name, width, size in (("small", 90, 1_000), ("good", 900, 9 * 2**20), ("huge", 9000, 11 * 2**20))
+    ]
+    got = await bench.shows(photo=sizes)
+    assert got.attachments[0].size == 9 * 2**20
+
+
+async def test_a_document(bench: Bench) -> None:
+    """With the name and type that its sender gave it; nothing is fetched before it is read."""
+    attachment = await _document(bench)
+    assert (attachment.name, attachment.mime, attachment.kind) == ("table.csv", "text/csv", "document")
+    assert not bench.world.calls_of("getFile")
+    assert await attachment.read(PLENTY) == b"a,b\n1,2\n"
+
+
+async def test_a_picture_sent_as_a_file_is_an_image(bench: Bench, photo: bytes) -> None:
+    """People send uncompressed pictures that way."""
+    await bench.ada.sends_document(photo, "scan.png", mime="image/png")
+    (attachment,) = (await bench.desk.next()).attachments
+    assert (attachment.kind, attachment.name) == ("image", "scan.png")
+
+
+async def test_a_voice_message(bench: Bench) -> None:
+    """As what it is, and readable."""
+    await bench.ada.sends_voice(b"OggS...")
+    (attachment,) = (await bench.desk.next()).attachments
+    assert (attachment.kind, attachment.mime) == ("voice", "audio/ogg")
+    assert await attachment.read(PLENTY) == b"OggS..."
+
+
+FILE = {"file_id": "f", "file_unique_id": "u", "file_size": 5}
+CLIP = {**FILE, "width": 10, "height": 10, "duration": 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "name", "mime"),
+    [
+        (
+            {"audio": {**FILE, "duration": 3, "file_name": "a.flac", "mime_type": "audio/flac"}},
+            "audio",
+            "a.flac",
+            "audio/flac",
+        ),
+        ({"audio": {**FILE, "duration": 3}}, "audio", "audio.mp3", "audio/mpeg"),
+        (
+            {"video": {**CLIP, "file_name": "v.mov", "mime_type": "video/quicktime"}},
+            "video",
+            "v.mov",
+            "video/quicktime",
+        ),
+        ({"video_note": {**FILE, "length": 10, "duration": 3}}, "video", "video.mp4", "video/mp4"),
+        ({"animation": CLIP, "document": FILE}, "video", "video.mp4", "video/mp4"),
+        ({"document": FILE}, "document", "document", "application/octet-stream"),
+    ],
+)
+async def test_other_kinds(bench: Bench, fields: dict[str, Any], kind: str, name: str, mime: str) -> None:
+    """Each is one attachment, named as well as can be."""
+    got = await bench.shows(**fields)
+    (attachment,) = got.attachments
+    assert (attachment.kind, attachment.name, attachment.mime, attachment.size) == (kind, name, mime, 5)
+
+
+async def test_an_album_is_marked_as_one(bench: Bench, photo: bytes) -> None:
+    """Each photo is a message of its own, with the same album."""
+    await bench.ada.sends_album([photo] * 3, "our trip")
+    messages = [await bench.desk.next() for _ in range(3)]
+    assert len({message.album for message in messages}) == 1
+    assert messages[0].album
+    assert [message.text for message in messages] == ["our trip", "", ""]
+
+
+async def test_what_is_too_large_for_the_asker_is_not_fetched(bench: Bench) -> None:
+    """Its size is known before."""
+    attachment = await _document(bench, b"x" * 2_500_000)
+    with pytest.raises(AttachmentRefused, match=r"table.csv has 2\.5 MB; at most 1\.0 MB"):
+        await attachment.read(1_000_000)
+    assert not bench.world.calls_of("getFile")
+
+
+async def test_what_is_too_large_for_telegram(bench: Bench) -> None:
+    """Bots get no file above 20 MB, and the person is told so."""
+    attachment = await _document(bench, size=30 * 2**20)
+    with pytest.raises(AttachmentRefused, match="larger than the 20 MB that Telegram hands to bots"):
+        await attachment.read(100 * 2**20)
+
+
+async def test_a_file_that_is_gone(bench: Bench) -> None:
+    """The person can send it again."""
+    attachment = await _document(bench)
+    bench.world.fail_next("getFile", Fault.error(400, "Bad Request: wrong file_id"))
+    with pytest.raises(AttachmentRefused, match=r"does not have table\.csv any more; please send it again"):
+        await attachment.read(PLENTY)
+
+
+async def test_a_file_that_cannot_be_fetched(bench: Bench) -> None:
+    """A broken connection is not the file's fault."""
+    attachment = await _document(bench)
+    bench.world.fail_next("getFile", Fault.drop())
+    with pytest.raises(AttachmentRefused, match="could not be fetched from Telegram; please send it again"):
+        await attachment.read(PLENTY)
+    assert await attachment.read(PLENTY) == b"a,b\n1,2\n"
+
+
+async def test_a_file_that_grew_on_the_way(bench: Bench) -> None:
+    """What Telegram says about the size is not what counts in the end."""
+    attachment = await _document(bench, b"x" * 2_000, size=10)
+    with pytest.raises(AttachmentRefused, match="at most"):
+        await attachment.read(1_000)
+
+
+async def test_a_server_of_ones_own_serves_files_too() -> None:
+    """Files are fetched from where the calls go."""
+    async with (
+        TelegramWorld() as own,
+        running(own, settings=settings_for(own, base_url=own.url + "/")) as bench,
+    ):
+        attachment = await _document(bench)
+        assert await attachment.read(PLENTY) == b"a,b\n1,2\n"

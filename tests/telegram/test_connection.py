@@ -1,0 +1,219 @@
+"""How the bot connects, what it says when it cannot, and how it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from gateway.config.platforms import TelegramBotConfig
+from gateway.platforms.base import Health
+from tests.telegram.bench import Bench, running, settings_for
+from tests.worlds.telegram import Fault, TelegramWorld
+from tests.worlds.telegram_updates import Webhook
+
+WRONG = "7000000001:AAnobody-knows-this-token"
+
+
+async def test_where_to_find_it(bench: Bench) -> None:
+    """The bot's name, and a link that opens the chat."""
+    assert bench.platform.name == "telegram"
+    assert bench.platform.where == "@hermes_bot, https://t.me/hermes_bot"
+    assert bench.platform.health == Health("up")
+
+
+async def test_a_bot_with_a_name_of_its_own(world: TelegramWorld) -> None:
+    """Several bots in one process are told apart, and each gets what is said to it."""
+    second = world.add_bot("7000000002:AAsecond", "second_bot")
+    settings = settings_for(world, token=second.token)
+    async with running(world) as one, running(world, settings=settings, bot_name="work") as two:
+        assert (two.platform.name, two.port.platform) == ("telegram/work", "telegram/work")
+        await two.ada.says("to the second", chat=two.ada.chat_with(second))
+        assert (await two.desk.next()).text == "to the second"
+        assert one.desk.messages == []
+
+
+async def test_a_wrong_token(world: TelegramWorld) -> None:
+    """A person has to do something, and is told what."""
+    async with running(world, settings=settings_for(world, token=WRONG)) as bench:
+        health = bench.platform.health
+        assert health.state == "refused"
+        assert "ask @BotFather for a new token and set TELEGRAM_BOT_TOKEN" in health.detail
+        assert bench.platform.where == health.detail
+
+
+@pytest.mark.parametrize("token", ["not a token", "7000000001", "7000000001:AA/../getMe"])
+async def test_what_is_no_token_at_all(world: TelegramWorld, token: str) -> None:
+    """Whatever somebody pasted, nothing but a refusal comes of it."""
+    async with running(world, settings=settings_for(world, token=token)) as bench:
+        assert bench.platform.health.state == "refused"
+        assert world.calls == []
+
+
+async def test_a_wrong_token_of_a_named_bot(world: TelegramWorld) -> None:
+    """Its token has another place."""
+    async with running(world, settings=settings_for(world, token=WRONG), bot_name="work") as bench:
+        assert "platforms.telegram.bots.work.token" in bench.platform.health.detail
+
+
+async def test_no_token(world: TelegramWorld) -> None:
+    """Said as such."""
+    async with running(world, settings=TelegramBotConfig(base_url=world.url)) as bench:
+        assert bench.platform.health.state == "refused"
+        assert "it has no token" in bench.platform.health.detail
+
+
+async def test_a_token_that_is_revoked_while_running(bench: Bench) -> None:
+    """Noticed at the next poll."""
+    bench.world.fail_next("getUpdates", Fault.error(401, "Unauthorized"))
+    await bench.ada.says("hello")
+    assert "@BotFather" in (await bench.until("refused")).detail
+
+
+async def test_a_server_that_comes_up_later(world: TelegramWorld) -> None:
+    """The start does not fail; the bot connects when it can."""
+    await world.go_down()
+    async with running(world) as bench:
+        assert bench.platform.health.state == "down"
+        assert "check the network" in bench.platform.health.detail
+        await world.come_back()
+        await bench.ada.says("are you there?")
+        assert (await bench.desk.next()).text == "are you there?"
+        assert bench.platform.health == Health("up")
+
+
+async def test_a_server_that_goes_and_comes_back(bench: Bench) -> None:
+    """What was said meanwhile is not lost."""
+    await bench.says("before")
+    await bench.world.go_down()
+    assert "check the network" in (await bench.until("down")).detail
+    await bench.ada.says("meanwhile")
+    await bench.world.come_back()
+    assert (await bench.desk.next()).text == "meanwhile"
+    await bench.until("up")
+
+
+async def test_what_waited_before_the_start(world: TelegramWorld) -> None:
+    """Never dropped: people wrote while Hermes was off."""
+    ada = world.person()
+    await ada.says("while you were off")
+    async with running(world) as bench:
+        assert (await bench.desk.next()).text == "while you were off"
+    assert world.bot.updates.dropped == []
+
+
+async def test_only_what_is_needed_is_asked_for(bench: Bench) -> None:
+    """Four kinds of updates, long polls of half a minute."""
+    await bench.says("hello")
+    await bench.world.called("getUpdates", 3)
+    call = bench.world.calls_of("getUpdates")[-1]
+    assert call.params["allowed_updates"] == ["message", "edited_message", "callback_query", "my_chat_member"]
+    assert call.params["timeout"] == 30
+
+
+async def test_a_stop_confirms_what_was_taken_in(world: TelegramWorld) -> None:
+    """Even if the next poll, which would have done so, has not got through: the next start gets nothing twice."""
+    await world.person().says("once")
+    with world.hold("getUpdates", when=lambda call: bool(call.params.get("timeout"))) as held:
+        async with running(world) as bench:
+            assert (await bench.desk.next()).text == "once"
+            await held.arrived()
+            assert len(world.bot.updates.pending) > 0
+    assert world.bot.updates.pending == []
+
+
+async def test_a_webhook_that_somebody_left_behind(world: TelegramWorld) -> None:
+    """It is taken away, and what waited for it comes here."""
+    world.bot.updates.set_webhook(Webhook("http://127.0.0.1:9/"))
+    await world.person().says("to the webhook")
+    async with running(world) as bench:
+        assert (await bench.desk.next()).text == "to the webhook"
+    assert world.bot.updates.dropped == []
+
+
+async def test_a_proxy_that_the_environment_names(
+    world: TelegramWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Telegram cannot be reached directly. The world plays the proxy: it is asked for another host."""
+    monkeypatch.setenv("http_proxy", world.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with running(world, settings=settings_for(world, base_url="http://telegram.invalid")) as bench:
+        assert (await bench.says("hello")).text == "hello"
+
+
+async def test_a_second_poller(world: TelegramWorld) -> None:
+    """Said as what it is; not called up again before a whole poll has passed undisturbed."""
+    async with running(world, poll_seconds=1) as bench, aiohttp.ClientSession() as http:
+        await world.called("getUpdates", 2)
+        async with http.get(f"{world.url}/bot{world.token}/getUpdates"):
+            health = await bench.until("down")
+        assert "Another program is polling with this token" in health.detail
+        polls = len(world.calls_of("getUpdates"))
+        await bench.until("up")
+        assert len(world.calls_of("getUpdates")) >= polls + 2
+
+
+async def test_messages_come_in_even_while_contested(world: TelegramWorld) -> None:
+    """Being disturbed is no reason to leave a message lying."""
+    async with running(world) as bench:
+        world.fail_next("getUpdates", Fault.error(409, "Conflict: terminated by other getUpdates request"))
+        await bench.ada.says("before")
+        await bench.until("down")
+        await bench.desk.next()
+        assert (await bench.says("in between")).text == "in between"
+
+
+async def test_a_poll_that_never_ends(world: TelegramWorld) -> None:
+    """Noticed a little after it should have ended; another connection takes its place."""
+    async with running(world, poll_seconds=1, poll_margin=1.0) as bench:
+        with world.hold("getUpdates") as held:
+            await held.arrived()
+            assert "stopped answering" in (await bench.until("down")).detail
+        assert (await bench.says("are you back?")).text == "are you back?"
+        await bench.until("up")
+
+
+async def test_an_update_that_cannot_be_read_is_passed_over(bench: Bench) -> None:
+    """It is neither asked for again and again, nor does it keep others from coming."""
+    bench.world.bot.updates.add("message", {"message_id": "?", "unheard": "of"})
+    assert (await bench.says("hello")).text == "hello"
+    await bench.world.wait_for(lambda: bench.world.bot.updates.pending == [])
+    assert bench.platform.health.state == "up"
+
+
+async def test_an_answer_that_is_no_json(bench: Bench) -> None:
+    """The page of some proxy is a network that does not work."""
+    bench.world.fail_next("getUpdates", Fault.error(503, "<html>"))
+    await bench.ada.says("hello")
+    assert "check the network" in (await bench.until("down")).detail
+    assert (await bench.desk.next()).text == "hello"
+
+
+async def test_messages_can_be_sent_while_none_come_in(bench: Bench) -> None:
+    """The way out does not hang on the way in."""
+    await bench.says("hello")
+    with bench.world.hold("getMe"):
+        bench.world.fail_next("getUpdates", Fault.error(500, "Internal Server Error"))
+        await bench.ada.says("hello again")
+        await bench.until("down")
+        await bench.port.send(bench.direct, "I can still talk")
+    assert bench.ada.chat.texts == ["I can still talk"]
+
+
+async def test_stopping_waits_for_what_is_being_taken(world: TelegramWorld) -> None:
+    """A message that is on its way to the desk arrives."""
+    async with running(world) as bench:
+        gate = bench.desk.gates[str(bench.ada.id)] = asyncio.Event()
+        await bench.ada.says("just in time")
+        await world.wait_for(lambda: world.bot.updates.pending == [])
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+    assert [message.text for message in bench.desk.messages] == ["just in time"]
+
+
+async def test_the_desk_can_still_send_while_the_platform_stops(world: TelegramWorld) -> None:
+    """Nothing comes in any more; what it has to say goes out."""
+    async with running(world) as bench:
+        await bench.says("hello")
+        bench.desk.farewell = lambda: bench.port.send(bench.direct, "I am going to sleep.")
+    assert bench.ada.chat.texts == ["I am going to sleep."]

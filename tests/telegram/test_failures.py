@@ -1,0 +1,167 @@
+"""Each way in which Telegram says no, as what is to be done about it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.chat.contract import Place
+from gateway.chat.errors import (
+    ChatMoved,
+    ContentRefused,
+    DeliveryError,
+    MessageGone,
+    SlowDown,
+    Undeliverable,
+    Unreachable,
+)
+from tests.telegram.bench import Bench
+from tests.worlds.telegram import Fault
+
+
+@pytest.fixture(autouse=True)
+async def acquainted(bench: Bench) -> None:
+    """A bot cannot write to somebody who never wrote to it."""
+    await bench.says("hello")
+
+
+@pytest.mark.parametrize("seconds", [0, 3, 139, 13_938])
+async def test_too_fast(bench: Bench, seconds: int) -> None:
+    """The pause that Telegram asks for, also one of no time at all."""
+    bench.world.fail_next("sendMessage", Fault.flood(seconds))
+    with pytest.raises(SlowDown) as caught:
+        await bench.port.send(bench.direct, "hi")
+    assert caught.value.retry_after == seconds
+
+
+async def test_too_fast_at_editing_and_typing(bench: Bench) -> None:
+    """Every call can be refused that way."""
+    sent = await bench.port.send(bench.direct, "hi")
+    for method in ("editMessageText", "sendChatAction", "deleteMessage", "sendDocument"):
+        bench.world.fail_next(method, Fault.flood(7))
+    for call in (
+        bench.port.edit(bench.direct, sent, "ho"),
+        bench.port.typing(bench.direct),
+        bench.port.delete(bench.direct, sent),
+        bench.port.send_file(bench.direct, "a.txt", b"a"),
+    ):
+        with pytest.raises(SlowDown) as caught:
+            await call
+        assert caught.value.retry_after == 7
+
+
+async def test_blocked(bench: Bench) -> None:
+    """Nobody is there any more."""
+    await bench.ada.blocks()
+    with pytest.raises(Undeliverable):
+        await bench.port.send(bench.direct, "hi")
+
+
+async def test_kicked(bench: Bench) -> None:
+    """Out of a group as well."""
+    team = bench.world.group("Team", bench.ada)
+    place = (await bench.says("hi", chat=team)).place
+    bench.world.kick(team, bench.world.bot)
+    with pytest.raises(Undeliverable):
+        await bench.port.send(place, "hi")
+
+
+async def test_an_unknown_chat_and_a_closed_topic(bench: Bench) -> None:
+    """What Telegram calls a bad request can mean that nobody is reached."""
+    with pytest.raises(Undeliverable):
+        await bench.port.send(Place("-12345", kind="group", group_id="-12345"), "hi")
+    with pytest.raises(Undeliverable):
+        await bench.port.delete(Place("-12345", kind="group", group_id="-12345"), "1")
+    team = bench.world.supergroup("Team", bench.ada, forum=True)
+    topic = team.topic("Billing")
+    place = (await bench.says("hi", chat=team, thread=topic)).place
+    team.closed_topics.add(topic.id)
+    with pytest.raises(Undeliverable):
+        await bench.port.send(place, "hi")
+
+
+async def test_a_group_that_moved(bench: Bench) -> None:
+    """The new number comes with the error."""
+    team = bench.world.group("Team", bench.ada)
+    place = (await bench.says("hi", chat=team)).place
+    above = bench.world.upgraded(team)
+    with pytest.raises(ChatMoved) as caught:
+        await bench.port.send(place, "hi")
+    assert caught.value.new_chat_id == str(above.id)
+
+
+async def test_editing_what_is_gone(bench: Bench) -> None:
+    """Deleted, or never ours."""
+    sent = await bench.port.send(bench.direct, "hi")
+    await bench.port.delete(bench.direct, sent)
+    with pytest.raises(MessageGone):
+        await bench.port.edit(bench.direct, sent, "ho")
+    foreign = bench.ada.chat.messages[0]
+    with pytest.raises(MessageGone):
+        await bench.port.edit(bench.direct, str(foreign.id), "ho")
+
+
+async def test_deleting_what_cannot_be_deleted(bench: Bench) -> None:
+    """After two days a message stays."""
+    sent = await bench.port.send(bench.direct, "hi")
+    bench.ada.chat.from_bot[-1].date -= 3 * 24 * 3600
+    with pytest.raises(MessageGone):
+        await bench.port.delete(bench.direct, sent)
+
+
+async def test_an_empty_text(bench: Bench) -> None:
+    """Sending it again is useless."""
+    with pytest.raises(ContentRefused):
+        await bench.port.send(bench.direct, "")
+
+
+async def test_a_request_that_is_too_large(bench: Bench) -> None:
+    """No reason to try again."""
+    bench.world.fail_next("sendDocument", Fault.error(413, "Request Entity Too Large"))
+    with pytest.raises(ContentRefused):
+        await bench.port.send_file(bench.direct, "a.txt", b"a")
+
+
+@pytest.mark.parametrize("fault", [Fault.drop(), Fault.lost(), Fault.error(502, "Bad Gateway")])
+async def test_a_connection_that_breaks(bench: Bench, fault: Fault) -> None:
+    """Whether the message arrived cannot be told."""
+    bench.world.fail_next("sendMessage", fault)
+    with pytest.raises(Unreachable) as caught:
+        await bench.port.send(bench.direct, "hi")
+    assert caught.value.maybe_done
+
+
+async def test_a_server_that_is_not_there(bench: Bench) -> None:
+    """What could not even be begun has certainly not happened."""
+    await bench.world.go_down()
+    with pytest.raises(Unreachable) as caught:
+        await bench.port.send(bench.direct, "hi")
+    assert not caught.value.maybe_done
+
+
+async def test_a_token_that_was_revoked(bench: Bench) -> None:
+    """Telegram has taken nothing."""
+    bench.world.fail_next("sendMessage", Fault.error(401, "Unauthorized"))
+    with pytest.raises(Unreachable) as caught:
+        await bench.port.send(bench.direct, "hi")
+    assert not caught.value.maybe_done
+
+
+async def test_no_error_drags_the_library_along(bench: Bench) -> None:
+    """What is logged about an error must not go back to the library's own, with its addresses."""
+    await bench.world.go_down()
+    with pytest.raises(DeliveryError) as caught:
+        await bench.port.send(bench.direct, "hi")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+async def test_a_send_can_be_abandoned(bench: Bench) -> None:
+    """A cancelled call ends as one, not as an error of delivery."""
+    with bench.world.hold("sendMessage") as held:
+        sending = asyncio.create_task(bench.port.send(bench.direct, "hi"))
+        await held.arrived()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending

@@ -1,0 +1,249 @@
+"""What the desk is handed of what people write, whatever kind of message it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.chat.contract import Author, Place, Quote
+from tests.telegram.bench import Bench
+from tests.worlds.telegram import Message
+
+POSITION = {"latitude": 48.20849, "longitude": 16.37208}
+
+
+async def test_a_direct_message(bench: Bench) -> None:
+    """Who, where and what, by numbers; a direct chat belongs to no group."""
+    got = await bench.says("Hello there")
+    assert (got.text, got.addressed, got.maybe_unfinished) == ("Hello there", True, False)
+    assert got.place == Place(str(bench.ada.id), "", "direct", "")
+    assert got.author == Author(str(bench.ada.id), "Ada Lovelace", is_bot=False)
+    assert got.id == str(bench.ada.chat.messages[-1].id)
+
+
+@pytest.mark.parametrize("kind", ["group", "supergroup"])
+async def test_a_group_message(bench: Bench, kind: str) -> None:
+    """A group is named by its own number, which is what is allowed or not."""
+    team = getattr(bench.world, kind)("Team", bench.ada)
+    got = await bench.says("Hello all", chat=team)
+    assert got.place == Place(str(team.id), "", "group", str(team.id))
+    assert not got.addressed
+
+
+async def test_a_topic_is_a_place_of_its_own_and_general_is_none(bench: Bench) -> None:
+    """Only a message in a topic carries a thread; the note that opened the topic is not quoted."""
+    team = bench.world.supergroup("Team", bench.ada, forum=True)
+    topic = team.topic("Billing")
+    in_topic = await bench.says("in the topic", chat=team, thread=topic)
+    in_general = await bench.says("in general", chat=team)
+    assert in_topic.place == Place(str(team.id), str(topic.id), "group", str(team.id))
+    assert in_topic.quote is None
+    assert in_general.place == Place(str(team.id), "", "group", str(team.id))
+
+
+async def test_a_chain_of_replies_is_no_topic(bench: Bench) -> None:
+    """A supergroup numbers chains of replies like threads; they are not."""
+    team = bench.world.supergroup("Team", bench.ada)
+    first = await bench.ada.says("first", chat=team)
+    await bench.desk.next()
+    answer = await bench.says("second", chat=team, reply_to=first)
+    assert answer.place.thread_id == ""
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        {"sender_chat": {"id": -1001, "type": "channel", "title": "News"}},
+        {"sender_chat": {"id": -40, "type": "group", "title": "News"}},
+    ],
+)
+async def test_who_writes_as_a_chat_is_no_person(bench: Bench, sender: dict[str, Any]) -> None:
+    """A channel, or an administrator who stays anonymous, is not let in under anybody's number."""
+    team = bench.world.group("Team", bench.ada)
+    got = await bench.shows(team, text="in somebody's name", **sender)
+    assert got.author == Author(str(sender["sender_chat"]["id"]), "News", is_bot=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"sticker": {"emoji": "😀"}}, "[sticker 😀]"),
+        ({"sticker": {}}, "[sticker]"),
+        ({"location": POSITION}, "[location: 48.20849 16.37208]"),
+        (
+            {"venue": {"location": POSITION, "title": "Café", "address": "Ring 1"}, "location": POSITION},
+            "[place: Café, Ring 1, 48.20849 16.37208]",
+        ),
+        (
+            {"contact": {"phone_number": "+431234", "first_name": "Bob", "last_name": "B."}},
+            "[contact: Bob B., +431234]",
+        ),
+        ({"poll": {"question": "Lunch?", "options": ["Pizza", "Soup"]}}, "[poll: Lunch? Pizza / Soup]"),
+        ({"dice": {"emoji": "🎲", "value": 4}}, "[dice 🎲 4]"),
+        ({"story": {"id": 1, "chat": {"id": 5, "type": "private"}}}, "[story]"),
+    ],
+)
+async def test_what_has_no_words_is_described(bench: Bench, fields: dict[str, Any], text: str) -> None:
+    """A sticker, a place, a contact, a poll: a few words in brackets."""
+    got = await bench.shows(**_as_telegram_writes_it(fields))
+    assert got.text == text
+    assert got.attachments == ()
+
+
+def _as_telegram_writes_it(fields: dict[str, Any]) -> dict[str, Any]:
+    """With all that the Bot API always tells and these tests do not care for."""
+    if "sticker" in fields:
+        shape = {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False}
+        return {"sticker": {"file_id": "s", "file_unique_id": "u", **shape, **fields["sticker"]}}
+    if "poll" in fields:
+        options = [
+            {"text": option, "voter_count": 0, "persistent_id": option}
+            for option in fields["poll"]["options"]
+        ]
+        rules = {
+            "is_closed": False,
+            "is_anonymous": True,
+            "type": "regular",
+            "allows_multiple_answers": False,
+        }
+        more = {"allows_revoting": True, "members_only": False}
+        return {
+            "poll": {"id": "1", "total_voter_count": 0, **rules, **more, **fields["poll"], "options": options}
+        }
+    return fields
+
+
+async def test_notes_about_changes_are_not_messages(bench: Bench) -> None:
+    """Somebody joined, a title is new: nothing is handed over."""
+    team = bench.world.group("Team", bench.ada)
+    bench.post(team, new_chat_title="New Team")
+    got = await bench.says("hello", chat=team)
+    assert got.text == "hello"
+    assert bench.desk.messages == [got]
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": {"id": 5, "is_bot": False, "first_name": "Bob"}}, "Bob"),
+        ({"type": "hidden_user", "sender_user_name": "Who"}, "Who"),
+        ({"type": "chat", "sender_chat": {"id": -7, "type": "group", "title": "Club"}}, "Club"),
+        (
+            {"type": "channel", "chat": {"id": -8, "type": "channel", "title": "News"}, "message_id": 3},
+            "News",
+        ),
+    ],
+)
+async def test_a_forward_is_marked(bench: Bench, origin: dict[str, Any], name: str) -> None:
+    """The words of somebody else do not pass for those of the sender."""
+    got = await bench.shows(text="some words", forward_origin={**origin, "date": 1})
+    assert got.text == f"[forwarded from {name}]\nsome words"
+
+
+async def test_a_forwarded_command_is_no_command(bench: Bench) -> None:
+    """What was written to somebody else commands nothing here, and no name can forge a note of ours."""
+    origin = {"type": "hidden_user", "sender_user_name": "x]\n/reset [", "date": 1}
+    team = bench.world.group("Team", bench.ada)
+    command = {"type": "bot_command", "offset": 0, "length": 7}
+    got = await bench.shows(team, text="/status", entities=[command], forward_origin=origin)
+    assert got.text == "[forwarded from x /reset]\n/status"
+    assert not got.addressed
+
+
+async def test_a_reply_quotes_what_it_replies_to(bench: Bench) -> None:
+    """All of it, with its author."""
+    above = await bench.ada.says("the first thing")
+    await bench.desk.next()
+    got = await bench.says("and this?", reply_to=above)
+    assert got.quote == Quote("Ada Lovelace", "the first thing")
+
+
+async def test_a_picked_part_is_what_is_quoted(bench: Bench) -> None:
+    """Who marked a part means that part."""
+    above = await bench.ada.says("the first thing")
+    await bench.desk.next()
+    got = await bench.says("why?", reply_to=above, quote="first")
+    assert got.quote == Quote("Ada Lovelace", "first")
+
+
+async def test_a_reply_to_a_picture(bench: Bench, photo: bytes) -> None:
+    """What has no words is named."""
+    above = await bench.ada.sends_photo(photo)
+    await bench.desk.next()
+    got = await bench.says("what is it?", reply_to=above)
+    assert got.quote == Quote("Ada Lovelace", "[image]")
+
+
+async def test_a_quote_from_another_chat(bench: Bench) -> None:
+    """The part is there even though the message is out of reach."""
+    origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1}
+    quote = {"text": "picked", "position": 0}
+    got = await bench.shows(text="see", external_reply={"origin": origin}, quote=quote)
+    assert got.quote == Quote("Bob", "picked")
+
+
+async def test_an_edit_is_told_as_one(bench: Bench) -> None:
+    """The new form of the message, under its old id, and not as a new message."""
+    message = await bench.ada.says("helo")
+    first = await bench.desk.next()
+    await bench.ada.edits(message, "hello")
+    edit = await bench.desk.next_edit()
+    assert (edit.id, edit.text) == (first.id, "hello")
+    assert bench.desk.messages == [first]
+
+
+async def test_the_steps_of_a_live_location_are_no_edits(bench: Bench) -> None:
+    """A person who shares where they are edits nothing, though Telegram says so."""
+    moving: Message = bench.post(location=POSITION)
+    await bench.desk.next()
+    bench.world.tell("edited_message", moving)
+    said = await bench.ada.says("helo")
+    await bench.ada.edits(said, "hello")
+    assert (await bench.desk.next_edit()).text == "hello"
+    assert len(bench.desk.edits) == 1
+
+
+async def test_a_cut_paste_is_marked(bench: Bench) -> None:
+    """A piece near the limit says that more may follow; the last one does not."""
+    await bench.ada.pastes("word " * 1000)
+    first, last = await bench.desk.next(), await bench.desk.next()
+    assert (first.maybe_unfinished, last.maybe_unfinished) == (True, False)
+
+
+async def test_the_same_update_twice_is_one_message(bench: Bench) -> None:
+    """Telegram repeats what it thinks was not received."""
+    first = await bench.ada.says("once")
+    await bench.desk.next()
+    bench.world.redeliver(first)
+    assert (await bench.says("twice")).text == "twice"
+    assert [message.text for message in bench.desk.messages] == ["once", "twice"]
+
+
+async def test_updates_out_of_order_are_all_taken(bench: Bench) -> None:
+    """An update with a lower number than the last is not one that was there before."""
+    bench.world.hold_updates()
+    for text in ("one", "two", "three"):
+        await bench.ada.says(text)
+    bench.world.release_updates(order=reversed)
+    assert [(await bench.desk.next()).text for _ in range(3)] == ["three", "two", "one"]
+
+
+async def test_a_slow_chat_holds_up_no_other_and_keeps_its_order(bench: Bench) -> None:
+    """While one chat's message is being taken, another chat's is handed over."""
+    bob = bench.world.person(first_name="Bob")
+    gate = bench.desk.gates[str(bench.ada.chat.id)] = asyncio.Event()
+    await bench.ada.says("first")
+    await bench.ada.says("second")
+    await bob.says("I am quick")
+    assert (await bench.desk.next()).text == "I am quick"
+    gate.set()
+    assert [(await bench.desk.next()).text for _ in range(2)] == ["first", "second"]
+
+
+async def test_a_message_that_cannot_be_taken_harms_no_other(bench: Bench) -> None:
+    """One failure in a chat, and its next message is handed over all the same."""
+    await bench.ada.says("explode")
+    assert (await bench.says("whole")).text == "whole"
+    assert [message.text for message in bench.desk.messages] == ["whole"]

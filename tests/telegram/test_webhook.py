@@ -1,0 +1,160 @@
+"""Telegram calls Hermes: what is let in, what is turned away, what is noticed."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.telegram.bench import Bench, running, settings_for
+from tests.worlds.telegram import TelegramWorld
+from tests.worlds.telegram_updates import SECRET_HEADER
+
+SECRET = "a-secret_of-32-characters-0123456"
+
+
+@pytest.fixture
+def address() -> str:
+    """Where nobody listens yet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/telegram"
+
+
+def _settings(world: TelegramWorld, address: str) -> Any:
+    port = int(address.rpartition(":")[2].partition("/")[0])
+    return settings_for(world, webhook={"url": address, "secret": SECRET, "port": port})
+
+
+@pytest.fixture
+async def hooked(world: TelegramWorld, address: str) -> AsyncIterator[Bench]:
+    async with running(world, settings=_settings(world, address)) as bench:
+        yield bench
+
+
+async def _call(address: str, body: bytes, **headers: str) -> tuple[int, str]:
+    given = {SECRET_HEADER: SECRET, "Content-Type": "application/json"}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(address, data=io.BytesIO(body), headers=given) as response,
+    ):
+        return response.status, await response.text()
+
+
+async def test_updates_are_pushed(hooked: Bench) -> None:
+    """The webhook is set with its secret and the kinds of updates that are wanted; nobody polls."""
+    assert [(await hooked.says(text)).text for text in ("one", "two")] == ["one", "two"]
+    (call,) = hooked.world.calls_of("setWebhook")
+    assert call.params["secret_token"] == SECRET
+    assert call.params["allowed_updates"] == ["message", "edited_message", "callback_query", "my_chat_member"]
+    assert "drop_pending_updates" not in call.params
+    assert not hooked.world.calls_of("getUpdates")
+    assert hooked.platform.health.state == "up"
+
+
+async def test_the_same_update_twice(hooked: Bench, address: str) -> None:
+    """A call that Telegram repeats is taken once."""
+    await hooked.says("once")
+    update = hooked.world.bot.updates.history[-1]
+    assert await _call(address, json.dumps(update).encode()) == (200, "")
+    await hooked.says("twice")
+    assert [message.text for message in hooked.desk.messages] == ["once", "twice"]
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], "größer"])
+async def test_a_wrong_secret(hooked: Bench, address: str, secret: str) -> None:
+    """Turned away, without a word about what was wrong."""
+    status, text = await _call(address, b'{"update_id": 1}', **{SECRET_HEADER: secret})
+    assert (status, text) == (401, "401: Unauthorized")
+
+
+async def test_a_wrong_secret_is_turned_away_before_the_body_is_read(hooked: Bench, address: str) -> None:
+    """Nobody without the secret can make Hermes take in megabytes."""
+    status, _ = await _call(address, b"x" * 10_000_000, **{SECRET_HEADER: "wrong"})
+    assert status == 401
+
+
+async def test_a_body_that_is_too_large(hooked: Bench, address: str) -> None:
+    """An update has a few kilobytes."""
+    status, _ = await _call(address, b'"' + b"x" * 2**20 + b'"')
+    assert status == 413
+
+
+async def test_another_content_type(hooked: Bench, address: str) -> None:
+    """Telegram sends JSON and says so."""
+    status, _ = await _call(address, b'{"update_id": 1}', Content_Type="text/plain")
+    assert status == 415
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'"text"', b"\xff"])
+async def test_what_is_no_update(hooked: Bench, address: str, body: bytes) -> None:
+    """Turned away; the next update is taken."""
+    status, _ = await _call(address, body)
+    assert status == 400
+    assert (await hooked.says("hello")).text == "hello"
+
+
+async def test_an_update_that_cannot_be_read_is_not_asked_for_again(hooked: Bench, address: str) -> None:
+    """With a number it counts as received, or Telegram would repeat it for days."""
+    status, _ = await _call(address, b'{"update_id": 5, "message": {"unheard": "of"}}')
+    assert status == 200
+
+
+async def test_only_posts_are_answered(hooked: Bench, address: str) -> None:
+    """There is nothing to look at."""
+    async with (
+        aiohttp.ClientSession() as http,
+        http.get(address, headers={SECRET_HEADER: SECRET}) as response,
+    ):
+        assert response.status == 405
+
+
+async def test_a_proxy_may_change_the_path(hooked: Bench, address: str) -> None:
+    """It is the secret that counts."""
+    root = address.removesuffix("/telegram")
+    assert (await _call(root + "/", b'{"update_id": 1}'))[0] == 200
+
+
+async def test_a_webhook_that_somebody_replaced(world: TelegramWorld, address: str) -> None:
+    """Noticed, said, and set right."""
+    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as bench:
+        world.bot.updates.set_webhook(None)
+        assert "Another program has changed the bot's webhook" in (await bench.until("down")).detail
+        assert (await bench.says("hello")).text == "hello"
+        await bench.until("up")
+
+
+async def test_a_port_that_is_taken(world: TelegramWorld) -> None:
+    """Said with the settings that would help; no webhook is set that leads nowhere."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = f"http://127.0.0.1:{other.getsockname()[1]}/"
+        async with running(world, settings=_settings(world, taken)) as bench:
+            assert bench.platform.health.state == "down"
+            assert "change `webhook.host` and `webhook.port`" in bench.platform.health.detail
+    assert not world.calls_of("setWebhook")
+
+
+async def test_a_url_that_telegram_does_not_take(world: TelegramWorld, address: str) -> None:
+    """A person has to change it; Telegram's reason is passed on."""
+    settings = _settings(world, address).model_copy(deep=True)
+    refused = settings.webhook.model_copy(update={"url": "https://hermes.example/"})
+    async with running(world, settings=settings.model_copy(update={"webhook": refused})) as bench:
+        assert bench.platform.health.state == "refused"
+        assert "bad webhook" in bench.platform.health.detail.lower()
+
+
+async def test_what_comes_while_hermes_is_off_waits_at_telegram(world: TelegramWorld, address: str) -> None:
+    """The webhook stays set; Telegram calls again until somebody answers."""
+    async with running(world, settings=_settings(world, address)) as bench:
+        await bench.says("before")
+    await bench.ada.says("while off")
+    async with running(world, settings=_settings(world, address)) as later:
+        assert (await later.desk.next()).text == "while off"

@@ -1,0 +1,103 @@
+"""Long code blocks as files."""
+
+import pytest
+
+from gateway.text.long_code import CodeFile, long_code_files
+
+CODE = "first line\nsecond line\n"
+
+
+def block(info: str, code: str = CODE) -> str:
+    return f"```{info}\n{code}```\n"
+
+
+def names(*infos: str) -> list[str]:
+    return [file.name for file in long_code_files("\n".join(map(block, infos)), longer_than=10)]
+
+
+def test_only_long_blocks() -> None:
+    """Counted in characters of code; a block of just that length stays in the chat."""
+    assert long_code_files(block("py"), longer_than=len(CODE)) == []
+    assert long_code_files(block("py"), longer_than=len(CODE) - 1) == [CodeFile("code-1.py", CODE)]
+
+
+@pytest.mark.parametrize(
+    ("language", "extension"),
+    [
+        *[
+            ("python", "py"),
+            ("js", "js"),
+            ("TypeScript", "ts"),
+            ("bash", "sh"),
+            ("json", "json"),
+            ("yml", "yaml"),
+        ],
+        *[
+            ("sql", "sql"),
+            ("html", "html"),
+            ("css", "css"),
+            ("golang", "go"),
+            ("rust", "rs"),
+            ("java", "java"),
+        ],
+        *[("c", "c"), ("c++", "cpp"), ("markdown", "md"), ("patch", "diff"), ("", "txt"), ("klingon", "txt")],
+    ],
+)
+def test_extensions(language: str, extension: str) -> None:
+    """By language, text if it is none we know."""
+    assert names(language) == [f"code-1.{extension}"]
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        'python title="app.py"',
+        "python title='app.py'",
+        "python filename=src/app.py",
+        "python:app.py",
+        "app.py",
+    ],
+)
+def test_a_name_given_with_the_code(info: str) -> None:
+    """In the ways in which models write it."""
+    assert names(info) == ["app.py"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("../../.ssh/config.txt", "config.txt"),
+        ("C:\\Windows\\system.ini", "system.ini"),
+        ("/etc/passwd", "code-1.py"),
+        (".bashrc", "code-1.py"),
+        ("..", "code-1.py"),
+        ("a..py", "code-1.py"),
+        ("photo\u202egpj.py", "code-1.py"),
+        ("nul\x00.py", "code-1.py"),
+        ("An example", "code-1.py"),
+        ("x" * 100 + ".py", "code-1.py"),
+        ("Dockerfile", "Dockerfile"),
+    ],
+)
+def test_names_that_are_tricks(given: str, name: str) -> None:
+    """Folders are taken off, hidden files and strange characters are not used."""
+    assert names(f'python title="{given}"') == [name]
+
+
+def test_numbers_and_doubles() -> None:
+    """Each file has its own name."""
+    given = names("py", "app.py", "app.py", "sh", "Dockerfile", "docker file=Dockerfile")
+    assert given == ["code-1.py", "app.py", "app-2.py", "code-4.sh", "Dockerfile", "Dockerfile-2"]
+
+
+def test_code_in_a_list_or_quotation() -> None:
+    """Without the margin that it stands in."""
+    in_list = "1. Do this:\n   ```py\n   def f():\n       return 1\n   ```\n"
+    quoted = "> ```py\n> def f():\n>     return 1\n> ```\n"
+    for text in (in_list, quoted):
+        assert long_code_files(text, longer_than=5) == [CodeFile("code-1.py", "def f():\n    return 1\n")]
+
+
+def test_an_unclosed_block() -> None:
+    """An answer that broke off gives what there is."""
+    assert long_code_files("```py\nx = 1\ny = 2", longer_than=5) == [CodeFile("code-1.py", "x = 1\ny = 2\n")]

@@ -1,0 +1,38 @@
+"""Whether the pieces of a text are the text: nothing lost, repeated or out of order."""
+
+from gateway.text.characters import UNSEEN
+
+
+def is_whole(text: str, pieces: list[str]) -> bool:
+    """Apart from the unseen dropped at cuts, and fences closed and opened again there."""
+    reached = {(0, False)}
+    for index, piece in enumerate(pieces):
+        following = pieces[index + 1] if index + 1 < len(pieces) else ""
+        may_bind = (
+            bool(following) and _is_fence(piece.split("\n")[-1]) and _is_fence(following.split("\n")[0])
+        )
+        reached = {
+            (end, closed)
+            for begin, opened in reached
+            for closed in ({False, True} if may_bind else {False})
+            if (end := _end_of(text, begin, _without_bonds(piece, opened=opened, closed=closed))) is not None
+        }
+    return any(not closed and not text[end:].strip(UNSEEN) for end, closed in reached)
+
+
+def _is_fence(line: str) -> bool:
+    return line.lstrip(" >").startswith(("```", "~~~"))
+
+
+def _without_bonds(piece: str, *, opened: bool, closed: bool) -> str:
+    lines = piece.split("\n")
+    return "\n".join(lines[1 if opened else 0 : -1 if closed else None])
+
+
+def _end_of(text: str, begin: int, body: str) -> int | None:
+    """Where the body ends in the text if it stands there, after what was dropped."""
+    seen = body.lstrip(UNSEEN)
+    indentation = body[: len(body) - len(seen)]
+    position = len(text) - len(text[begin:].lstrip(UNSEEN))
+    is_there = text[begin:position].endswith(indentation) and text.startswith(seen, position)
+    return position + len(seen) if seen and is_there else None
