@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-
 KEYS = (
     "HERMES_CONFIG",
     "ANTHROPIC_API_KEY",

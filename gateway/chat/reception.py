@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import structlog
 
+from agent.errors import HermesError
 from agent.messages import ChatDict
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
@@ -101,15 +102,23 @@ class Reception:
         if message.place.kind == "group" and not message.addressed and not message.album:
             self._overhearing.add(message.place, Overheard(message.author.name, message.text))
         elif self._gateway.commands.overtakes(message.text):
-            self._lines.put(message.id, lambda: self._hand_over(message))
+            self._lines.put(message.id, lambda: self._bring_in(message))
         else:
             self._joining.add(message)
 
     def _in_line(self, message: ChatMessage) -> None:
         if message.addressed or message.place.kind == "direct":
-            self._lines.put(message.place, lambda: self._hand_over(message))
+            self._lines.put(message.place, lambda: self._bring_in(message))
         else:
             self._overhearing.add(message.place, Overheard(message.author.name, message.text))
+
+    async def _bring_in(self, message: ChatMessage) -> None:
+        """Whoever wrote it learns of a store that is full or a Hermes that is stopping."""
+        try:
+            await self._hand_over(message)
+        except HermesError as error:
+            log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
+            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
 
     async def _hand_over(self, message: ChatMessage) -> None:
         conversation = await self._conversation(message)

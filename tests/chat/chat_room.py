@@ -88,8 +88,8 @@ def reads_as(messages: list[Shown], text: str) -> bool:
             for body in _possible_bodies(message.text)
             if (end := _end_of(text, begin, body)) is not None
         }
-        in_doubt = bool(reached) and message.text != message.known
-        repeatable = set(range(min(begins), max(reached))) if in_doubt else set()
+        may_come_again = bool(reached) and message.is_in_doubt
+        repeatable = set(range(min(begins), max(reached))) if may_come_again else set()
     return any(not text[end:].strip(UNSEEN) for end in reached)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gateway.chat.contract import Button, Place
-from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone
+from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Unreachable
 from gateway.text.characters import is_blank
 from gateway.text.measure import Measure
 
@@ -38,8 +38,8 @@ class Shown:
     name: str = ""
     is_ghost: bool = False
     """It arrived, but whoever sent it was told that it may not have."""
-    known: str = ""
-    """The text that the caller was told is there; another one if an edit has left them in doubt."""
+    is_in_doubt: bool = False
+    """The caller was told of an edit that it may or may not have arrived."""
     versions: list[str] = field(default_factory=list)
 
 
@@ -189,14 +189,15 @@ class ChatService:
         buttons: Sequence[Button] = (),
     ) -> None:
         made = self._note("edit", place, message_id, text, formatted)
-        async with self._carrying_out(made) as in_doubt:
-            self._check(text, buttons)
-            message = self._find(place, message_id)
-            if (message.text, message.formatted, message.buttons) == (text, formatted, tuple(buttons)):
-                self.unchanged += 1
-            message.text, message.formatted, message.buttons = text, formatted, tuple(buttons)
-            message.versions.append(text)
-            message.known = message.known if in_doubt else text
+        try:
+            async with self._carrying_out(made):
+                self._check(text, buttons)
+                self._replace(self._find(place, message_id), text, formatted, tuple(buttons))
+        except Unreachable as error:
+            if error.maybe_done:
+                self._find(place, message_id).is_in_doubt = True
+            raise
+        self._find(place, message_id).is_in_doubt = False
 
     async def delete(self, place: Place, message_id: str) -> None:
         async with self._carrying_out(self._note("delete", place, message_id)):
@@ -275,6 +276,12 @@ class ChatService:
         if any(len(button.data.encode()) > 64 for button in buttons):
             self.violations.append("button data over 64 bytes")
             raise ContentRefused
+
+    def _replace(self, message: Shown, text: str, formatted: bool, buttons: tuple[Button, ...]) -> None:
+        if (message.text, message.formatted, message.buttons) == (text, formatted, buttons):
+            self.unchanged += 1
+        message.text, message.formatted, message.buttons = text, formatted, buttons
+        message.versions.append(text)
 
     def _find(self, place: Place, message_id: str) -> Shown:
         for message in self.messages:

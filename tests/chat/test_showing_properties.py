@@ -136,7 +136,7 @@ async def test_what_is_read_in_the_end_is_the_text(
         )
     async with chat_room(service, timing=AT_ONCE) as room:
         await _tell(room, steps, sizes, pauses)
-        shown = [m for m in service.messages if m.data is None and not m.known.startswith("⚙")]
+        shown = [m for m in service.messages if m.data is None and not m.text.startswith("⚙")]
         assert reads_as(shown, "".join(steps)), [m.text for m in shown]
         for message, following in pairwise(shown):
             assert not message.is_ghost or following.text.startswith(POSSIBLY_TWICE)

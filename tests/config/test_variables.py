@@ -127,7 +127,9 @@ def test_configuration_is_frozen() -> None:
 
 
 @pytest.mark.parametrize("platform", ["telegram", "discord"])
-def test_a_bot_needs_only_its_variable(tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bot_needs_only_its_variable(
+    tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the token in its usual place the bot is on, without a line in the file."""
     path = tmp_path / "hermes.yaml"
     path.write_text("agent:\n  max_iterations: 3\n")

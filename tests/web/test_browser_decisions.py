@@ -172,7 +172,7 @@ async def test_pictures(
         )
         await tab.type("Send me the report of the rehearsal, then clean up")
         await tab.page.get_by_role("button", name="Once").click()
-        await tab.sees(OPEN + " pre", "find")
+        await tab.sees(OPEN, "find . -name")
         await tab.type("And tell Grace when it is done")
         await tab.sees("#waiting .label", "Queued")
         await tab.page.locator("#text").blur()
@@ -183,6 +183,6 @@ async def test_pictures(
 
 
 _LONG = (
-    '{"command": "set -e\\nfind . -name \'*.tmp\' -mtime +7 -print -delete\\n'
+    '{"command": "set -e\\nfind . -name \'*.tmp\' -mtime +7 -print -delete\\n\\n'
     'tar --create --gzip --file rehearsal-archive.tar.gz rehearsal.md notes/", "timeout": 120}'
 )

@@ -34,6 +34,10 @@ class Acknowledgement(Fleeting):
         self._update()
         return True
 
+    def reset(self) -> None:
+        super().reset()
+        self._ahead.clear()
+
     def turn_over(self) -> None:
         for message_id, ahead in self._ahead.items():
             self._ahead[message_id] = max(1, ahead - 1)

@@ -33,6 +33,7 @@ from gateway.chat.showing.venue import Venue
 from gateway.text.characters import is_blank
 from gateway.text.long_code import long_code_files
 
+_STOPPED = "Stopped."
 _LONGEST_CAPTION = 1_000
 """Services cut or refuse longer ones."""
 
@@ -165,9 +166,8 @@ class Scene:
         self._end_turn()
         for code in long_code_files(event.text, longer_than=self._port.limit):
             self._send_file(code.name, partial(_encoded, code.content))
-        # The answer to /stop has said it already.
-        if event.stopped and not isinstance(self._last, Notice):
-            self._say("Stopped.")
+        if event.stopped and self._last != Notice(_STOPPED):  # the answer to /stop has said it already
+            self._say(_STOPPED)
 
     def _end_step(self) -> None:
         if self._answer is not None:
