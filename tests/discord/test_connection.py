@@ -232,7 +232,11 @@ async def test_bots_at_different_addresses(world: DiscordWorld, ada: Person) -> 
 async def test_the_library_is_quiet(caplog: pytest.LogCaptureFixture, world: DiscordWorld) -> None:
     """Below WARNING it writes down whole messages, and every interruption with a traceback."""
     caplog.set_level(logging.DEBUG)
+    world.gateway.refuse_connections()
     async with running(Bot(world)) as bot:
+        assert bot.platform.health.state == "down"
+        world.gateway.refuse_connections(False)
+        await bot.becomes("up")
         world.gateway.abort()
         await world.gateway.resumed()
         await world.gateway.close(4004)

@@ -204,3 +204,12 @@ async def test_broken_arguments_are_shown_as_they_came(views: Views) -> None:
     """Models write broken JSON; the person sees what was written."""
     updates = await _play(views, BEGIN, ToolStarted("c1", "look_up", '{"word": <'))
     assert "{&#34;word&#34;: &lt;" in updates[1]["html"]
+
+
+async def test_a_notice_shows_code_and_what_was_found(views: Views) -> None:
+    """Commands between backticks, matched words in bold, and whatever else somebody wrote as it is."""
+    [_, update] = await _play(
+        views, BEGIN, Notice("`/resume 2`: the **train** at 5 \\* 2 <b>now</b>, a ` and ** alone")
+    )
+    assert "<code>/resume 2</code>: the <strong>train</strong> at 5 * 2 &lt;b&gt;now" in update["html"]
+    assert "a ` and ** alone" in update["html"]

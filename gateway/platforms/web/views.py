@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -210,11 +211,13 @@ def _took(seconds: float) -> str:
 
 
 def _with_code(sentence: str) -> Markup:
-    """Our own sentences put commands and settings between backticks."""
-    pieces = sentence.split("`")
-    if len(pieces) % 2 == 0:
-        return escape(sentence)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece)
-        for at, piece in enumerate(pieces)
-    )
+    """Our own sentences put commands and settings between backticks, and what was searched for between asterisks."""
+    return Markup("").join(_marked(piece) for piece in re.split(r"(`[^`]+`|\*\*.+?\*\*)", sentence))
+
+
+def _marked(piece: str) -> Markup:
+    if len(piece) > 2 and piece[0] == piece[-1] == "`":
+        return Markup("<code>{}</code>").format(piece[1:-1])
+    if len(piece) > 4 and piece.startswith("**") and piece.endswith("**"):
+        return Markup("<strong>{}</strong>").format(piece[2:-2])
+    return escape(piece.replace("\\*", "*"))
