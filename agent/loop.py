@@ -7,7 +7,7 @@ context engine may move the conversation to a smaller child session; the loop go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ _CUT_SHORT = (
 )
 
 
-def nothing_new() -> Sequence[Message]:
+async def nothing_new() -> Sequence[Message]:
     return ()
 
 
@@ -52,7 +52,7 @@ class Turn:
     conversation: Conversation
     message: Message
     workspace: Path
-    steering: Callable[[], Sequence[Message]] = nothing_new
+    steering: Callable[[], Awaitable[Sequence[Message]]] = nothing_new
     """Takes the messages that arrived since it was last called."""
     publish: Callable[[TurnEvent], None] = unheard
     """For what tools have to tell while they run."""
@@ -115,7 +115,7 @@ class Agent:
                         live.history.append(step)
                     else:
                         yield step
-            arrived = turn.steering()
+            arrived = await turn.steering()
             await self._add(live, *arrived)
             for message in arrived:
                 yield Steered(message.id, message.content)

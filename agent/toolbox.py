@@ -123,12 +123,15 @@ def choose_tools(
     platform_overrides: Mapping[str, Sequence[str]],
     platform: str,
 ) -> list[Tool]:
-    """The tools of a platform: its own list if it has one, else the common one. Raises UnknownTool."""
+    """The tools of a platform: its own list if it has one, else its service's (`telegram` for `telegram/work`), else
+    the common one. Raises UnknownTool."""
     for names in (enabled, *platform_overrides.values()):
         for name in names:
             if name not in available:
                 raise UnknownTool(f"There is no tool `{name}`. {did_you_mean(name, available)}")
-    return [available[name] for name in sorted(set(platform_overrides.get(platform, enabled)))]
+    service = platform.partition("/")[0]
+    names = platform_overrides.get(platform, platform_overrides.get(service, enabled))
+    return [available[name] for name in sorted(set(names))]
 
 
 def _parse_arguments(call: ToolCall) -> dict[str, Any]:

@@ -35,6 +35,9 @@ log = structlog.get_logger(__name__)
 Busy = Literal["queue", "steer", "interrupt"]
 
 _OUR_FAULT = "Something went wrong inside Hermes; the message is kept. `hermes doctor` and the log say more."
+_KEPT = "Hermes is stopping. Your message is kept; write again to have it answered."
+_MOST_WAITING = 50
+"""Messages of one conversation. Each becomes a turn that somebody pays for."""
 
 
 class Gateway:
@@ -67,9 +70,13 @@ class Gateway:
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
 
-    async def receive(self, inbound: InboundMessage) -> Conversation:
-        """Queues the message; its events come through `hub.watch(conversation.id)`."""
-        conversation = await self.store.open_conversation(inbound.address, person=inbound.person)
+    async def receive(
+        self, inbound: InboundMessage, conversation: Conversation | None = None
+    ) -> Conversation:
+        """Queues the message; its events come through `hub.watch(conversation.id)`. `conversation` is the one at its
+        address, if that is known already."""
+        if conversation is None:
+            conversation = await self.store.open_conversation(inbound.address, person=inbound.person)
         if self._closing:
             raise HermesError("Hermes is shutting down; send the message again in a moment.")
         if self.commands.overtakes(inbound.text):
@@ -92,14 +99,23 @@ class Gateway:
 
     async def close(self) -> None:
         self._closing = True
-        await asyncio.gather(*map(self._keep_unread, list(self._mailboxes.values())))
+        mailboxes = list(self._mailboxes.values())
+        for outcome in await asyncio.gather(*map(self._keep_unread, mailboxes), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                await asyncio.to_thread(log.error, "gateway.unread_not_kept", exc_info=outcome)
 
     def _put(self, conversation_id: str, inbound: InboundMessage) -> None:
         mailbox = self._mailbox(conversation_id)
-        ahead = mailbox.put(inbound) + (self.hub.running(conversation_id) is not None)
+        if len(mailbox.waiting) >= _MOST_WAITING:
+            raise HermesError(
+                f"{_MOST_WAITING} messages are waiting to be answered; this one was not taken. Send it again later."
+            )
+        running = self.hub.running(conversation_id)
+        ahead = mailbox.put(inbound) + (running is not None)
         if not ahead:
             return
-        how: Busy = "queue" if is_command(inbound.text) else self._busy
+        commands = is_command(inbound.text) or (running is not None and is_command(running.text))
+        how: Busy = "queue" if commands else self._busy
         self._publish(inbound, conversation_id, Queued(inbound.id, inbound.text, how, ahead))
         if how == "interrupt":
             mailbox.stop_turn()
@@ -117,8 +133,9 @@ class Gateway:
         conversation_id = mailbox.conversation_id
         with structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id):
             try:
-                self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
-                await self._answer(mailbox, inbound)
+                if await _is_still_allowed(inbound):
+                    self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
+                    await self._answer(mailbox, inbound)
             except asyncio.CancelledError:
                 log.info("turn.stopped")
                 self._publish(inbound, conversation_id, TurnDone("", stopped=True))
@@ -139,6 +156,10 @@ class Gateway:
                 return
             inbound = replace(inbound, text=again.text, parts=again.parts)
         turn, live = await uninterrupted(self._accept(mailbox, inbound))
+        if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
+            # Somebody has gone on already; what they said last is what they want an answer to.
+            self._publish(inbound, live.conversation.id, TurnDone("", stopped=True))
+            return
         for event in await keep_in_bounds(self.agent, live):
             self._publish(inbound, live.conversation.id, event)
         async with aclosing(self.agent.run(turn, live)) as events:
@@ -149,9 +170,9 @@ class Gateway:
     async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
         """The message is stored first of all: nothing that happens to the turn can lose it."""
 
-        def steering() -> Sequence[Message]:
+        async def steering() -> Sequence[Message]:
             arrived = mailbox.take_while(lambda waiting: not is_command(waiting.text))
-            return [_said(waiting) for waiting in arrived]
+            return [_said(waiting) for waiting in arrived if await _is_still_allowed(waiting)]
 
         # Read now, not when it was queued: a command before it may have moved the live session.
         conversation = await self.store.conversation(mailbox.conversation_id)
@@ -171,8 +192,9 @@ class Gateway:
     async def _keep_unread(self, mailbox: Mailbox) -> None:
         """At an orderly stop what still waits is stored, so that it is there when the conversation goes on."""
         for inbound in await mailbox.close():
-            if not is_command(inbound.text):
+            if not is_command(inbound.text) and await _is_still_allowed(inbound):
                 await self._accept(mailbox, inbound)
+                self._publish(inbound, mailbox.conversation_id, Notice(_KEPT))
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
@@ -184,6 +206,7 @@ class Gateway:
             self.stop_turn,
             author=inbound.by,
             is_admin=inbound.is_admin or inbound.by == OWNER,
+            group=inbound.group,
         )
         answer = await self.commands.run(inbound.text, context)
         again = answer if isinstance(answer, Again) else None
@@ -200,6 +223,13 @@ class Gateway:
             task = asyncio.create_task(hooks)
             self._hooks.add(task)
             task.add_done_callback(self._hooks.discard)
+
+
+async def _is_still_allowed(inbound: InboundMessage) -> bool:
+    if inbound.still_allowed is None or await inbound.still_allowed():
+        return True
+    log.info("turn.refused", author=inbound.by)
+    return False
 
 
 def _said(inbound: InboundMessage) -> Message:

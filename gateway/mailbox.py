@@ -23,6 +23,10 @@ class Mailbox:
         self._began = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> Sequence[InboundMessage]:
+        return self._waiting
+
     def put(self, message: InboundMessage) -> int:
         """Gives the number of messages that wait before it."""
         ahead = len(self._waiting)

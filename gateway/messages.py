@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent.ids import new_id
@@ -27,6 +28,11 @@ class InboundMessage:
     """Whether the author may do what only the owner and the admins may."""
     parts: tuple[ChatDict, ...] = ()
     """Text and images, when it is more than text."""
+
+    group: str = ""
+    """What `allowed_groups` calls the group it was written in. Empty in a direct chat."""
+    still_allowed: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False, compare=False)
+    """Asked when a message that has waited gets its turn: its author may have been sent away meanwhile."""
 
     @property
     def by(self) -> str:

@@ -138,11 +138,12 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
     """Runs until SIGINT or SIGTERM. `announce` gets the lines a person reads at the start."""
     async with compose(loaded) as hermes, AsyncExitStack() as stack:
+        # From the first connection on, a stop is an orderly one.
+        stopping = _stop_signal()
         platforms = _platforms(hermes)
         for platform in platforms:
             stack.push_async_callback(platform.stop)
         await asyncio.gather(*(platform.start() for platform in platforms))
-        stopping = _stop_signal()
         for line in _welcome(hermes, platforms):
             announce(line)
         names = [platform.name for platform in platforms]

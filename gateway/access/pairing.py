@@ -64,6 +64,14 @@ class Pairing:
         async with self._one_at_a_time:
             return await self._code_for(platform, str(person), author.name)
 
+    async def is_open(self, platform: str, code: str) -> bool:
+        """Whether somebody waits for this code to be approved, on this platform."""
+        return await self._people.is_pending(platform, digest(code), now=self._clock())
+
+    def was_not_told(self, platform: str, author: Author) -> None:
+        """The code could not be delivered: whoever asks again gets another."""
+        self._given.pop((platform, author.id), None)
+
     async def approve(self, code: str, *, by: str) -> Paired | None:
         """Lets its owner in. None if the code is unknown or expired; raises PairingLocked after too many of those."""
         paired = await self._people.approve(digest(code), by=by, now=self._clock(), limits=GUESSING)
@@ -94,7 +102,7 @@ class Pairing:
     async def _code_for(self, platform: str, user_id: str, name: str) -> PairingCode | None:
         now = self._clock()
         known = self._given.get((platform, user_id))
-        if known and await self._people.is_pending(digest(known.code), now=now):
+        if known and await self.is_open(platform, known.code):
             return PairingCode(known.code, known.expires_at, repeated=True)
         fresh = PairingCode(_new_code(), now + CODE_SECONDS)
         request = PairingRequest(platform, user_id, name[:_LONGEST_NAME], now, fresh.expires_at)

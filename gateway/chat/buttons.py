@@ -53,6 +53,9 @@ class Buttons:
     async def _pair(self, press: Press, code: str, answer: str) -> str:
         if press.place.kind != "direct" or not self._gate.is_admin(press.author.id):
             return _NOT_YOU
+        # An old button is no guess, and an admin of this bot decides about this bot only.
+        if not await self._pairing.is_open(self._port.platform, code):
+            return _OVER
         try:
             outcome = await self._settle_pairing(press, code, answer)
         except PairingLocked as error:

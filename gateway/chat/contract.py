@@ -99,8 +99,9 @@ class Press:
 class ChatDesk(Protocol):
     """Takes in what an adapter has received. Raises nothing an adapter would have to handle."""
 
-    async def message(self, message: ChatMessage) -> None:
-        """A new message, or a slash command in its text form. Returns once it is accepted or refused."""
+    async def message(self, message: ChatMessage) -> bool:
+        """A new message, or a slash command in its text form. Whether its author may speak here; if not, nothing that
+        they wrote may become visible."""
         ...
 
     async def edited(self, message: ChatMessage) -> None:
@@ -146,6 +147,10 @@ class ChatPort(Protocol):
 
     async def direct(self, user_id: str) -> Place:
         """The direct chat with this account, opened if need be. It may still turn out Undeliverable."""
+        ...
+
+    def pace_key(self, place: Place) -> str:
+        """Places with the same key share one limit of the service."""
         ...
 
     async def send(

@@ -23,7 +23,9 @@ class Introduction:
         code = await self._pairing.request(self._port.platform, message.author)
         if code is None or code.repeated:
             return
-        await self._followers.tell(message.place, _welcome(message.author, code))
+        if await self._followers.tell(message.place, _welcome(message.author, code)) is None:
+            self._pairing.was_not_told(self._port.platform, message.author)
+            return
         for admin in self._admins:
             await self._ask(admin, message.author, code)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.chat.contract import ChatMessage, Place
+from gateway.commands import is_command
 
 _MOST_PARTS = 100
 _Key = tuple[Place, str]
@@ -33,6 +34,10 @@ class Joining:
         self._wait(key)
         if len(parts) >= _MOST_PARTS:
             self.flush(key)
+
+    def expects(self, message: ChatMessage) -> bool:
+        """Whether it goes on with something that is held back."""
+        return self._continues((message.place, message.author.id), message)
 
     def replace(self, message: ChatMessage) -> bool:
         """For a part its author has changed; False if it is not held back."""
@@ -61,7 +66,7 @@ class Joining:
         last = parts[-1]
         if last.album:
             return message.album == last.album
-        return not message.album and not message.quote and not message.text.startswith("/")
+        return not message.album and not message.quote and not is_command(message.text)
 
     def _wait(self, key: _Key) -> None:
         if timer := self._timers.pop(key, None):

@@ -10,6 +10,8 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
+_LONGEST = 50
+
 Job = Callable[[], Awaitable[None]]
 
 
@@ -20,15 +22,19 @@ class Lines:
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._workers: set[asyncio.Task[None]] = set()
 
-    def put(self, key: Hashable, job: Job) -> None:
+    def put(self, key: Hashable, job: Job) -> bool:
+        """False if the line is too long; then the job is not done."""
         line = self._waiting.get(key)
         if line is not None:
+            if len(line) >= _LONGEST:
+                return False
             line.append(job)
-            return
+            return True
         self._waiting[key] = deque([job])
         worker = asyncio.create_task(self._work(key))
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
+        return True
 
     async def close(self, seconds: float) -> None:
         """What stands in line is still done, for as long as that takes few seconds."""

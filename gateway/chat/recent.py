@@ -13,11 +13,14 @@ _MOST = 10_000
 
 @dataclass(slots=True)
 class Known:
-    """A message that was seen. `inbound` is None where it was only overheard."""
+    """A message that was seen."""
 
     text: str
+    overheard: bool = False
+    """It was not meant for the bot."""
     conversation_id: str = ""
     inbound: InboundMessage | None = None
+    """What was handed in, if it can be put in the place of a changed one: a plain text and nothing around it."""
 
 
 class Recent:

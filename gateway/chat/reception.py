@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
 
 from agent.errors import HermesError
-from agent.messages import ChatDict
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
@@ -30,6 +30,9 @@ from gateway.messages import InboundMessage
 log = structlog.get_logger(__name__)
 
 _CLOSING_SECONDS = 5.0
+_MOST_CHANGES = 20
+_NOT_TAKEN = "⚠ Hermes is stopping and could not take your message; send it again in a moment."
+_OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not taken; the log says more."
 
 
 class Reception:
@@ -56,39 +59,44 @@ class Reception:
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
         self._recent = Recent()
         self._overhearing = Overhearing(settings.group_context)
+        self._changes = Overhearing(_MOST_CHANGES)
+        """Edits of messages the model has already read, by conversation."""
         self._lines = Lines()
-        self._joining = Joining(join_seconds, self._in_line)
+        self._in_line: dict[tuple[Place, str], ChatMessage] = {}
+        """Taken, but not yet handed in."""
+        self._joining = Joining(join_seconds, self._stand_in_line)
 
-    async def message(self, message: ChatMessage) -> None:
-        match await self._gate.verdict(message.author, message.place):
-            case "stranger":
-                await self._introduction.of(message)
-            case "no":
-                log.info("chat.refused", platform=self._port.platform, author=message.author.id)
-            case "yes" if self._recent.add(message):
-                self._take(message)
+    async def message(self, message: ChatMessage) -> bool:
+        verdict = await self._gate.verdict(message.author, message.place)
+        if verdict == "stranger":
+            await self._introduction.of(message)
+        elif verdict == "no":
+            about = {"author": message.author.id, "group": message.place.group_id}
+            log.info("chat.refused", platform=self._port.platform, **about)
+        elif self._recent.add(message):
+            await self._take(message)
+        return verdict == "yes"
 
     async def edited(self, message: ChatMessage) -> None:
-        """What still waits is replaced. What was answered is not answered again: the model learns of the change with
-        the next message."""
+        """What still waits is replaced. What was read is not answered again: the model learns of the change with the
+        next message."""
         known = self._recent.get(message)
         if known is None or known.text == message.text:
             return
         if await self._gate.verdict(message.author, message.place) != "yes":
             return
         known.text = message.text
-        if self._joining.replace(message):
+        if self._joining.replace(message) or is_command(message.text):
             return
-        if known.inbound is None:
+        if known.overheard:
             if message.addressed:
-                self._take(message)
+                known.overheard = False
+                await self._take(message)
             return
-        changed = replace(known.inbound, text=as_read(message, ()))
-        if not self._gateway.replace_waiting(known.conversation_id, changed):
-            self._overhearing.add(
-                message.place,
-                Overheard(message.author.name, f"(changed an earlier message to) {message.text}"),
-            )
+        changed = known.inbound and replace(known.inbound, text=as_read(message, ()))
+        if changed is None or not self._gateway.replace_waiting(known.conversation_id, changed):
+            remark = Overheard(message.author.name, f"(changed an earlier message to) {message.text}")
+            self._changes.add(self._address(message), remark)
 
     async def pressed(self, press: Press) -> str:
         return await self._buttons.pressed(press, person=self._person_key(press.author))
@@ -96,69 +104,101 @@ class Reception:
     async def close(self) -> None:
         self._joining.flush_all()
         await self._lines.close(_CLOSING_SECONDS)
+        for message in list(self._in_line.values()):
+            await self._followers.tell(message.place, _NOT_TAKEN, reply_to=message.id)
         await self._followers.close()
 
-    def _take(self, message: ChatMessage) -> None:
-        if message.place.kind == "group" and not message.addressed and not message.album:
-            self._overhearing.add(message.place, Overheard(message.author.name, message.text))
+    async def _take(self, message: ChatMessage) -> None:
+        belongs_to_the_bot = message.addressed or message.album or self._joining.expects(message)
+        if message.place.kind == "group" and not belongs_to_the_bot:
+            self._overhear(message)
         elif self._gateway.commands.overtakes(message.text):
-            self._lines.put(message.id, lambda: self._bring_in(message))
+            await self._bring_in(message)
         else:
             self._joining.add(message)
 
-    def _in_line(self, message: ChatMessage) -> None:
-        if message.addressed or message.place.kind == "direct":
-            self._lines.put(message.place, lambda: self._bring_in(message))
+    def _overhear(self, message: ChatMessage) -> None:
+        if known := self._recent.get(message):
+            known.overheard = True
+        self._overhearing.add(message.place, Overheard(message.author.name, message.text))
+
+    def _stand_in_line(self, message: ChatMessage) -> None:
+        if message.place.kind == "group" and not message.addressed:
+            self._overhear(message)
+            return
+        key = (message.place, message.id)
+        if self._lines.put(message.place, lambda: self._bring_in(message)):
+            self._in_line[key] = message
         else:
-            self._overhearing.add(message.place, Overheard(message.author.name, message.text))
+            log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
 
     async def _bring_in(self, message: ChatMessage) -> None:
         """Whoever wrote it learns of a store that is full or a Hermes that is stopping."""
+        trouble = ""
         try:
             await self._hand_over(message)
         except HermesError as error:
             log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
-            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
+            trouble = f"⚠ {error}"
+        except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
+            await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+            trouble = _OUR_FAULT
+        self._in_line.pop((message.place, message.id), None)
+        if trouble:
+            await self._followers.tell(message.place, trouble, reply_to=message.id)
 
     async def _hand_over(self, message: ChatMessage) -> None:
-        conversation = await self._conversation(message)
+        scope = self._scope(message.place, message.author)
+        conversation = await self._gateway.store.open_conversation(self._address(message), person=scope)
         inbound = await self._as_inbound(message, conversation)
-        if known := self._recent.get(message):
+        known = self._recent.get(message)
+        if known and inbound.text == as_read(message, ()) and not inbound.parts:
             known.conversation_id, known.inbound = conversation.id, inbound
         self._followers.follow(conversation.id, message.place)
         self._followers.answering(inbound.id, message.id)
-        await self._gateway.receive(inbound)
-
-    async def _conversation(self, message: ChatMessage) -> Conversation:
-        place = message.place
-        user_id = message.author.id if place.kind == "group" and self._per_person else ""
-        address = Address(self._port.platform, place.chat_id, place.thread_id, user_id)
-        return await self._gateway.store.open_conversation(address, person=self._scope(place, message.author))
+        await self._gateway.receive(inbound, conversation)
 
     async def _as_inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
-        parts: Sequence[ChatDict] = ()
-        text = message.text
-        if not is_command(text):
-            taken = await self._media.take_in(
-                message.attachments, conversation, self._gateway.workspace(conversation.id)
-            )
-            text = as_read(message, self._overhearing.take(message.place), taken.paragraphs)
-            parts = [{"type": "text", "text": text}, *taken.images] if taken.images else ()
-        return InboundMessage(
+        inbound = InboundMessage(
             conversation.address,
             conversation.person,
-            text,
+            message.text,
             author=self._person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
-            parts=tuple(parts),
+            group=message.place.group_id,
+            still_allowed=self._still_allowed(message),
         )
+        if is_command(message.text):
+            return inbound
+        workspace = self._gateway.workspace(conversation.id)
+        taken = await self._media.take_in(message.attachments, conversation, workspace)
+        around = [
+            *self._overhearing.take(message.place, conversation.id),
+            *self._changes.take(conversation.address),
+        ]
+        text = as_read(message, around, taken.paragraphs)
+        parts = ({"type": "text", "text": text}, *taken.images) if taken.images else ()
+        return replace(inbound, text=text, parts=parts)
+
+    def _still_allowed(self, message: ChatMessage) -> Callable[[], Awaitable[bool]]:
+        async def still_allowed() -> bool:
+            return await self._gate.verdict(message.author, message.place) == "yes"
+
+        return still_allowed
+
+    def _address(self, message: ChatMessage) -> Address:
+        place = message.place
+        user_id = message.author.id if place.kind == "group" and self._per_person else ""
+        return Address(self._port.platform, place.chat_id, place.thread_id, user_id)
 
     def _scope(self, place: Place, author: Author) -> str:
-        """Whose memory and searches these are. What somebody said in private must not come up in a group."""
+        """Whose memory and searches these are. What somebody said in private must not come up in a group, nor what was
+        said in one channel or thread in another, which others can read."""
         if place.kind == "direct":
             return self._person_key(author)
-        group = f"{self._service}:group:{place.group_id or place.chat_id}"
-        return f"{group}:{author.id}" if self._per_person else group
+        where = f"{self._service}:group:{place.chat_id}"
+        where += f":{place.thread_id}" if place.thread_id else ""
+        return f"{where}:by:{author.id}" if self._per_person else where
 
     def _person_key(self, author: Author) -> str:
         return f"{self._service}:{author.id}"

@@ -1,7 +1,7 @@
 """How a message reads for the model: who speaks, what it replies to, what was said around it.
 
-Everything added stands in square brackets on lines of its own, and what people wrote cannot open a line that looks
-like it.
+Everything added stands in square brackets at the beginning of a line. In a group, where people could speak in each
+other's name, what they wrote cannot begin a line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def as_read(message: ChatMessage, overheard: Iterable[Overheard], files: Iterabl
     """`files` are the paragraphs about what was attached."""
     said = message.text
     if message.place.kind == "group":
-        said = f"{speaker(message.author.name)}: {said}"
+        said = f"{speaker(message.author.name)}: " + "\n  ".join(said.splitlines())
     paragraphs = [*_overheard(overheard), *_quoted(message.quote), said, *files]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
 

@@ -30,6 +30,8 @@ class CommandContext:
     """Who typed it: `telegram:4711`, or the owner."""
     is_admin: bool
     """The owner at this machine always is."""
+    group: str = ""
+    """What `allowed_groups` calls this group. Empty in a direct chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Commands:
     def __init__(self, commands: list[Command]) -> None:
         self.all = sorted(commands, key=lambda command: command.name)
         self._by_name = {
-            _spelled(name): command for command in self.all for name in (command.name, *command.aliases)
+            spelled(name): command for command in self.all for name in (command.name, *command.aliases)
         }
 
     @classmethod
@@ -96,9 +98,9 @@ def is_command(text: str) -> bool:
 def _split(text: str) -> tuple[str, str]:
     """`/Help me` -> ("help", "me")."""
     name, *rest = re.split(r"\s+", text.removeprefix("/"), maxsplit=1)
-    return _spelled(name), rest[0].strip() if rest else ""
+    return spelled(name), rest[0].strip() if rest else ""
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
     """Telegram's menu knows no hyphen, so `/undo_compress` is `/undo-compress`."""
     return name.lower().replace("_", "-")

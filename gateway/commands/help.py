@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from gateway.commands import Command, CommandContext
 
 _GROUPS = {
-    "While we talk": ("stop", "retry", "undo", "reset"),
+    "While we talk": ("stop", "retry", "undo", "reset", "new"),
     "Earlier conversations": ("sessions", "resume", "branch", "search"),
     "The context": ("compress", "undo-compress", "status", "usage"),
     "You and Hermes": ("model", "whoami", "help"),

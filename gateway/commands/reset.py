@@ -11,4 +11,4 @@ async def _run(context: CommandContext, rest: str) -> str:
     return "A new session begins. What was said before stays searchable."
 
 
-COMMAND = Command("reset", "begin a new session; the old one stays searchable", _run, aliases=("new",))
+COMMAND = Command("reset", "begin a new session; the old one stays searchable", _run)

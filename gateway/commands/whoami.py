@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from gateway.commands import Command, CommandContext
 
-_GROUP = "group"
-
 
 async def _run(context: CommandContext, rest: str) -> str:
     """The numbers that `allowed_users`, `allowed_groups` and `admins` want."""
     address = context.conversation.address
-    lines = [f"Platform: {address.platform}", *_you(context.author), *_group(context.conversation.person)]
+    lines = [f"Platform: {address.platform}", *_you(context.author), *_group(context.group)]
     if address.chat_id:
         thread = f", thread `{address.thread_id}`" if address.thread_id else ""
         lines.append(f"This chat: `{address.chat_id}`{thread}")
@@ -22,10 +20,8 @@ def _you(author: str) -> list[str]:
     return [f"Your id: `{number}` (for `allowed_users` and `admins`)"] if colon else [f"You: the {service}"]
 
 
-def _group(person: str) -> list[str]:
-    """A group's memory belongs to `discord:group:815`, or `discord:group:815:4711` where it is split per person."""
-    parts = person.split(":")
-    return [f"This group: `{parts[2]}` (for `allowed_groups`)"] if parts[1:2] == [_GROUP] else []
+def _group(group: str) -> list[str]:
+    return [f"This group: `{group}` (for `allowed_groups`)"] if group else []
 
 
 COMMAND = Command("whoami", "your id and this chat's, and whether you are an admin", _run)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LONGEST_SIDE = 1568
 """Larger ones are scaled down by the providers anyway, after they have been paid for."""
 
-_MOST_PIXELS = 50_000_000
+_MOST_PIXELS = 20_000_000
 """A small file can unpack to a picture that fills the memory."""
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")

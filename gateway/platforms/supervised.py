@@ -10,17 +10,20 @@ from contextlib import suppress
 import structlog
 
 from agent.errors import HermesError
-from gateway.chat.errors import ConnectionRefused
+from gateway.chat.errors import ConnectionRefused, SlowDown
 from gateway.platforms.base import Health
 
 log = structlog.get_logger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 90.0
+"""At the longest, a day has fewer connections than Discord allows a bot (1,000)."""
 _REFUSED_PAUSE = 300.0
 """Between tries that only a person can make succeed: a new token, a permission."""
 
 _STARTUP_SECONDS = 5.0
 """What the start waits for a first result, so that the start-up lines can tell it."""
+
+_ENDED = "The connection ended."
 
 Connect = Callable[[Callable[[], None]], Awaitable[None]]
 """Makes one connection and returns or raises when it has ended. Calls what it is given once messages can come."""
@@ -35,6 +38,7 @@ class Supervised:
         self._connect = connect
         self._task: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
+        self._asked_pause = 0.0
         self.health = Health("starting")
 
     async def start(self) -> None:
@@ -55,29 +59,39 @@ class Supervised:
             self.health = Health("down", detail)
 
     async def _keep_up(self) -> None:
-        failures = 0
+        failures, clock = 0, asyncio.get_running_loop()
         while True:
-            self._was_up = False
+            began, self._asked_pause = clock.time(), 0.0
             problem = await self._one_connection()
-            failures = 1 if self._was_up else failures + 1
+            # One that came up and broke at once is no success: services count how often a bot connects.
+            lasted = clock.time() - began > _LONGEST_PAUSE
+            failures = 1 if lasted else failures + 1
             self._tell(problem)
-            await asyncio.sleep(self._pause(failures))
+            await asyncio.sleep(max(self._pause(failures), self._asked_pause))
 
     async def _one_connection(self) -> Health:
         """How it ended."""
         try:
             await self._connect(self._up)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Something inside the library was cancelled, not this connection.
+            return Health("down", _ENDED)
         except ConnectionRefused as error:
             return Health("refused", str(error))
+        except SlowDown as error:
+            self._asked_pause = error.retry_after
+            return Health("down", str(error))
         except HermesError as error:
             return Health("down", str(error))
         except Exception as error:  # noqa: BLE001 - whatever a service's library does, the bot must come back
             await asyncio.to_thread(log.error, "platform.crashed", platform=self._name, exc_info=error)
             return Health("down", "The connection broke down; the log says more.")
-        return Health("down", "The connection ended.")
+        return Health("down", _ENDED)
 
     def _up(self) -> None:
-        self._was_up = True
         if self.health.state != "up":
             log.info("platform.up", platform=self._name)
         self.health = Health("up")

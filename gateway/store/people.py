@@ -36,8 +36,8 @@ class StoredPeople:
     async def ask(self, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
         return await self._write(_ask, request, digest, limits)
 
-    async def is_pending(self, digest: str, *, now: float) -> bool:
-        return await self._read(_is_pending, digest, now)
+    async def is_pending(self, platform: str, digest: str, *, now: float) -> bool:
+        return await self._read(_is_pending, platform, digest, now)
 
     async def approve(self, digest: str, *, by: str, now: float, limits: GuessingLimits) -> Paired | None:
         return await self._write(_approve, digest, by, now, limits)
@@ -86,10 +86,13 @@ def _is_approved(connection: sqlite3.Connection, platform: str, user_id: str) ->
     return row is not None
 
 
-def _is_pending(connection: sqlite3.Connection, digest: str, now: float) -> bool:
+def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now: float) -> bool:
     row = connection.execute(
-        "SELECT 1 FROM pairing_requests WHERE code_hash = ? AND state = 'pending' AND expires_at > ?",
-        (digest, now),
+        """
+        SELECT 1 FROM pairing_requests
+        WHERE platform = ? AND code_hash = ? AND state = 'pending' AND expires_at > ?
+        """,
+        (platform, digest, now),
     ).fetchone()
     return row is not None
 

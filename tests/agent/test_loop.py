@@ -45,7 +45,7 @@ class Desk:
     def turn(self, text: str, steering: Sequence[Message] = ()) -> Turn:
         waiting = list(steering)
 
-        def take() -> Sequence[Message]:
+        async def take() -> Sequence[Message]:
             taken, waiting[:] = list(waiting), []
             return taken
 

@@ -170,7 +170,6 @@ class ChatService:
             reply_to,
             tuple(buttons),
             silent,
-            known=text,
             versions=[text],
         )
         async with self._carrying_out(made) as ghost:

@@ -86,7 +86,7 @@ async def test_a_pause_is_kept_to_the_moment(stage: Stage) -> None:
         await _answer_with(room, fault)
         assert reads_as(service.messages, TEXT)
         pauses = [later.at - earlier.at for earlier, later in pairwise(service.made("send", "edit"))]
-        assert 0.1 <= max(pauses) < 0.5
+        assert 0.1 <= max(pauses) < 2.0
         assert all(POSSIBLY_TWICE not in text for text in service.texts())
 
 

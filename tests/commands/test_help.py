@@ -9,7 +9,7 @@ from gateway.commands import Command, CommandContext, Commands
 from tests.commands.desk import COMMANDS, Desk, Person
 
 NAMES = """
-    branch compress help model reset resume retry search sessions status stop undo undo-compress usage whoami
+    branch compress help model new reset resume retry search sessions status stop undo undo-compress usage whoami
 """
 
 
@@ -27,7 +27,7 @@ async def test_every_command_has_its_line_in_a_group(desk: Desk) -> None:
     for command in COMMANDS.all:
         assert f"\n/{command.name}" in told
         assert command.summary in told
-    assert "\n/reset, /new: begin" in told
+    assert "\n/reset: begin" in told
     assert "\n/search [words]: find" in told
     assert [line for line in told.splitlines() if line and not line.startswith("/")] == [
         "While we talk:",

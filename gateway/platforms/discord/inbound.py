@@ -8,7 +8,7 @@ from typing import Any
 import discord
 
 from gateway.chat.contract import Author, ChatMessage, Place, Press, Quote
-from gateway.commands import Command, is_command
+from gateway.commands import Command, is_command, spelled
 from gateway.platforms.discord.attachments import attachments_of
 from gateway.platforms.discord.wording import own_role, readable, words_of
 
@@ -23,7 +23,7 @@ class Reader:
 
     def __init__(self, me: int, commands: Sequence[Command]) -> None:
         self._me = me
-        self._commands = {_spelled(name): command for command in commands for name in _names(command)}
+        self._commands = {spelled(name): command for command in commands for name in _names(command)}
 
     def concerns(self, message: discord.Message) -> bool:
         """Not the bot's own, and not a notice of Discord's about joins, pins or threads."""
@@ -62,7 +62,7 @@ class Reader:
 
     def _command(self, text: str) -> Command | None:
         """One of ours: `/play` in a server is for some other bot."""
-        return self._commands.get(_spelled(text.split()[0])) if is_command(text) else None
+        return self._commands.get(spelled(text.split()[0].removeprefix("/"))) if is_command(text) else None
 
 
 def place_of(channel: object) -> Place:
@@ -131,7 +131,3 @@ def _quoted_words(quoted: discord.Message) -> str:
 
 def _names(command: Command) -> tuple[str, ...]:
     return (command.name, *command.aliases)
-
-
-def _spelled(name: str) -> str:
-    return name.removeprefix("/").lower().replace("_", "-")

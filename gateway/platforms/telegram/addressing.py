@@ -8,6 +8,8 @@ from typing import Literal
 from telegram import MessageEntity, User
 from telegram.constants import MessageEntityType
 
+from gateway.commands import spelled
+
 _START = "start"
 """What the first button in every chat with a bot sends, sometimes with a word behind it: what can you do?"""
 
@@ -25,11 +27,6 @@ def addressed_text(
     for start, end in reversed(mentions):
         text = _joined(text[:start], text[end:])
     return text, "me" if mentions else "nobody"
-
-
-def spelled(command: str) -> str:
-    """Telegram's menu knows no hyphen, so `/undo_compress` is `/undo-compress`."""
-    return command.lower().replace("_", "-")
 
 
 def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> tuple[str, Addressee]:

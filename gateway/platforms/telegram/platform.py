@@ -12,11 +12,10 @@ from telegram.error import TelegramError
 from gateway.chat.contract import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused
 from gateway.chat.lines import Lines
-from gateway.commands import Command
+from gateway.commands import Command, spelled
 from gateway.config.platforms import TelegramBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.supervised import Supervised
-from gateway.platforms.telegram.addressing import spelled
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.failures import connection_failure
