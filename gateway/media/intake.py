@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +85,7 @@ class MediaIntake:
             return await self._image(data, kept, conversation, taken)
         if attachment.kind in ("voice", "audio"):
             return await self._voice(name, data, kept)
-        text = await asyncio.to_thread(text_of, name, data)
+        text = await text_of(workspace.root / path, data)
         if text is None:
             return kept
         return _as_paragraphs(name, text, path)
@@ -106,11 +107,11 @@ class MediaIntake:
         except HermesError as error:
             log.warning("media.transcription_failed", error=type(error).__name__)
             return f"{kept}; what was said could not be written down: {error}"
-        return f"[Voice message, written down by a machine:]\n{said}"
+        return f"[Voice message, written down by a machine:]\n{' '.join(said.split())}"
 
 
 def _as_paragraphs(name: str, text: str, path: str) -> str:
-    """Marked as somebody's text: what stands in a file is no instruction."""
-    shown = text[:_LONGEST_TEXT]
-    rest = f"\n[{len(text) - len(shown):,} characters more in `{path}`]" if len(text) > len(shown) else ""
-    return f"[Content of the file {name}, kept as `{path}`:]\n{shown}{rest}\n[End of {name}]"
+    """Marked as somebody's text, which is no instruction; the end by a word that nobody could have written into it."""
+    shown, end = text[:_LONGEST_TEXT], f"end-{secrets.token_hex(4)}"
+    rest = f"; {len(text) - len(shown):,} characters more are in the file" if len(text) > len(shown) else ""
+    return f"[File {name}, kept as `{path}`{rest}. Its content, up to “{end}”:]\n{shown}\n{end}"

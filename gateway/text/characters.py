@@ -19,6 +19,15 @@ def is_blank(text: str) -> bool:
     return not text.strip(UNSEEN)
 
 
+def whole_characters(text: str) -> str:
+    """A stream may be cut in the middle of an emoji; half of one cannot be sent, and � stands in its place."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def belong_together(text: str, position: int) -> bool:
     """Whether a cut here would tear what a reader takes for one character (the common cases, cheaply)."""
     if not 0 < position < len(text):

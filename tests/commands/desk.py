@@ -39,6 +39,7 @@ class Person:
     person: str = OWNER
     author: str = ""
     is_admin: bool = False
+    group: str = ""
 
 
 @dataclass
@@ -64,7 +65,9 @@ class Desk:
         if conversation.id != self.conversation_id:
             self.conversation_id, self._after = conversation.id, self.gateway.hub.last_number(conversation.id)
         await self.gateway.receive(
-            InboundMessage(who.address, who.person, text, author=who.author, is_admin=who.is_admin)
+            InboundMessage(
+                who.address, who.person, text, author=who.author, is_admin=who.is_admin, group=who.group
+            )
         )
 
     async def until(self, *kinds: type[TurnEvent]) -> list[TurnEvent]:

@@ -19,7 +19,11 @@ TELEGRAM = "Your id: `4711` (for `allowed_users` and `admins`)"
         ),
         (
             Person(
-                Address("telegram/work", "-1009", "7"), "telegram:group:-1009", "telegram:4711", is_admin=True
+                Address("telegram/work", "-1009", "7"),
+                "telegram:group:-1009:7",
+                "telegram:4711",
+                is_admin=True,
+                group="-1009",
             ),
             [
                 "Platform: telegram/work",
@@ -30,7 +34,9 @@ TELEGRAM = "Your id: `4711` (for `allowed_users` and `admins`)"
             ],
         ),
         (
-            Person(Address("discord", "99", "", "4711"), "discord:group:815:4711", "discord:4711"),
+            Person(
+                Address("discord", "99", "", "4711"), "discord:group:99:by:4711", "discord:4711", group="815"
+            ),
             [
                 "Platform: discord",
                 TELEGRAM,
