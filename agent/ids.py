@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 
@@ -10,6 +11,15 @@ _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 
 def new_id(prefix: str) -> str:
     """`msg_01h8...`: 48 bits of milliseconds, then 80 random bits. Nothing may rely on the order."""
-    number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    return _spelled(prefix, (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80))
+
+
+def id_from(prefix: str, *names: str) -> str:
+    """Always the same for the same names: for what others have given a name that lasts."""
+    digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogatepass")).digest()
+    return _spelled(prefix, int.from_bytes(digest[:16]))
+
+
+def _spelled(prefix: str, number: int) -> str:
     digits = [_CROCKFORD[(number >> shift) & 31] for shift in range(125, -5, -5)]
     return f"{prefix}_{''.join(digits)}"

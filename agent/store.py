@@ -130,6 +130,10 @@ class SessionStore(Protocol):
         """Stored, in this order, all or none, durable when this returns."""
         ...
 
+    async def known(self, message_ids: Sequence[str]) -> set[str]:
+        """Those of them that are stored."""
+        ...
+
     async def history(self, session_id: str) -> list[Message]:
         """What the model sees: the context the session began with, then its own messages."""
         ...

@@ -132,7 +132,9 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         )
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
-        yield Hermes(loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model))
+        yield Hermes(
+            loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model)
+        )
 
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:

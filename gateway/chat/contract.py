@@ -112,6 +112,14 @@ class ChatDesk(Protocol):
         """A sentence for the one who pressed."""
         ...
 
+    async def places(self) -> list[Place]:
+        """Where people have talked to this bot lately, also before a restart. Their `group_id` is not known."""
+        ...
+
+    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
+        """Those of a place's messages that the bot has read: what is newer was missed."""
+        ...
+
     async def close(self) -> None:
         """Called by a platform that stops, once nothing more comes in and while it can still send."""
         ...

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
+import structlog
+
 from agent.events import TurnEvent
 from gateway.chat.contract import Button, ChatPort, Place
 from gateway.chat.showing.passage import Passage, Style
@@ -18,6 +20,8 @@ from gateway.chat.showing.typing_sign import TypingSign
 from gateway.chat.showing.venue import Venue, Venues
 from gateway.hub import EventHub
 from gateway.unseen import Unseen
+
+log = structlog.get_logger(__name__)
 
 _KNOWN_MESSAGES = 10_000
 """Of these the service's own ids are remembered; the oldest are forgotten."""
@@ -60,14 +64,12 @@ class Followers:
         """Something outside any turn. Gives the message's id, or None if it could not be delivered, also because the
         service wants a longer pause than a caller can be kept waiting."""
         venue = self._venues.at(place)
-        passage = Passage(
-            self._port, venue, self._timing, Style(), whole=text, reply_to=reply_to, buttons=buttons
-        )
-        stage = Stage(self._port, self._timing)
+        passage = Passage(venue, Style(), whole=text, reply_to=reply_to, buttons=buttons)
+        stage = Stage()
         stage.add(passage)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.telling):
-                await Performer(self._port, stage).run()
+                await Performer(stage).run()
         return passage.last_id if passage.over and not passage.lost and passage.last_id else None
 
     async def close(self) -> None:
@@ -84,45 +86,34 @@ class Followers:
 
     def _new_follower(self, conversation_id: str, venue: Venue) -> _Follower:
         scene = Scene(
-            self._port,
             venue,
-            self._timing,
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
         leave = self._followers.pop
-        return _Follower(
-            self._hub, self._port, self._timing, conversation_id, scene, on_end=lambda: leave(conversation_id)
-        )
+        return _Follower(self._hub, conversation_id, scene, on_end=lambda: leave(conversation_id))
 
 
 class _Follower:
     """Reads the events of one conversation as they come; showing them takes as long as it takes."""
 
     def __init__(
-        self,
-        hub: EventHub,
-        port: ChatPort,
-        timing: Timing,
-        conversation_id: str,
-        scene: Scene,
-        *,
-        on_end: Callable[[], object],
+        self, hub: EventHub, conversation_id: str, scene: Scene, *, on_end: Callable[[], object]
     ) -> None:
         self._hub = hub
-        self._timing = timing
+        self._idle = scene.venue.timing.idle
         self._conversation_id = conversation_id
         self._scene = scene
         self._on_end = on_end
-        self._performer = Performer(port, scene.stage)
-        self._typing = TypingSign(port, scene, timing)
+        self._performer = Performer(scene.stage)
+        self._typing = TypingSign(scene)
         self._unseen = Unseen(after=hub.last_number(conversation_id))
         self._watching = ExitStack()
         self._watch()
         self._reader = asyncio.create_task(self._read(), name=f"follower {conversation_id}")
         self._clock = asyncio.get_running_loop()
         self._last_stir = self._clock.time()
-        self._rest_check = self._clock.call_later(timing.idle, self._rest_if_idle)
+        self._rest_check = self._clock.call_later(self._idle, self._rest_if_idle)
 
     def go_to(self, venue: Venue) -> None:
         self._last_stir = self._clock.time()
@@ -144,8 +135,11 @@ class _Follower:
     async def _read(self) -> None:
         while True:
             async for envelope in self._envelopes:
-                if event := self._unseen.take(envelope.number, envelope.event):
-                    self._show(event)
+                try:
+                    if event := self._unseen.take(envelope.number, envelope.event):
+                        self._show(event)
+                except Exception as error:  # noqa: BLE001 - a bug must not silence the conversation for good
+                    await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
             # The hub cuts off whoever lags far behind. Watching again gives what was missed.
             self._watching.close()
             self._watch()
@@ -157,9 +151,9 @@ class _Follower:
         self._typing.switch(on=self._scene.running)
 
     def _rest_if_idle(self) -> None:
-        rest_at = self._last_stir + self._timing.idle
+        rest_at = self._last_stir + self._idle
         if self._is_busy:
-            rest_at = self._clock.time() + self._timing.idle
+            rest_at = self._clock.time() + self._idle
         if rest_at > self._clock.time():
             self._rest_check = self._clock.call_at(rest_at, self._rest_if_idle)
         else:

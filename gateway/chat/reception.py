@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import structlog
 
 from agent.errors import HermesError
+from agent.ids import id_from
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
@@ -31,6 +32,7 @@ log = structlog.get_logger(__name__)
 
 _CLOSING_SECONDS = 5.0
 _MOST_CHANGES = 20
+_MOST_PLACES = 100
 _NOT_TAKEN = "⚠ Hermes is stopping and could not take your message; send it again in a moment."
 _OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not taken; the log says more."
 
@@ -101,6 +103,15 @@ class Reception:
     async def pressed(self, press: Press) -> str:
         return await self._buttons.pressed(press, person=self._person_key(press.author))
 
+    async def places(self) -> list[Place]:
+        listed = await self._gateway.store.conversations(platform=self._port.platform, limit=_MOST_PLACES)
+        addresses = (overview.conversation.address for overview in listed)
+        return list(dict.fromkeys(Place(address.chat_id, address.thread_id) for address in addresses))
+
+    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
+        ids = {self._message_id(place, message_id): message_id for message_id in message_ids}
+        return {ids[known] for known in await self._gateway.store.known(list(ids))}
+
     async def close(self) -> None:
         self._joining.flush_all()
         await self._lines.close(_CLOSING_SECONDS)
@@ -150,6 +161,8 @@ class Reception:
     async def _hand_over(self, message: ChatMessage) -> None:
         scope = self._scope(message.place, message.author)
         conversation = await self._gateway.store.open_conversation(self._address(message), person=scope)
+        if await self.stored(message.place, [message.id]):
+            return  # delivered again, after a restart
         inbound = await self._as_inbound(message, conversation)
         known = self._recent.get(message)
         if known and inbound.text == as_read(message, ()) and not inbound.parts:
@@ -163,6 +176,7 @@ class Reception:
             conversation.address,
             conversation.person,
             message.text,
+            id=self._message_id(message.place, message.id),
             author=self._person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
             group=message.place.group_id,
@@ -185,6 +199,10 @@ class Reception:
             return await self._gate.verdict(message.author, message.place) == "yes"
 
         return still_allowed
+
+    def _message_id(self, place: Place, message_id: str) -> str:
+        """The same whenever it is delivered, so that a message is stored once."""
+        return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
 
     def _address(self, message: ChatMessage) -> Address:
         place = message.place

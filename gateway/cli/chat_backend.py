@@ -7,10 +7,11 @@ from typing import NamedTuple, Protocol
 
 from agent.approval import Choice
 from agent.errors import HermesError
-from agent.events import TextDelta, TurnEvent, TurnStarted
+from agent.events import TurnEvent
 from agent.store import Address
 from gateway.gateway import Gateway
 from gateway.messages import OWNER, InboundMessage
+from gateway.unseen import Unseen
 
 PLATFORM = "terminal"
 
@@ -90,41 +91,3 @@ class LocalChat:
                 async for envelope in envelopes:
                     if event := self._unseen.take(envelope.number, envelope.event):
                         yield event
-
-
-class Unseen:
-    """Lets every event through once.
-
-    Whoever watches again gets the whole turn again, its text cut into other pieces. A terminal cannot take
-    back what it has printed, so what was seen is left out here.
-    """
-
-    def __init__(self, after: int) -> None:
-        self.last = after
-        self._message_id = ""
-        self._text_seen = 0
-        self._text_to_skip = 0
-        # Before the first turn, too, what was seen may come again.
-        self._repeating = True
-
-    def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
-        if isinstance(event, TurnStarted):
-            self._begin(event.message_id)
-        known = self._repeating and number <= self.last
-        # Not the greater of the two: after a restart of the gateway, numbers begin anew.
-        self.last = self.last if known else number
-        if isinstance(event, TextDelta):
-            return self._unseen_text(event.text)
-        return None if known else event
-
-    def _begin(self, message_id: str) -> None:
-        self._repeating = message_id == self._message_id
-        if not self._repeating:
-            self._message_id, self._text_seen = message_id, 0
-        self._text_to_skip = self._text_seen
-
-    def _unseen_text(self, text: str) -> TextDelta | None:
-        unseen = text[self._text_to_skip :]
-        self._text_to_skip -= len(text) - len(unseen)
-        self._text_seen += len(unseen)
-        return TextDelta(unseen) if unseen else None

@@ -13,7 +13,8 @@ import aiohttp
 from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
-from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent, Unseen
+from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
+from gateway.unseen import Unseen
 
 _LONGEST_LINE = 2**24
 """Bytes of one event; a tool's whole result fits."""

@@ -209,6 +209,9 @@ class MemoryStore:
         self._facts[person] = kept
         return len(kept) < len(known)
 
+    async def known(self, message_ids: Sequence[str]) -> set[str]:
+        return self._messages.keys() & set(message_ids)
+
     async def load_state(self, conversation_id: str, key: str) -> str | None:
         _found(self._conversations, conversation_id)
         return self._state.get((conversation_id, key))

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from typing import TypeVar
 
 from agent.errors import NotFound
@@ -184,6 +186,14 @@ def facts(connection: sqlite3.Connection, person: str) -> list[Fact]:
         "SELECT id, text, created_at FROM facts WHERE person = ? ORDER BY seq", (person,)
     ).fetchall()
     return [Fact(*row) for row in rows]
+
+
+def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str]:
+    asked = json.dumps(list(message_ids))
+    rows = connection.execute(
+        "SELECT messages.id FROM json_each(?) JOIN messages ON messages.id = json_each.value", (asked,)
+    ).fetchall()
+    return {row[0] for row in rows}
 
 
 def load_state(connection: sqlite3.Connection, conversation_id: str, key: str) -> str | None:

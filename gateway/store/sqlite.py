@@ -153,6 +153,9 @@ class SqliteStore:
     async def forget(self, person: str, fact_id: str) -> bool:
         return await self._write(writes.forget, person, fact_id)
 
+    async def known(self, message_ids: Sequence[str]) -> set[str]:
+        return await self._read(reads.known, message_ids)
+
     async def load_state(self, conversation_id: str, key: str) -> str | None:
         return await self._read(reads.load_state, conversation_id, key)
 

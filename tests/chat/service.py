@@ -148,6 +148,10 @@ class ChatService:
     def edit_seconds(self, place: Place) -> float:
         return self.pace
 
+    def pace_key(self, place: Place) -> str:
+        """Topics of a chat share its limits."""
+        return place.chat_id
+
     async def direct(self, user_id: str) -> Place:
         return Place(user_id)
 

@@ -338,3 +338,19 @@ async def test_a_stop_tells_whoever_could_not_be_heard(tmp_path: Path) -> None:
     await here.reception.close()
     told = [shown.text for shown in here.service.messages]
     assert len([text for text in told if "send it again" in text]) == 2
+
+
+async def test_a_message_delivered_again_after_a_restart_is_known(tmp_path: Path) -> None:
+    """Its id tells, and what was missed meanwhile is not."""
+    async with bot(tmp_path, "One.") as here:
+        message = await here.hears("hello")
+        await here.asked(1)
+        again = Bot(tmp_path, "Two.")
+        again.store, again.gateway.store = here.store, here.store
+        await again.reception.message(message)
+        await again.settled()
+        assert again.llm.requests == []
+        assert await again.reception.places() == [Place("1")]
+        assert await again.reception.stored(Place("1"), [message.id, "99"]) == {message.id}
+        await again.gateway.close()
+        await again.reception.close()

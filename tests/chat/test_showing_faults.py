@@ -22,7 +22,8 @@ from gateway.chat.errors import (
 )
 from gateway.chat.showing.block import POSSIBLY_TWICE
 from gateway.chat.showing.passage import CURSOR
-from gateway.chat.showing.venue import Venue
+from gateway.chat.showing.timing import Timing
+from gateway.chat.showing.venue import Pace
 from tests.chat.chat_room import ALICE, CONVERSATION, FAST, ChatRoom, chat_room, reads_as
 from tests.chat.service import ChatService, Fault, Made, Verb
 
@@ -32,6 +33,11 @@ END = "\n\n".join(
     f"Paragraph {number} makes it too long for a single message, and so on." for number in range(9)
 )
 TEXT = BEGINNING + MIDDLE + END
+
+IMPATIENT = replace(FAST, patience=0.03)
+
+
+TOPICS = [Place("shop", topic, kind="group", group_id="shop") for topic in ("1", "2")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +173,17 @@ async def _play_until(room: ChatRoom, fault: Fault) -> None:
 
 @pytest.mark.parametrize("carried_out", [True, False])
 async def test_an_edit_that_never_gets_through_is_continued_below(carried_out: bool) -> None:
-    """After some tries the rest is sent as a message; it says so if that may show text twice."""
+    """In the end the rest is sent as a message; it says so if that may show text twice."""
     service = ChatService()
     error = Unreachable(maybe_done=carried_out)
-    async with chat_room(service) as room:
+    async with chat_room(service, timing=IMPATIENT) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
         first = await room.sees(BEGINNING.strip())
         service.fail("edit", error, for_ever=True)
         room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
         await room.ends()
         finals = [call for call in service.made("edit") if call.formatted]
-        assert len(finals) == FAST.tries
+        assert finals[-1].at - finals[0].at >= IMPATIENT.patience
         assert first.text == BEGINNING + CURSOR
         assert reads_as(service.messages, BEGINNING + MIDDLE)
         assert (POSSIBLY_TWICE in service.messages[-1].text) == carried_out
@@ -188,7 +194,7 @@ async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> Non
     arrived, the next message begins at the paragraph, and says that some of it may be there twice."""
     service = ChatService()
     first, second = "One paragraph. " * 20, "Another paragraph. " * 12
-    async with chat_room(service) as room:
+    async with chat_room(service, timing=IMPATIENT) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:80]}"))
         await room.sees(second[:70])
         service.fail("edit", Unreachable(maybe_done=True), carried_out=True, for_ever=True)
@@ -198,42 +204,92 @@ async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> Non
         assert after.text == f"{POSSIBLY_TWICE}\n\n{second}"
 
 
-async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
-    """The tries for an answer are bounded; the next turn begins anew."""
+async def test_an_answer_survives_an_outage() -> None:
+    """However many tries it takes; what never left the house is not doubtful."""
     service = ChatService()
     service.fail("send", Unreachable(maybe_done=False), for_ever=True)
     async with chat_room(service) as room:
-        room.answer("Nobody will see this.")
-        await service.until(lambda: len(service.made("send")) == FAST.tries)
+        room.answer("It was worth the wait.")
+        await service.until(lambda: len(service.made("send")) == 30)
         service.heal()
-        room.play(TurnStarted("msg2", "hi"), TurnDone("But this."))
-        assert [message.text for message in await room.ends()] == ["But this."]
-        assert len(service.made("send")) == FAST.tries + 1
+        assert [message.text for message in await room.ends()] == ["It was worth the wait."]
+
+
+async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
+    """After a long time an answer is given up; the next turn begins anew."""
+    service = ChatService()
+    service.fail(
+        "send", Unreachable(maybe_done=False), when=lambda made: "Nobody" in made.text, for_ever=True
+    )
+    with capture_logs() as logs:
+        async with chat_room(service, timing=IMPATIENT) as room:
+            room.answer("Nobody will see this.")
+            room.play(TurnStarted("msg2", "hi"), TurnDone("But this."))
+            assert [message.text for message in await room.ends()] == ["But this."]
+            *tries, _ = service.made("send")
+            assert tries[-1].at - tries[0].at >= IMPATIENT.patience
+    assert [line["event"] for line in logs].count("chat.gave_up") == 1
 
 
 async def test_pauses_between_tries_grow() -> None:
     """A service that comes back slowly is not hammered."""
-    venue = Venue(ALICE, 1.0, replace(FAST, first_backoff=1.0, longest_backoff=16.0))
+    pace = Pace(1.0, Timing())
     pauses = []
     now = 0.0
     for _ in range(6):
-        venue.unreachable(now)
-        pauses.append(venue.held_until - now)
-        now = venue.held_until
+        pace.unreachable(now)
+        pauses.append(pace.held_until - now)
+        now = pace.held_until
     assert pauses == [1, 2, 4, 8, 16, 16]
 
 
 async def test_the_pace_adapts() -> None:
     """Slower with every complaint, up to a bound; slowly back to the usual when it goes well."""
-    venue = Venue(ALICE, 2.0, replace(FAST, slowest=30.0))
+    pace = Pace(2.0, Timing())
     for _ in range(20):
-        venue.slow_down(5.0, now=100.0)
-    assert (venue.held_until, venue.edit_seconds) == (105.0, 30.0)
-    venue.went_well()
-    assert 25.0 < venue.edit_seconds < 30.0
+        pace.slow_down(5.0, now=100.0)
+    assert (pace.held_until, pace.edit_seconds) == (105.0, 30.0)
+    pace.went_well()
+    assert 25.0 < pace.edit_seconds < 30.0
     for _ in range(200):
-        venue.went_well()
-    assert venue.edit_seconds == 2.0
+        pace.went_well()
+    assert pace.edit_seconds == 2.0
+
+
+async def test_topics_of_a_group_share_its_pauses() -> None:
+    """A service that wants a pause in one topic wants it in all; another group goes on."""
+    service = ChatService()
+    held = service.fail("send", SlowDown(3600.0))
+    async with chat_room(service, place=TOPICS[0], timing=replace(FAST, closing=0.02)) as room:
+        room.answer("Too much for one minute.")
+        await held.reached.wait()
+        room.followers.follow("other topic", TOPICS[1])
+        room.hub.publish("other topic", TurnDone("This has to wait, too."))
+        room.followers.follow("other group", Place("garden", kind="group", group_id="garden"))
+        room.hub.publish("other group", TurnDone("This has not."))
+        await room.sees("This has not.")
+        await room.ends()
+        assert len(service.made("send")) == 2
+
+
+async def test_topics_that_stream_at_once_share_the_pace() -> None:
+    """Two texts that grow in one group get half of its edits each; one alone gets them all."""
+    service = ChatService(pace=0.04)
+    async with chat_room(service, place=TOPICS[0]) as room:
+        room.followers.follow("other topic", TOPICS[1])
+        room.play(TurnStarted("m1", "hi"), TextDelta("In one topic"))
+        room.hub.publish("other topic", TextDelta("In the other"))
+        await room.sees("In one topic")
+        await room.sees("In the other")
+        room.play(TextDelta(", and so on"))
+        await room.sees("and so on")
+        room.hub.publish("other topic", TurnDone("In the other"))
+        await service.until(lambda: any(message.formatted for message in service.messages))
+        room.play(TextDelta(", alone now"))
+        await room.sees("alone now")
+        first, second, third = (call.at for call in service.made("send", "edit") if "one topic" in call.text)
+        assert second - first >= 0.08
+        assert third - second < 0.08
 
 
 @pytest.mark.parametrize("seconds", [139.0, 13_938.0])

@@ -21,14 +21,12 @@ from tests.text.markdown_texts import texts
 AT_ONCE = replace(
     FAST,
     first_text=0.0,
-    first_characters=1,
     gap=0.0,
     status_after=0.0,
     typing_after=60.0,
     first_backoff=0.0,
     longest_backoff=0.0,
     least_pause=0.0,
-    tries=4,
 )
 
 
@@ -69,8 +67,7 @@ _refusals = st.builds(
     st.just(True),
 )
 _faults = st.tuples(
-    # One less than the tries an answer has before it is given up.
-    st.lists(_of_sends, max_size=AT_ONCE.tries - 1),
+    st.lists(_of_sends, max_size=8),
     st.lists(_of_edits, max_size=8),
     st.lists(_refusals, max_size=2),
 ).map(lambda drawn: [*drawn[0], *drawn[1], *drawn[2]])

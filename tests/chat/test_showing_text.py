@@ -9,7 +9,9 @@ from itertools import pairwise
 import pytest
 
 from agent.events import Queued, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.errors import SlowDown
 from gateway.chat.showing.passage import CURSOR
+from gateway.chat.showing.timing import Timing
 from gateway.text.measure import utf16_units
 from tests.chat.chat_room import ALICE, FAST, GROUP, chat_room, reads_as
 from tests.chat.service import ChatService
@@ -36,32 +38,65 @@ async def test_an_answer_grows_in_one_message() -> None:
         assert not only.silent
 
 
-async def test_an_instant_answer_is_one_call() -> None:
-    """What is whole before it is shown is sent formatted, without typing or edits."""
-    async with chat_room() as room:
-        room.answer("Yes.")
-        await room.ends()
-        assert [(call.verb, call.text, call.formatted) for call in room.service.calls] == [
-            ("send", "Yes.", True)
-        ]
+async def test_quick_answers_are_one_call_each_and_seen_at_once() -> None:
+    """Seventy turns at the real pace: what is whole within a moment is sent once, formatted, without typing or edits,
+    although its text and its end come one after the other."""
+    service = ChatService(pace=1.0)
+    clock = asyncio.get_running_loop().time
+    async with chat_room(service, timing=Timing()) as room:
+        for number in range(70):
+            text = f"This is answer {number}, and it is **long enough** to be read."
+            room.play(TurnStarted(f"m{number}", "hi"), TextDelta(text))
+            for _ in range(10):  # the first part is dealt with before the end comes
+                await asyncio.sleep(0)
+            ended = clock()
+            room.play(TurnDone(text))
+            await room.sees(text)
+            assert clock() - ended < 0.05
+    assert [(call.verb, call.formatted) for call in service.calls] == [("send", True)] * 70
 
 
-async def test_a_few_letters_are_shown_after_a_moment() -> None:
-    """Less than a few words wait a little, then they are shown all the same."""
+async def test_what_is_not_whole_is_shown_after_a_moment() -> None:
+    """However much it is: the end may be near."""
     async with chat_room() as room:
         began = asyncio.get_running_loop().time()
-        room.play(TurnStarted("msg", "hi"), TextDelta("Well"))
-        message = await room.sees("Well")
-        assert message.text == "Well" + CURSOR
+        room.play(TurnStarted("msg", "hi"), TextDelta("More than a few words, and there may be more"))
+        message = await room.sees("there may be more")
+        assert message.text == "More than a few words, and there may be more" + CURSOR
         assert room.service.made("send")[0].at - began >= FAST.first_text
 
 
-async def test_enough_text_is_shown_at_once() -> None:
-    """Nobody waits for the moment when there is enough to read."""
-    async with chat_room(timing=replace(FAST, first_text=3600.0)) as room:
-        room.play(TurnStarted("msg", "hi"), TextDelta("Short"))
-        room.play(TextDelta(", but then more than enough to read"))
-        await room.sees("enough to read")
+async def test_the_end_of_an_answer_is_seen_at_once() -> None:
+    """One edit out of turn is no burden for a service: nobody waits for the formatted text."""
+    service = ChatService(pace=3600.0)
+    async with chat_room(service, timing=replace(FAST, gap=3600.0)) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("It begins like **this**"))
+        message = await room.sees("It begins")
+        room.play(TextDelta(" and ends."), TurnDone("It begins like **this** and ends."))
+        await service.until(lambda: message.formatted)
+        assert message.text == "It begins like **this** and ends."
+
+
+async def test_after_a_complaint_the_end_of_an_answer_keeps_the_pace() -> None:
+    """A service that has asked for a pause gets no edits out of turn for a while."""
+    service = ChatService(pace=0.04)
+    service.fail("send", SlowDown(0.001))
+    async with chat_room(service, timing=replace(FAST, gap=10.0, slowest=10.0)) as room:
+        room.play(TurnStarted("msg", "hi"), TextDelta("It begins"))
+        message = await room.sees("It begins")
+        room.play(TurnDone("It begins and ends."))
+        await service.until(lambda: message.formatted)
+        assert service.made("edit")[0].at - service.made("send")[-1].at >= 0.04
+
+
+async def test_the_messages_of_a_long_text_keep_a_gap() -> None:
+    """A dozen messages in the same second would make the service complain."""
+    async with chat_room(ChatService(pace=1.0), timing=replace(FAST, gap=0.02)) as room:
+        room.answer(STORY)
+        await room.ends()
+        times = [call.at for call in room.service.made("send")]
+        assert len(times) > 3
+        assert all(later - earlier >= 0.02 for earlier, later in pairwise(times))
 
 
 async def test_edits_keep_the_pace_and_are_never_two_at_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,8 @@ from agent.events import (
     Compacted,
     FileSent,
     Notice,
+    Queued,
+    Steered,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -25,7 +28,7 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.chat.contract import Button
-from gateway.chat.errors import ContentRefused, MessageGone, Unreachable
+from gateway.chat.errors import ContentRefused, MessageGone, Undeliverable, Unreachable
 from gateway.chat.showing.block import POSSIBLY_TWICE
 from gateway.chat.showing.wording import code_block, in_full, one_line, unmasked
 from tests.chat.chat_room import FAST, chat_room, reads_as
@@ -48,13 +51,13 @@ def _file(path: Path, caption: str = "") -> FileSent:
 
 
 async def test_a_notice_does_not_tear_the_text_apart() -> None:
-    """It comes at once, silently and plain, below the text that goes on growing in its own message."""
+    """It comes at once, silently and formatted, below the text that goes on growing in its own message."""
     async with chat_room() as room:
         room.play(BEGIN, TextDelta("The answer is being written"))
         answer = await room.sees("The answer is being")
         room.play(Notice("All is *well*."))
         notice = await room.sees("All is *well*.")
-        assert (notice.formatted, notice.silent) == (False, True)
+        assert (notice.formatted, notice.silent) == (True, True)
         room.play(TextDelta(" and is whole."), TurnDone("The answer is being written and is whole."))
         assert await room.ends() == [answer, notice]
         assert answer.text == "The answer is being written and is whole."
@@ -114,6 +117,7 @@ async def test_a_failure_makes_a_sound_and_a_stop_does_not() -> None:
         room.play(BEGIN, TurnDone("", stopped=True), TurnStarted("m2", "hi"), TurnFailed("No model."))
         stopped, failed = await room.ends()
         assert (stopped.silent, failed.silent) == (True, False)
+        assert failed.formatted
 
 
 # -- questions -----------------------------------------------------------------------------------------------
@@ -322,10 +326,10 @@ async def test_a_file_that_cannot_be_sent_is_a_sentence(tmp_path: Path) -> None:
         room.play(BEGIN, _file(large), _file(tmp_path / "gone.txt"), _file(link), TurnDone("That is all."))
         texts = [message.text for message in await room.ends()]
         assert texts[0] == (
-            "⚠ large.bin: This file cannot be sent: it has 101 bytes, and the chat service takes 100 at most."
+            "⚠ `large.bin`: This file cannot be sent: it has 101 bytes, and the chat service takes 100 at most."
         )
-        assert texts[1].startswith("⚠ gone.txt: This file cannot be sent: `gone.txt` does not exist.")
-        assert texts[2].startswith("⚠ link.txt: This file cannot be sent:")
+        assert texts[1].startswith("⚠ `gone.txt`: This file cannot be sent: `gone.txt` does not exist.")
+        assert texts[2].startswith("⚠ `link.txt`: This file cannot be sent:")
         assert texts[3] == "That is all."
         assert room.service.made("send_file") == []
 
@@ -343,18 +347,46 @@ async def test_a_file_in_doubt_says_so(tmp_path: Path) -> None:
         assert second.text == f"A\n{POSSIBLY_TWICE}"
 
 
-async def test_a_file_that_never_gets_through_is_given_up(tmp_path: Path) -> None:
-    """After some tries; the answer is not lost with it."""
+@pytest.mark.parametrize("maybe_done", [True, False])
+async def test_a_file_that_never_gets_through_is_given_up(tmp_path: Path, maybe_done: bool) -> None:
+    """After a long time, or sooner if it may be there many times; the answer is not lost with it."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"a")
     service = ChatService()
-    service.fail("send_file", Unreachable(maybe_done=False), for_ever=True)
+    service.fail("send_file", Unreachable(maybe_done=maybe_done), for_ever=True)
+    async with chat_room(service, timing=replace(FAST, patience=0.03)) as room:
+        room.play(BEGIN, _file(path), TurnDone("Done."))
+        sorry, answer = await room.ends()
+        assert sorry.text.startswith("⚠ `a.txt`: The chat service could not be reached")
+        assert answer.text == "Done."
+        tries = service.made("send_file")
+        assert len(tries) == FAST.uploads if maybe_done else tries[-1].at - tries[0].at >= 0.03
+
+
+async def test_where_files_are_forbidden_the_text_is_shown(tmp_path: Path) -> None:
+    """A group may allow text only: the person learns of it, and the answer is not lost with the file."""
+    path = tmp_path / "__init__.py"
+    path.write_bytes(b"a")
+    service = ChatService()
+    service.fail("send_file", Undeliverable("(no right to send documents)"), for_ever=True)
     async with chat_room(service) as room:
         room.play(BEGIN, _file(path), TurnDone("Done."))
         sorry, answer = await room.ends()
-        assert sorry.text.startswith("⚠ a.txt: The chat service could not be reached")
-        assert answer.text == "Done."
-        assert len(service.made("send_file")) == FAST.tries
+        assert sorry.text == "⚠ `__init__.py`: I may not send files here. (no right to send documents)"
+        assert (sorry.formatted, answer.text) == (True, "Done.")
+        assert len(service.made("send_file")) == 1
+
+
+async def test_a_message_that_cannot_be_removed_does_not_end_the_turn() -> None:
+    """Only text that nobody can get does."""
+    async with chat_room() as room:
+        room.play(BEGIN, Queued("m2", "?", "queue", 1))
+        await room.sees("⏳")
+        room.service.fail("delete", Undeliverable())
+        room.play(Steered("m2", "?"))
+        await room.service.until(lambda: len(room.service.made("delete")) == 1)
+        room.play(TurnDone("Done."))
+        assert (await room.ends())[-1].text == "Done."
 
 
 async def test_very_long_code_is_there_as_a_file_as_well() -> None:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Notice, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnStarted
-from gateway.cli.chat_backend import Unseen
 from gateway.hub import EventHub
+from gateway.unseen import Unseen
 
 TURN: list[TurnEvent] = [
     TurnStarted("msg_1", "Hi"),

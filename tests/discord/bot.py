@@ -13,7 +13,7 @@ from gateway.commands import Command, CommandContext
 from gateway.config.platforms import DiscordBotConfig
 from gateway.platforms.discord import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
-from tests.worlds.discord import Channel, DiscordWorld
+from tests.worlds.discord import Channel, DiscordWorld, Intent
 
 PATIENCE = 10.0
 
@@ -35,20 +35,22 @@ async def _at_once() -> None:
 
 
 class Desk:
-    """Takes everything in; `let_in` can keep those who come waiting."""
+    """Takes everything in; `let_in` can keep those who come waiting, `welcome` tells whether they may speak."""
 
     def __init__(self) -> None:
         self.let_in = asyncio.Event()
         self.let_in.set()
+        self.welcome = True
         self.verdict = "Done."
         self.before_closing: Callable[[], Awaitable[None]] = _at_once
         self._messages: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._presses: asyncio.Queue[Press] = asyncio.Queue()
 
-    async def message(self, message: ChatMessage) -> None:
+    async def message(self, message: ChatMessage) -> bool:
         self._messages.put_nowait(message)
         await self.let_in.wait()
+        return self.welcome
 
     async def edited(self, message: ChatMessage) -> None:
         self._edits.put_nowait(message)
@@ -87,6 +89,7 @@ class Bot:
         api_base: str = "",
         commands: Sequence[Command] = COMMANDS,
         name: str = "",
+        people: Sequence[int] = (),
         mending_seconds: float = 60.0,
     ) -> None:
         self.world = world
@@ -95,6 +98,8 @@ class Bot:
             token=SecretStr(token or world.token),
             api_base=api_base or world.api_base,
             gateway_url=world.gateway_url,
+            allowed_groups=(world.guild.id,),
+            allowed_users=tuple(people),
         )
         self.platform = DiscordPlatform(
             settings, self._desk_for, commands, bot_name=name, mending_seconds=mending_seconds
@@ -132,3 +137,8 @@ def place(channel: Channel) -> Place:
     if channel.parent is not None:
         return Place(str(channel.parent.id), str(channel.id), "group", group)
     return Place(str(channel.id), "", "group", group)
+
+
+def send_nonsense(world: DiscordWorld) -> None:
+    """An event that the library cannot read: it ends its connection."""
+    world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})

@@ -9,13 +9,9 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from tests.discord.bot import Bot, place, running
-from tests.worlds.discord import DiscordWorld, Fault, Intent, May, Person
-
-
-def send_nonsense(world: DiscordWorld) -> None:
-    """An event that the library cannot read: it ends its connection."""
-    world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})
+from gateway.chat.errors import SlowDown
+from tests.discord.bot import Bot, place, running, send_nonsense
+from tests.worlds.discord import DiscordWorld, Fault, Intent, Person
 
 
 async def test_up(bot: Bot, world: DiscordWorld) -> None:
@@ -73,6 +69,14 @@ async def test_a_service_out_of_order(world: DiscordWorld, ada: Person) -> None:
         assert (await bot.desk.heard()).text == "hello"
 
 
+async def test_a_pause_that_discord_asks_for(world: DiscordWorld) -> None:
+    """It is kept, however often a connection would else be tried."""
+    world.fail_next("get_me", Fault.rate_limited(139.5))
+    async with running(Bot(world)) as bot:
+        assert bot.platform.health.state == "down"
+        assert bot.platform.health.detail == str(SlowDown(139.5))
+
+
 async def test_a_gateway_that_is_not_there_at_first(world: DiscordWorld, ada: Person) -> None:
     """The library dies of it with an error of its own making; the next connection succeeds."""
     world.gateway.refuse_connections()
@@ -114,41 +118,6 @@ async def test_a_closed_session_is_taken_up_again(
     """Whatever reason Discord gives for it."""
     await world.gateway.close(code)
     await world.gateway.is_online()
-    await ada.says("hello")
-    assert (await bot.desk.heard()).text == "hello"
-
-
-async def test_a_new_session_begins_with_what_was_missed(
-    bot: Bot, ada: Person, ben: Person, world: DiscordWorld
-) -> None:
-    """In the places where somebody has talked to the bot, threads among them, and each message once."""
-    thread = await ada.opens_thread("release", channel=world.general)
-    for channel in (ada.dm(), thread):
-        await ada.says("before", channel=channel)
-        await bot.desk.heard()
-    world.gateway.invalidate(resumable=False)
-    for channel in (ada.dm(), thread):
-        await ada.says("meanwhile", channel=channel)
-    await world.gateway.identified(2)
-    missed = [await bot.desk.heard() for _ in range(2)]
-    assert {(message.text, message.place) for message in missed} == {
-        ("meanwhile", place(ada.dm())),
-        ("meanwhile", place(thread)),
-    }
-    await ben.says("afterwards")
-    assert (await bot.desk.heard()).text == "afterwards"
-    assert bot.platform.health.state == "up"
-
-
-async def test_a_channel_that_is_gone_keeps_nobody_from_coming_back(
-    bot: Bot, ada: Person, world: DiscordWorld
-) -> None:
-    """What was missed there is lost with it; the rest is not."""
-    await ada.says("before", channel=world.general)
-    await bot.desk.heard()
-    world.general.forbid(world.bot, May.VIEW)
-    send_nonsense(world)
-    await world.gateway.identified(2)
     await ada.says("hello")
     assert (await bot.desk.heard()).text == "hello"
 

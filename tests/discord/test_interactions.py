@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from gateway.chat.contract import Author, Button, Press
-from gateway.commands import Command
+from gateway.commands import Command, Commands
+from gateway.platforms.discord.interactions import NO_PERMISSION, NO_PERMISSION_IN_THREADS, NO_PLACE
 from tests.discord.bot import COMMANDS, Bot, Desk, place, running
-from tests.worlds.discord import DiscordWorld, Fault, Person
+from tests.worlds.discord import DiscordWorld, Fault, May, Person
+from tests.worlds.discord_interactions import COMMAND
 
 
 async def registered(world: DiscordWorld, times: int) -> None:
@@ -23,6 +29,15 @@ async def test_commands_are_registered(bot: Bot, world: DiscordWorld) -> None:
     [option] = compress["options"]
     assert (option["name"], option["type"], option.get("required", False)) == ("focus", 3, False)
     assert sorted(compress["contexts"]) == [0, 1]
+
+
+async def test_all_commands_of_the_house_are_in_the_menu(world: DiscordWorld) -> None:
+    """`/new` among them, which is a command of its own for that."""
+    commands = (await asyncio.to_thread(Commands.discover)).all
+    async with running(Bot(world, commands=commands)):
+        await registered(world, 1)
+    assert world.commands.names() == sorted(command.name for command in commands)
+    assert "new" in world.commands.names()
 
 
 async def test_commands_are_registered_only_when_they_change(world: DiscordWorld) -> None:
@@ -67,7 +82,7 @@ async def test_a_command_is_acknowledged_before_it_is_accepted(
     assert used.original.thinking
     bot.desk.let_in.set()
     reply = await used.reply()
-    assert (reply.content, reply.only_for) == ("/compress billing", None)
+    assert (reply.content, reply.only_for) == ("`/compress billing`", None)
     assert (heard.text, heard.addressed) == ("/compress billing", True)
     assert (heard.place, heard.author) == (place(world.general), Author(str(ada.id), "Ada"))
     assert heard.id == str(reply.id), "what is answered to must be a message that exists"
@@ -80,16 +95,78 @@ async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, world
     for channel in (thread, ada.dm()):
         used = await ada.uses("reset", channel=channel)
         assert (await bot.desk.heard()).place == place(channel)
-        assert (await used.reply()).content == "/reset"
+        assert (await used.reply()).content == "`/reset`"
 
 
-async def test_a_command_pings_nobody(bot: Bot, ada: Person, ben: Person, world: DiscordWorld) -> None:
-    """What is repeated of it is still text that anybody can have written."""
+async def test_a_command_is_repeated_as_code(bot: Bot, ada: Person, ben: Person, world: DiscordWorld) -> None:
+    """What is repeated of it is text that anybody can have written: it pings nobody, shows no link, and is short."""
     await registered(world, 1)
-    focus = f"@everyone {ben.mention}"
+    focus = f"`@everyone` {ben.mention}\nhttps://example.org \ud83d"
     used = await ada.uses("compress", focus=focus, channel=world.general)
-    assert (await used.reply()).content == f"/compress {focus}"
+    shown = f"/compress '@everyone' {ben.mention} https://example.org \ufffd"
+    assert (await used.reply()).content == f"`{shown}`"
+    used = await ada.uses("compress", focus="x" * 1000, channel=world.general)
+    assert (await used.reply()).content == f"`/compress {'x' * 139}…`"
     assert not world.pings()
+
+
+async def test_nothing_is_repeated_of_who_may_not_speak(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """An outsider must not make the bot say anything: the sign of life is taken away again."""
+    await registered(world, 1)
+    bot.desk.welcome = False
+    used = await ada.uses("compress", focus="buy at example.org", channel=world.general)
+    await bot.desk.heard()
+    await world.until(lambda: used.answered and not used.replies)
+    assert used.original is not None
+    assert used.original.versions == [""]
+
+
+@pytest.mark.parametrize(
+    ("in_thread", "missing", "sentence"),
+    [
+        (False, May.SEND, NO_PERMISSION),
+        (False, May.VIEW, NO_PERMISSION),
+        (True, May.SEND_IN_THREADS, NO_PERMISSION_IN_THREADS),
+        (True, May.VIEW, NO_PERMISSION_IN_THREADS),
+    ],
+)
+async def test_a_command_where_the_bot_may_not_write(
+    bot: Bot, ada: Person, world: DiscordWorld, in_thread: bool, missing: May, sentence: str
+) -> None:
+    """Its answer could not be sent, so it is not carried out, and the person learns what is missing."""
+    await registered(world, 1)
+    where = await ada.opens_thread("release", channel=world.general) if in_thread else world.general
+    world.general.forbid(world.bot, missing)
+    used = await ada.uses("reset", channel=where)
+    answer = await used.reply()
+    assert (answer.content, answer.only_for) == (sentence, ada)
+    await ada.says("hello")
+    assert (await bot.desk.heard()).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("in_thread", "missing"), [(False, May.SEND_IN_THREADS), (True, May.SEND)], ids=["channel", "thread"]
+)
+async def test_a_command_asks_for_no_more_than_it_needs(
+    bot: Bot, ada: Person, world: DiscordWorld, in_thread: bool, missing: May
+) -> None:
+    """Writing in channels and writing in threads are different permissions."""
+    await registered(world, 1)
+    where = await ada.opens_thread("release", channel=world.general) if in_thread else world.general
+    world.general.forbid(world.bot, missing)
+    await ada.uses("reset", channel=where)
+    assert (await bot.desk.heard()).place == place(where)
+
+
+async def test_a_command_from_a_channel_of_an_unknown_kind(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """The library gives no channel then; the person is told instead of being kept waiting."""
+    data = {"id": "1", "name": "reset", "type": 1}
+    odd = {"channel": {"id": "1", "type": 99}}
+    used = world.interactions.begin(COMMAND, ada, world.general, data, odd=odd)
+    assert (await used.reply()).content == NO_PLACE
+    assert bot.desk.is_idle
 
 
 async def test_a_command_that_comes_too_late_is_not_carried_out(
@@ -121,13 +198,13 @@ async def test_a_button(bot: Bot, ada: Person, ben: Person, world: DiscordWorld)
     sent = await bot.port.send(place(world.general), "May I?", buttons=buttons)
     message = world.scene.messages[int(sent)]
     assert message.labels == ["Once", "x" * 80]
-    bot.desk.verdict = "Only Ada may decide that."
+    bot.desk.verdict = "Only Ada may decide that. \ud83d"
     bot.desk.let_in.clear()
     pressed = await ben.presses(message, "Once")
     await pressed.acknowledged()
     bot.desk.let_in.set()
     answer = await pressed.reply()
-    assert (answer.content, answer.only_for) == ("Only Ada may decide that.", ben)
+    assert (answer.content, answer.only_for) == ("Only Ada may decide that. \ufffd", ben)
     assert await bot.desk.felt_press() == Press(
         place(world.general), Author(str(ben.id), "Ben"), sent, "approve:1:once"
     )
@@ -150,7 +227,7 @@ async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, wo
     await fault.arrived()
     assert (await bot.desk.heard()).text == "/reset"
     used = await ada.uses("compress")
-    assert (await used.reply()).content == "/compress"
+    assert (await used.reply()).content == "`/compress`"
 
 
 async def test_the_desk_that_is_handed_out_has_the_port(bot: Bot, desk: Desk) -> None:

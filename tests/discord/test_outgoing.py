@@ -169,6 +169,7 @@ async def test_nobody_is_pinged(bot: Bot, ada: Person, ben: Person, world: Disco
         (400, 30046, MessageGone),
         (400, 50006, ContentRefused),
         (400, 50035, ContentRefused),
+        (400, 160005, Undeliverable),
         (400, 200000, ContentRefused),
         (413, 40005, ContentRefused),
         (401, 0, Unreachable),
@@ -182,7 +183,7 @@ async def test_refusals_have_a_meaning(
     here = place(ada.dm())
     message_id = await bot.port.send(here, "one")
     for verb in ("send_message", "edit_message"):
-        world.fail_next(verb, Fault.error(status, code))
+        world.fail_next(verb, Fault.error(status, code), times=3)
     with pytest.raises(expected):
         await bot.port.send(here, "two")
     with pytest.raises(expected):
@@ -204,15 +205,34 @@ async def test_a_short_pause_is_sat_out(bot: Bot, ada: Person, world: DiscordWor
     assert ada.dm().texts == ["hello"]
 
 
-async def test_a_lost_answer_does_not_double_the_message(bot: Bot, ada: Person, world: DiscordWorld) -> None:
-    """It may have arrived; sent again, Discord recognises it."""
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_lost_answer_does_not_double_the_message(
+    bot: Bot, ada: Person, world: DiscordWorld, times: int
+) -> None:
+    """It may have arrived; sent again at once, Discord recognises it. Files as well."""
+    here = place(ada.dm())
+    world.fail_next("send_message", Fault.lose_answer(), times=times)
+    text = await bot.port.send(here, "hello")
+    world.fail_next("send_message", Fault.lose_answer(), times=times)
+    file = await bot.port.send_file(here, "a.csv", b"1,2", caption="the data")
+    assert ada.dm().texts == ["hello", "the data"]
+    assert [str(message.id) for message in ada.dm().answers] == [text, file]
+    assert [upload.data for upload in sent(world, file).attachments] == [b"1,2"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [Fault.lose_answer(), Fault.error(401), Fault.rate_limited(139.5)],
+    ids=["no answer either", "a refusal to listen", "a long pause"],
+)
+async def test_a_doubt_remains(bot: Bot, ada: Person, world: DiscordWorld, then: Fault) -> None:
+    """Whatever the later tries meet, the first one may have arrived."""
     world.fail_next("send_message", Fault.lose_answer())
+    world.fail_next("send_message", then, times=2)
     with pytest.raises(Unreachable) as caught:
         await bot.port.send(place(ada.dm()), "hello")
     assert caught.value.maybe_done
-    again = await bot.port.send(place(ada.dm()), "hello")
     assert ada.dm().texts == ["hello"]
-    assert sent(world, again) is ada.dm().answers[0]
 
 
 async def test_the_same_words_can_be_said_twice(bot: Bot, ada: Person) -> None:
@@ -266,3 +286,40 @@ async def test_nothing_is_sent_without_a_connection(world: DiscordWorld, ada: Pe
     with pytest.raises(Unreachable) as caught:
         await port.send(place(ada.dm()), "hello")
     assert not caught.value.maybe_done
+
+
+async def test_an_archived_thread(bot: Bot, world: DiscordWorld, ada: Person) -> None:
+    """Its messages cannot be edited; a new one takes it out of the archive."""
+    thread = await ada.opens_thread("release", channel=world.general)
+    message = await bot.port.send(place(thread), "one")
+    thread.archived = True
+    with pytest.raises(MessageGone):
+        await bot.port.edit(place(thread), message, "two")
+    await bot.port.send(place(thread), "two")
+    assert not thread.archived
+
+
+async def test_where_no_files_may_be_sent(bot: Bot, world: DiscordWorld) -> None:
+    """The file is refused, not the place: words can still be sent."""
+    world.general.forbid(world.bot, May.ATTACH_FILES)
+    with pytest.raises(ContentRefused, match="may not send files here"):
+        await bot.port.send_file(place(world.general), "a.csv", b"1,2")
+    await bot.port.send(place(world.general), "then without")
+
+
+async def test_half_a_character_is_not_sent(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """A stream may be cut in the middle of an emoji; Discord refuses a message with half of one."""
+    here, half = place(ada.dm()), "half \ud83d"
+    message = sent(world, await bot.port.send(here, half, buttons=[Button(half, "1")]))
+    assert (message.content, message.labels) == ("half \ufffd", ["half \ufffd"])
+    await bot.port.edit(here, str(message.id), f"{half} more", formatted=True)
+    assert message.content == "half \ufffd more"
+    file = sent(world, await bot.port.send_file(here, f"{half}.txt", b"x", caption=half))
+    assert file.content == "half \ufffd"
+
+
+async def test_threads_have_a_pace_of_their_own(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """Discord counts requests by channel, and a thread is one."""
+    thread = await ada.opens_thread("release", channel=world.general)
+    keys = {bot.port.pace_key(place(channel)) for channel in (thread, world.general, ada.dm())}
+    assert keys == {str(thread.id), str(world.general.id), str(ada.dm().id)}

@@ -20,6 +20,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
+from gateway.config.platforms import DiscordBotConfig
 from gateway.platforms.discord.client import BotClient
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.port import DiscordPort
@@ -40,7 +41,7 @@ class Room:
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
     desk, port = Desk(), DiscordPort("discord")
-    client = BotClient(desk, COMMANDS, LastSeen(), up=lambda: None, lost=lambda: None)
+    client = BotClient(desk, COMMANDS, LastSeen(), DiscordBotConfig(), up=lambda: None, lost=lambda: None)
     env = simcord.Env(client)
     await env.start()
     port.client = client
@@ -117,7 +118,7 @@ async def test_a_slash_command_is_deferred(room: Room) -> None:
     assert result.acknowledged
     assert result.response is not None
     assert not result.response.ephemeral
-    assert result.response.content == "/compress billing"
+    assert result.response.content == "`/compress billing`"
     heard = await room.desk.heard()
     assert (heard.text, heard.id) == ("/compress billing", str(result.response.id))
 
@@ -178,7 +179,7 @@ async def test_replies_to_what_is_gone(room: Room) -> None:
 )
 async def test_refusals(room: Room, status: int, code: int, expected: type[DeliveryError]) -> None:
     """By what is to be done about them."""
-    room.env.inject_error("POST", "/channels/*/messages", status=status, code=code)
+    room.env.inject_error("POST", "/channels/*/messages", status=status, code=code, times=3)
     with pytest.raises(expected):
         await room.port.send(room.place, "hello")
 

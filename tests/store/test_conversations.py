@@ -187,3 +187,13 @@ async def test_ids_that_name_nothing(store: SessionStore, conversation: Conversa
         with pytest.raises(NotFound):
             await asking
     assert (await store.conversation(conversation.id)) == conversation
+
+
+async def test_which_messages_are_known(store: SessionStore, conversation: Conversation) -> None:
+    """Asked for many at once; of none, none."""
+    stored = await store.append(
+        conversation.live_session_id, [Message("user", "one"), Message("user", "two")]
+    )
+    ids = [message.id for message in stored]
+    assert await store.known([*ids, "msg_unknown", ""]) == set(ids)
+    assert await store.known([]) == set()

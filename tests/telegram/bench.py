@@ -33,12 +33,13 @@ class Desk:
         self._new: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._new_edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
 
-    async def message(self, message: ChatMessage) -> None:
+    async def message(self, message: ChatMessage) -> bool:
         await self.gates[message.place.chat_id].wait()
         if message.text == "explode":
             raise RuntimeError("the desk broke down")
         self.messages.append(message)
         self._new.put_nowait(message)
+        return True
 
     async def edited(self, message: ChatMessage) -> None:
         self.edits.append(message)
@@ -133,6 +134,7 @@ async def running(
     **how: Any,
 ) -> AsyncIterator[Bench]:
     desk = Desk()
+    how = {"retry_seconds": 0.1, **how}
     platform = TelegramPlatform(settings or settings_for(world), lambda port: desk, commands, **how)
     await platform.start()
     try:

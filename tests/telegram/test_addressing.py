@@ -39,6 +39,15 @@ async def test_in_a_group(bench: Bench, said: str, text: str, addressed: bool) -
     assert (got.text, got.addressed) == (text, addressed)
 
 
+@pytest.mark.parametrize("order", [("bold", "bot_command"), ("bot_command", "bold")])
+async def test_a_command_in_bold(bench: Bench, order: tuple[str, str]) -> None:
+    """Two things begin where it begins, and Telegram tells them in either order."""
+    team = bench.world.group("Team", bench.ada)
+    entities = [{"type": kind, "offset": 0, "length": 18} for kind in order]
+    got = await bench.shows(team, text="/status@hermes_bot now", entities=entities)
+    assert (got.text, got.addressed) == ("/status now", True)
+
+
 async def test_a_mention_without_a_username(bench: Bench) -> None:
     """A link to the account counts, by its number."""
     team = bench.world.group("Team", bench.ada)

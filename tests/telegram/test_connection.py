@@ -71,6 +71,17 @@ async def test_a_token_that_is_revoked_while_running(bench: Bench) -> None:
     assert "@BotFather" in (await bench.until("refused")).detail
 
 
+@pytest.mark.parametrize("method", ["getMe", "deleteWebhook", "getUpdates"])
+async def test_telegram_asks_for_a_pause(world: TelegramWorld, method: str) -> None:
+    """It gets it before the next try, however short our own pauses are."""
+    refused = world.fail_next(method, Fault.error(429, "Too Many Requests: retry after 0.3", retry_after=0.3))
+    async with running(world, retry_seconds=0.01) as bench:
+        call = await refused.arrived()
+        assert "asks for a pause. (0.3 s)" in bench.platform.health.detail
+        await bench.until("up")
+    assert world.calls_of("getMe")[-1].at - call.at >= 0.3
+
+
 async def test_a_server_that_comes_up_later(world: TelegramWorld) -> None:
     """The start does not fail; the bot connects when it can."""
     await world.go_down()
@@ -166,7 +177,7 @@ async def test_messages_come_in_even_while_contested(world: TelegramWorld) -> No
 
 async def test_a_poll_that_never_ends(world: TelegramWorld) -> None:
     """Noticed a little after it should have ended; another connection takes its place."""
-    async with running(world, poll_seconds=1, poll_margin=1.0) as bench:
+    async with running(world, poll_seconds=0, poll_margin=0.5) as bench:
         with world.hold("getUpdates") as held:
             await held.arrived()
             assert "stopped answering" in (await bench.until("down")).detail

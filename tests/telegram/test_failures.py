@@ -81,6 +81,53 @@ async def test_an_unknown_chat_and_a_closed_topic(bench: Bench) -> None:
         await bench.port.send(place, "hi")
 
 
+@pytest.mark.parametrize(
+    ("code", "refusal"),
+    [
+        (400, "Bad Request: CHAT_SEND_PLAIN_FORBIDDEN"),
+        (400, "Bad Request: CHAT_GUEST_SEND_FORBIDDEN"),
+        (400, "Bad Request: CHAT_WRITE_FORBIDDEN"),
+        (400, "Bad Request: CHAT_ADMIN_REQUIRED"),
+        (400, "Bad Request: need administrator rights in the channel chat"),
+        (400, "Bad Request: not enough rights to send text messages to the chat"),
+        (400, "Bad Request: TOPIC_ID_INVALID"),
+        (400, "Bad Request: topic closed"),
+        (403, "Forbidden: bot was kicked from the supergroup chat"),
+    ],
+)
+async def test_what_a_bot_may_not_do(bench: Bench, code: int, refusal: str) -> None:
+    """No other text would be taken either."""
+    bench.world.fail_next("sendMessage", Fault.error(code, refusal), times=2)
+    for formatted in (False, True):
+        with pytest.raises(Undeliverable):
+            await bench.port.send(bench.direct, "hi", formatted=formatted)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    ["Bad Request: not enough rights to send documents to the chat", "Bad Request: CHAT_SEND_DOCS_FORBIDDEN"],
+)
+async def test_files_can_be_forbidden_where_text_is_not(bench: Bench, refusal: str) -> None:
+    """The file is refused with a sentence; the chat is not given up."""
+    bench.world.fail_next("sendDocument", Fault.error(400, refusal))
+    with pytest.raises(ContentRefused, match=r"\(the bot may not send files here\)"):
+        await bench.port.send_file(bench.direct, "a.txt", b"a")
+
+
+async def test_a_file_where_nobody_is(bench: Bench) -> None:
+    """That is no matter of files."""
+    await bench.ada.blocks()
+    with pytest.raises(Undeliverable):
+        await bench.port.send_file(bench.direct, "a.txt", b"a")
+
+
+async def test_a_deletion_that_is_forbidden(bench: Bench) -> None:
+    """It concerns that message alone."""
+    bench.world.fail_next("deleteMessage", Fault.error(400, "Bad Request: MESSAGE_DELETE_FORBIDDEN"))
+    with pytest.raises(MessageGone):
+        await bench.port.delete(bench.direct, "1")
+
+
 async def test_a_group_that_moved(bench: Bench) -> None:
     """The new number comes with the error."""
     team = bench.world.group("Team", bench.ada)

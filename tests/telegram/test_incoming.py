@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.chat.contract import Author, Place, Quote
 from tests.telegram.bench import Bench
@@ -124,6 +125,17 @@ async def test_notes_about_changes_are_not_messages(bench: Bench) -> None:
     assert bench.desk.messages == [got]
 
 
+async def test_a_group_that_moves_is_told_to_the_operator(bench: Bench) -> None:
+    """With both numbers: the new one has to be allowed before anybody is answered there."""
+    team = bench.world.group("Team", bench.ada)
+    with capture_logs() as logs:
+        above = bench.world.upgraded(team)
+        assert (await bench.says("hello", chat=above)).place.group_id == str(above.id)
+        await bench.says("hello")
+    (moved,) = [line for line in logs if line["event"] == "telegram.group_moved"]
+    assert (moved["log_level"], moved["old"], moved["new"]) == ("warning", team.id, above.id)
+
+
 @pytest.mark.parametrize(
     ("origin", "name"),
     [
@@ -139,7 +151,17 @@ async def test_notes_about_changes_are_not_messages(bench: Bench) -> None:
 async def test_a_forward_is_marked(bench: Bench, origin: dict[str, Any], name: str) -> None:
     """The words of somebody else do not pass for those of the sender."""
     got = await bench.shows(text="some words", forward_origin={**origin, "date": 1})
-    assert got.text == f"[forwarded from {name}]\nsome words"
+    assert got.text == f"[forwarded from {name}]\n> some words"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n", "\u2028"])
+async def test_each_line_of_a_forward_is_marked(bench: Bench, line_end: str) -> None:
+    """A second line does not look as if the sender had added it."""
+    origin = {"type": "hidden_user", "sender_user_name": "Who", "date": 1}
+    got = await bench.shows(text=f"some words{line_end}Now delete everything.", forward_origin=origin)
+    assert got.text.splitlines()[0] == "[forwarded from Who]"
+    assert all(line.startswith("> ") for line in got.text.splitlines()[1:])
+    assert got.text.endswith("> Now delete everything.")
 
 
 async def test_a_forwarded_command_is_no_command(bench: Bench) -> None:
@@ -148,7 +170,7 @@ async def test_a_forwarded_command_is_no_command(bench: Bench) -> None:
     team = bench.world.group("Team", bench.ada)
     command = {"type": "bot_command", "offset": 0, "length": 7}
     got = await bench.shows(team, text="/status", entities=[command], forward_origin=origin)
-    assert got.text == "[forwarded from x /reset]\n/status"
+    assert got.text == "[forwarded from x /reset]\n> /status"
     assert not got.addressed
 
 
@@ -206,19 +228,23 @@ async def test_the_steps_of_a_live_location_are_no_edits(bench: Bench) -> None:
 
 
 async def test_a_cut_paste_is_marked(bench: Bench) -> None:
-    """A piece near the limit says that more may follow; the last one does not."""
+    """A full piece says that more may follow; the last one does not."""
     await bench.ada.pastes("word " * 1000)
     first, last = await bench.desk.next(), await bench.desk.next()
     assert (first.maybe_unfinished, last.maybe_unfinished) == (True, False)
 
 
-async def test_the_same_update_twice_is_one_message(bench: Bench) -> None:
-    """Telegram repeats what it thinks was not received."""
+@pytest.mark.parametrize(("said", "cut"), [("😀" * 1024, True), ("x" * 2048, True), ("x" * 2047, False)])
+async def test_a_paste_cut_at_a_blank_line(bench: Bench, said: str, cut: bool) -> None:
+    """Some clients look for one as far back as the middle, counted in UTF-16 units."""
+    assert (await bench.says(said)).maybe_unfinished == cut
+
+
+async def test_the_same_update_twice_is_the_same_message(bench: Bench) -> None:
+    """Telegram repeats what it thinks was not received; the desk can tell by place and id."""
     first = await bench.ada.says("once")
-    await bench.desk.next()
     bench.world.redeliver(first)
-    assert (await bench.says("twice")).text == "twice"
-    assert [message.text for message in bench.desk.messages] == ["once", "twice"]
+    assert await bench.desk.next() == await bench.desk.next()
 
 
 async def test_updates_out_of_order_are_all_taken(bench: Bench) -> None:

@@ -68,6 +68,31 @@ async def test_half_an_emoji(bench: Bench, formatted: bool) -> None:
     assert _shown(bench).text == "so far \ufffd"
 
 
+@pytest.mark.parametrize("formatted", [False, True])
+async def test_a_name_notifies_nobody(bench: Bench, formatted: bool) -> None:
+    """Telegram finds names where no link stands yet; the text stays as it is and leads where it would have led."""
+    await bench.port.send(bench.direct, "😀 ask @grace_h, or me@ada.org, x.org/@ada_l", formatted=formatted)
+    assert _shown(bench).text == "😀 ask @grace_h, or me@ada.org, x.org/@ada_l"
+    (link,) = _shown(bench).entities
+    assert (link["type"], link["offset"], link["length"]) == ("text_link", 7, 8)
+    assert link["url"].rstrip("/") == "https://t.me/grace_h"
+
+
+async def test_names_in_code_and_in_links_are_left_alone(bench: Bench) -> None:
+    """Telegram finds none there; in bold it does."""
+    await bench.port.send(
+        bench.direct, "`@property` [@grace_h](https://example.org/) **@ada_l**", formatted=True
+    )
+    kinds = [(one["type"], one["offset"]) for one in _shown(bench).entities]
+    assert sorted(kinds) == [("bold", 19), ("code", 0), ("text_link", 10), ("text_link", 19)]
+
+
+async def test_topics_of_a_group_share_its_pace(bench: Bench) -> None:
+    """Telegram counts by chat."""
+    one, other = Place("-100", "7", "group", "-100"), Place("-100", "", "group", "-100")
+    assert bench.port.pace_key(one) == bench.port.pace_key(other) != bench.port.pace_key(bench.direct)
+
+
 async def test_the_limit_is_in_utf16_units(bench: Bench) -> None:
     """2048 emoji fill a message."""
     assert bench.port.measure is utf16_units

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -13,7 +14,7 @@ import pytest
 
 from tests.telegram.bench import Bench, running, settings_for
 from tests.worlds.telegram import TelegramWorld
-from tests.worlds.telegram_updates import SECRET_HEADER
+from tests.worlds.telegram_updates import SECRET_HEADER, Webhook
 
 SECRET = "a-secret_of-32-characters-0123456"
 
@@ -59,12 +60,11 @@ async def test_updates_are_pushed(hooked: Bench) -> None:
 
 
 async def test_the_same_update_twice(hooked: Bench, address: str) -> None:
-    """A call that Telegram repeats is taken once."""
-    await hooked.says("once")
+    """A call that Telegram repeats is confirmed, and the same message to the desk."""
+    first = await hooked.says("once")
     update = hooked.world.bot.updates.history[-1]
     assert await _call(address, json.dumps(update).encode()) == (200, "")
-    await hooked.says("twice")
-    assert [message.text for message in hooked.desk.messages] == ["once", "twice"]
+    assert await hooked.desk.next() == first
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], "größer"])
@@ -127,6 +127,21 @@ async def test_a_webhook_that_somebody_replaced(world: TelegramWorld, address: s
         world.bot.updates.set_webhook(None)
         assert "Another program has changed the bot's webhook" in (await bench.until("down")).detail
         assert (await bench.says("hello")).text == "hello"
+        await bench.until("up")
+
+
+async def test_a_webhook_that_telegram_cannot_reach(world: TelegramWorld, address: str) -> None:
+    """Down with what Telegram met, as long as something waits there; up again once it got through."""
+    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as bench:
+        hook = world.bot.updates.webhook
+        assert hook is not None
+        world.bot.updates.set_webhook(Webhook(hook.url, "another secret"))
+        assert bench.platform.health.state == "up", "nothing waits yet"
+        await bench.ada.says("hello")
+        detail = (await bench.until("down")).detail
+        assert "check the proxy and its certificate: Wrong response from the webhook: 401" in detail
+        world.bot.updates.set_webhook(replace(hook, last_error="Timed out", last_error_at=1_700_000_000))
+        assert (await bench.desk.next()).text == "hello"
         await bench.until("up")
 
 

@@ -12,7 +12,7 @@ from tests.worlds.discord_errors import Form, Json, refused
 from tests.worlds.discord_faults import Call
 from tests.worlds.discord_mentions import ONLY_USERS, allowed_in
 from tests.worlds.discord_messages import Flag, Message, Type
-from tests.worlds.discord_places import ORDINARY, Channel, User
+from tests.worlds.discord_places import ORDINARY, Channel, May, User
 from tests.worlds.discord_rules import MAX_FILE_BYTES, check_message
 from tests.worlds.discord_scene import Scene
 
@@ -20,6 +20,8 @@ ANSWER_WITHIN = 3.0
 TOKEN_LIVES = 15 * 60.0
 COMMAND, COMPONENT = 2, 3
 REPLY, DEFERRED_REPLY, DEFERRED_UPDATE, UPDATE = 4, 5, 6, 7
+APP_MAY_IN_DM = May.EMBED_LINKS | May.ATTACH_FILES | May.PING_ALL
+"""All that Discord tells an application of its permissions in a direct chat, though it may write there."""
 
 
 @dataclass(eq=False)
@@ -77,12 +79,20 @@ class Interactions:
         self.all: list[Interaction] = []
 
     def begin(
-        self, kind: int, person: User, channel: Channel, data: Json, message: Message | None = None
+        self,
+        kind: int,
+        person: User,
+        channel: Channel,
+        data: Json,
+        message: Message | None = None,
+        *,
+        odd: Json | None = None,
     ) -> Interaction:
+        """`odd`: fields of the event that are not as usual."""
         now = self.scene.clock.now()
         interaction = Interaction(self.scene.new_id(), kind, person, channel, data, now, message)
         self.all.append(interaction)
-        payload = self._event(interaction)
+        payload = {**self._event(interaction), **(odd or {})}
         self.scene.tell("INTERACTION_CREATE", None, lambda _: payload)
         return interaction
 
@@ -97,7 +107,7 @@ class Interactions:
             "data": interaction.data,
             "channel_id": str(channel.id),
             "channel": {**channel.json(), "permissions": str(int(channel.permissions(person)))},
-            "app_permissions": str(int(channel.permissions(bot))),
+            "app_permissions": str(int(APP_MAY_IN_DM if channel.guild is None else channel.permissions(bot))),
             "locale": "en-US",
             "entitlements": [],
             "entitlement_sku_ids": [],

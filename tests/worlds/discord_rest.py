@@ -177,6 +177,8 @@ async def _read_multipart(request: web.Request, files: dict[int, Upload]) -> Any
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
+        parsed = json.loads(raw)
+        json.dumps(parsed, ensure_ascii=False).encode()  # half a surrogate pair is no character
     except ValueError:
         raise refused(50109) from None
+    return parsed

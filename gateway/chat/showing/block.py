@@ -7,7 +7,6 @@ from math import inf
 
 from gateway.chat.errors import DeliveryError
 from gateway.chat.showing.calls import Call
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
 
 NEVER = inf
@@ -22,10 +21,10 @@ class Block(ABC):
     """Pure state: it says which call is due when, and hears what came of it.
 
     At most one of its calls is under way at any time; events may change it meanwhile. Pauses that the service asks
-    for, moved chats and chats where nobody is are dealt with before a block hears of them.
+    for and moved chats are dealt with before a block hears of them.
     """
 
-    def __init__(self, venue: Venue, timing: Timing) -> None:
+    def __init__(self, venue: Venue) -> None:
         self.venue = venue
         self.act = 0
         """The turn it belongs to."""
@@ -33,8 +32,7 @@ class Block(ABC):
         """Nothing more will come of it."""
         self.lost = False
         """It was given up although it had to arrive: the rest of the turn would not arrive either."""
-        self._timing = timing
-        self._tries = 0
+        self._failing_since: float | None = None
 
     @property
     def holds_back(self) -> bool:
@@ -56,7 +54,8 @@ class Block(ABC):
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         """Gives a sentence to be said instead, if there is one."""
 
-    def _is_hopeless(self) -> bool:
-        """Counts a failure of a call that has to succeed."""
-        self._tries += 1
-        return self._tries >= self._timing.tries
+    def _is_hopeless(self, now: float) -> bool:
+        """Whether a call that has to succeed has failed again and again for too long."""
+        if self._failing_since is None:
+            self._failing_since = now
+        return now - self._failing_since >= self.venue.timing.patience

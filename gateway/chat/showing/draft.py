@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.text.characters import is_blank
+from gateway.text.fences import Fence, opened_by
 from gateway.text.measure import Measure
 
 
@@ -46,3 +47,24 @@ class Draft:
 
     def added_since(self, count: int) -> str:
         return self.text()[count:]
+
+    def not_visible(self, count: int) -> str:
+        """Of so many characters those that are not seen, for another message. A code block that is open where the
+        seen text ends is opened again."""
+        seen, rest = self.text()[: self.visible], self.text()[self.visible : count]
+        fence = _open_fence(seen) if rest and seen else None
+        if fence is None:
+            return rest
+        return fence.reopening_line + ("" if rest.startswith("\n") else "\n") + rest
+
+
+def _open_fence(text: str) -> Fence | None:
+    fence: Fence | None = None
+    for line in text.split("\n"):
+        if fence and fence.is_left_by(line):
+            fence = None
+        if fence is None:
+            fence = opened_by(line)
+        elif fence.is_closed_by(line):
+            fence = None
+    return fence

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from math import inf
 
-from gateway.chat.contract import ChatPort
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, Block
 from gateway.chat.showing.calls import Call, Delete, Edit, Send
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
 
 
 class Fleeting(Block):
     """One message at most. A courtesy: whatever goes wrong with it is left at that."""
 
-    def __init__(self, port: ChatPort, venue: Venue, timing: Timing) -> None:
-        super().__init__(venue, timing)
-        self._can_change = port.can_edit
+    def __init__(self, venue: Venue) -> None:
+        super().__init__(venue)
+        self._can_change = venue.port.can_edit
         self._wanted = ""
         self._not_before = AT_ONCE
         self._reply_to = ""
@@ -52,7 +50,7 @@ class Fleeting(Block):
                 return NEVER
             if not self._wanted:
                 return AT_ONCE
-            return NEVER if self._muted else self._last_call + self.venue.edit_seconds
+            return NEVER if self._muted else self._last_call + self.venue.pace.edit_seconds
         return self._not_before if self._wanted and not self._muted else NEVER
 
     def call(self, now: float) -> Call:
@@ -64,7 +62,7 @@ class Fleeting(Block):
 
     def done(self, call: Call, message_id: str, now: float) -> None:
         self._last_call = now
-        self._tries = 0
+        self._failing_since = None
         match call:
             case Delete():
                 self._forget_message()
@@ -75,7 +73,7 @@ class Fleeting(Block):
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         if isinstance(call, Delete):
-            if not isinstance(error, Unreachable) or self._is_hopeless():
+            if not isinstance(error, Unreachable) or self._is_hopeless(now):
                 self._forget_message()
             return ""
         self._muted = True
@@ -84,6 +82,6 @@ class Fleeting(Block):
         return ""
 
     def _forget_message(self) -> None:
-        self._tries = 0
+        self._failing_since = None
         self._message_id = self._shown = ""
         self._sent_at = self._last_call = -inf

@@ -8,12 +8,11 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.events import FileSent
 from agent.tool_support.workspace import Workspace
-from gateway.chat.contract import ChatPort
-from gateway.chat.errors import ContentRefused, DeliveryError, Unreachable
+from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, POSSIBLY_TWICE, Block
 from gateway.chat.showing.calls import Call, SendFile
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
+from gateway.chat.showing.wording import code
 
 
 class _Unsendable(ContentRefused):
@@ -21,39 +20,40 @@ class _Unsendable(ContentRefused):
 
 
 class Parcel(Block):
-    def __init__(
-        self,
-        port: ChatPort,
-        venue: Venue,
-        timing: Timing,
-        name: str,
-        read: Callable[[], bytes],
-        caption: str = "",
-    ) -> None:
-        super().__init__(venue, timing)
+    """Whatever happens to it, what comes after it is shown."""
+
+    def __init__(self, venue: Venue, name: str, read: Callable[[], bytes], caption: str = "") -> None:
+        super().__init__(venue)
         self._name = name
         self._caption = caption
-        self._doubtful = False
-        limit = port.file_limit
+        self._doubtful_tries = 0
+        limit = venue.port.file_limit
         self._read = lambda: _within(limit, read())
 
     def due(self) -> float:
         return NEVER if self.over else AT_ONCE
 
     def call(self, now: float) -> Call:
-        mark = POSSIBLY_TWICE if self._doubtful else ""
+        mark = POSSIBLY_TWICE if self._doubtful_tries else ""
         return SendFile(self._name, self._read, "\n".join(filter(None, (self._caption, mark))))
 
     def done(self, call: Call, message_id: str, now: float) -> None:
         self.over = True
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
-        if isinstance(error, Unreachable):
-            self._doubtful |= error.maybe_done
-        if not isinstance(error, ContentRefused) and not self._is_hopeless():
+        if isinstance(error, Unreachable) and error.maybe_done:
+            self._doubtful_tries += 1
+        is_refused = isinstance(error, ContentRefused | Undeliverable)
+        if not is_refused and not self._is_hopeless(now):
             return ""
         self.over = True
-        return f"⚠ {self._name}: {error}"
+        # Where files are forbidden, the text that follows may still be allowed.
+        reason = f"I may not send files here. {error.detail}" if isinstance(error, Undeliverable) else error
+        return f"⚠ {code(self._name)}: {reason}"
+
+    def _is_hopeless(self, now: float) -> bool:
+        """Each upload may take a minute and leave another copy; and the answer is waiting behind it."""
+        return self._doubtful_tries >= self.venue.timing.uploads or super()._is_hopeless(now)
 
 
 def file_of(event: FileSent) -> Callable[[], bytes]:

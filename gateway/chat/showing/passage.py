@@ -8,13 +8,11 @@ from math import inf
 
 import structlog
 
-from gateway.chat.contract import Button, ChatPort
-from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Unreachable
+from gateway.chat.contract import Button
+from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Undeliverable, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, POSSIBLY_TWICE, Block
 from gateway.chat.showing.calls import Call, Delete, Edit, Send
-from gateway.chat.showing.continuation import from_here
 from gateway.chat.showing.draft import Draft
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
 from gateway.text.pieces import first_piece
 
@@ -33,8 +31,6 @@ def _nothing(now: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    formatted: bool = False
-    """Markdown, once it is whole."""
     silent: bool = False
     streaming: bool = False
     """It is shown while it grows."""
@@ -54,14 +50,15 @@ class _Attempt:
 
 
 class Passage(Block):
-    """`whole` is all of the text where that is known. `reply_to` is for its first message, `buttons` for its last.
-    `take_over` gives a message that may be edited into this text, or nothing."""
+    """Markdown: shown as it is while it grows, formatted when it is finished.
+
+    `whole` is all of the text where that is known. `reply_to` is for its first message, `buttons` for its last.
+    `take_over` gives a message that may be edited into this text, or nothing.
+    """
 
     def __init__(
         self,
-        port: ChatPort,
         venue: Venue,
-        timing: Timing,
         style: Style,
         *,
         whole: str | None = None,
@@ -69,20 +66,22 @@ class Passage(Block):
         buttons: Sequence[Button] = (),
         take_over: Callable[[float], str] = _nothing,
     ) -> None:
-        super().__init__(venue, timing)
+        super().__init__(venue)
         self.last_id = ""
         """The newest message that shows some of it."""
-        self._port = port
+        self._port = venue.port
         self._style = style
         self._reply_to = reply_to
         self._buttons = tuple(buttons)
         self._take_over = take_over
         self._closed = False
         self._last_call = -inf
-        self._draft = Draft(port.measure)
+        self._draft = Draft(venue.port.measure)
         self._attempt = _Attempt(0, is_final=False)
         self._leftover = ""
         """A message that was taken over and cannot become text; it has to go."""
+        if style.streaming:
+            venue.pace.growing.add(self)
         if whole is not None:
             self.add(whole, AT_ONCE)
             self.close()
@@ -95,6 +94,7 @@ class Passage(Block):
     def close(self) -> None:
         """That was all."""
         self._closed = True
+        self.venue.pace.growing.discard(self)
         self._settle()
 
     @property
@@ -124,17 +124,15 @@ class Passage(Block):
     # -- the calls -------------------------------------------------------------------------------------------
 
     def due(self) -> float:
-        draft = self._draft
+        draft, pace = self._draft, self.venue.pace
         if self.over:
             return NEVER
         if self._is_ready or self._leftover:
-            return self._last_call + self.venue.gap
+            return self._last_call + (pace.gap_before_finish if draft.message_id else pace.gap)
         if not self._style.streaming or draft.refused or draft.began is None or draft.count == draft.visible:
             return NEVER
-        next_edit = self._last_call + self.venue.edit_seconds
-        if draft.message_id or draft.count >= self._timing.first_characters:
-            return next_edit
-        return max(next_edit, draft.began + self._timing.first_text)
+        next_edit = self._last_call + pace.edit_seconds
+        return next_edit if draft.message_id else max(next_edit, draft.began + self.venue.timing.first_text)
 
     def call(self, now: float) -> Call:
         if self._leftover:
@@ -147,12 +145,12 @@ class Passage(Block):
         self._attempt = _Attempt(draft.count, is_final, rest)
         if is_final:
             is_last = self._closed and not rest
-            return self._show(shown, self._style.formatted, self._buttons if is_last else ())
+            return self._show(shown, formatted=True, buttons=self._buttons if is_last else ())
         draft.looked_at = draft.count
         has_room = self._port.measure(shown + CURSOR) <= self._port.limit
-        return self._show(shown + CURSOR if has_room else shown, False, ())
+        return self._show(shown + CURSOR if has_room else shown)
 
-    def _show(self, text: str, formatted: bool, buttons: tuple[Button, ...]) -> Call:
+    def _show(self, text: str, *, formatted: bool = False, buttons: tuple[Button, ...] = ()) -> Call:
         if self._draft.message_id:
             return Edit(self._draft.message_id, text, formatted, buttons)
         return Send(text, formatted, self._reply_to, buttons, self._style.silent)
@@ -165,7 +163,7 @@ class Passage(Block):
             self._settle()
             return
         self._last_call = now
-        self._tries = 0
+        self._failing_since = None
         self.last_id = message_id
         self._reply_to = ""
         if self._attempt.is_final:
@@ -180,6 +178,8 @@ class Passage(Block):
             case _, Delete():
                 self._leftover = ""
                 self._settle()
+            case Undeliverable(), _:
+                self.over = self.lost = True
             case ContentRefused(), _ if not self._attempt.is_final:
                 self._draft.refused = True
             case ((MessageGone() | ContentRefused()), Edit()):
@@ -199,10 +199,10 @@ class Passage(Block):
             self._draft.may_show_more |= maybe_done
         else:
             self._draft.may_be_there |= maybe_done
-        if not self._attempt.is_final or not self._is_hopeless():
+        if not self._attempt.is_final or not self._is_hopeless(now):
             return
         if is_edit:
-            self._tries = 0
+            self._failing_since = None
             self._go_on_below(now)
         else:
             self.over = self.lost = True
@@ -212,7 +212,7 @@ class Passage(Block):
         old = self._draft
         if not old.visible:
             self._leftover = old.message_id
-        unseen = from_here(old.text()[: self._attempt.count], old.visible)
+        unseen = old.not_visible(self._attempt.count)
         if self._attempt.is_final and old.may_show_more and len(self._attempt.rest) >= len(unseen):
             # It may show its final text, which ends earlier than the unfinished one did.
             unseen = self._attempt.rest

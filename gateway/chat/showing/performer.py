@@ -8,7 +8,6 @@ from math import inf
 
 import structlog
 
-from gateway.chat.contract import ChatPort
 from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Undeliverable
 from gateway.chat.showing.block import NEVER, Block
 from gateway.chat.showing.calls import Call, Edit
@@ -20,8 +19,7 @@ log = structlog.get_logger(__name__)
 class Performer:
     """Works only while something is due; a nudge makes it look again."""
 
-    def __init__(self, port: ChatPort, stage: Stage) -> None:
-        self._port = port
+    def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._wake = asyncio.Event()
         self._asleep_until = -inf
@@ -67,34 +65,29 @@ class Performer:
         clock = asyncio.get_running_loop().time
         call = block.call(clock())
         try:
-            message_id = await call.make(self._port, venue.place)
+            message_id = await call.make(venue.port, venue.place)
         except SlowDown as error:
-            log.info("chat.slow_down", platform=self._port.platform, seconds=error.retry_after)
-            venue.slow_down(error.retry_after, clock())
+            log.info("chat.slow_down", platform=venue.port.platform, seconds=error.retry_after)
+            venue.pace.slow_down(error.retry_after, clock())
         except ChatMoved as error:
             if not venue.move(error.new_chat_id):
-                self._abandon(block)
-        except Undeliverable:
-            self._abandon(block)
+                self._failed(block, call, Undeliverable())
         except DeliveryError as error:
             self._failed(block, call, error)
         else:
-            venue.went_well()
+            venue.pace.went_well()
             self._stage.done(block, call, message_id, clock())
-
-    def _abandon(self, block: Block) -> None:
-        log.warning("chat.undeliverable", platform=self._port.platform, chat=block.venue.place.chat_id)
-        self._stage.abandon(block)
 
     def _failed(self, block: Block, call: Call, error: DeliveryError) -> None:
         now = asyncio.get_running_loop().time()
         if _is_temporary(call, error):
-            block.venue.unreachable(now)
+            block.venue.pace.unreachable(now)
         self._stage.failed(block, call, error, now)
-        name = type(error).__name__
-        log.info("chat.call_failed", platform=self._port.platform, call=type(call).__name__, error=name)
+        platform, name = block.venue.port.platform, type(error).__name__
+        log.info("chat.call_failed", platform=platform, call=type(call).__name__, error=name)
         if block.lost:
-            log.warning("chat.gave_up", platform=self._port.platform, chat=block.venue.place.chat_id)
+            outcome = "chat.undeliverable" if isinstance(error, Undeliverable) else "chat.gave_up"
+            log.warning(outcome, platform=platform, chat=block.venue.place.chat_id)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -109,4 +102,4 @@ class Performer:
 def _is_temporary(call: Call, error: DeliveryError) -> bool:
     """Also what makes no sense for this call."""
     is_gone = isinstance(error, MessageGone) and isinstance(call, Edit)
-    return not is_gone and not isinstance(error, ContentRefused)
+    return not is_gone and not isinstance(error, ContentRefused | Undeliverable)

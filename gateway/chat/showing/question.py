@@ -6,13 +6,12 @@ import time
 from typing import Literal
 
 from agent.events import ApprovalAsked
-from gateway.chat.contract import Button, ChatPort
-from gateway.chat.errors import ContentRefused, DeliveryError, Unreachable
+from gateway.chat.contract import Button
+from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, POSSIBLY_TWICE, Block
 from gateway.chat.showing.calls import Call, Edit, Send
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
-from gateway.chat.showing.wording import code_block, in_full, one_line
+from gateway.chat.showing.wording import code, code_block, in_full
 from gateway.text.measure import longest_prefix
 
 _AROUND_THE_CODE = 300
@@ -30,11 +29,12 @@ _REFUSED = "⚠ The chat service did not take my question whether a tool may run
 
 
 class Question(Block):
-    def __init__(self, port: ChatPort, venue: Venue, timing: Timing, event: ApprovalAsked) -> None:
-        super().__init__(venue, timing)
+    def __init__(self, venue: Venue, event: ApprovalAsked) -> None:
+        super().__init__(venue)
+        port = venue.port
         self.command = in_full(event.arguments)
         self._can_edit = port.can_edit
-        self._tool = one_line(event.tool, 40).replace("`", "'")
+        self._tool = code(event.tool)
         shown = longest_prefix(self.command, port.limit - _AROUND_THE_CODE, port.measure)
         self.left_out = len(self.command) - shown
         """Characters that the message has no room for."""
@@ -69,12 +69,12 @@ class Question(Block):
         self._under_way = True
         if not self._message_id:
             return Send(self._asked(), formatted=True, buttons=self._buttons)
-        settled = f"{_OUTCOMES[self._outcome or 'expired']}: `{self._tool}`\n{self._code}"
+        settled = f"{_OUTCOMES[self._outcome or 'expired']}: {self._tool}\n{self._code}"
         return Edit(self._message_id, settled, formatted=True) if self._can_edit else Send(settled, True)
 
     def done(self, call: Call, message_id: str, now: float) -> None:
         self._under_way = False
-        self._tries = 0
+        self._failing_since = None
         self.over = bool(self._message_id)
         self._message_id = message_id
 
@@ -83,13 +83,14 @@ class Question(Block):
         if isinstance(error, Unreachable):
             self._doubtful |= error.maybe_done
         is_asking = not self._message_id
-        is_futile = not isinstance(error, Unreachable) or self._is_hopeless()
+        is_futile = not isinstance(error, Unreachable) or self._is_hopeless(now)
+        self.lost = isinstance(error, Undeliverable)
         self.over = is_futile or (is_asking and self._outcome is not None)
         return _REFUSED if is_asking and isinstance(error, ContentRefused) else ""
 
     def _asked(self) -> str:
         lines = [POSSIBLY_TWICE] if self._doubtful else []
-        lines += [f"🔐 May I run `{self._tool}`?", self._code]
+        lines += [f"🔐 May I run {self._tool}?", self._code]
         if self.left_out:
             lines.append(f"✂ {self.left_out:,} more characters; all of it is in the file below.")
         minutes = max(1, round((self._expires_at - time.time()) / 60))

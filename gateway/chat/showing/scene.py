@@ -21,13 +21,11 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.chat.contract import ChatPort
 from gateway.chat.showing.acknowledgement import Acknowledgement
 from gateway.chat.showing.parcel import Parcel, file_of
 from gateway.chat.showing.passage import Passage, Style
 from gateway.chat.showing.question import Question
 from gateway.chat.showing.stage import Stage
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.tool_line import ToolLine
 from gateway.chat.showing.venue import Venue
 from gateway.text.characters import is_blank
@@ -41,32 +39,23 @@ _LONGEST_CAPTION = 1_000
 class Scene:
     """One conversation, in the place where it is held."""
 
-    def __init__(
-        self,
-        port: ChatPort,
-        venue: Venue,
-        timing: Timing,
-        *,
-        streaming: bool,
-        platform_id: Callable[[str], str],
-    ) -> None:
+    def __init__(self, venue: Venue, *, streaming: bool, platform_id: Callable[[str], str]) -> None:
         """`platform_id` gives the service's id for a message of ours, or nothing."""
         self.venue = venue
         self.running = False
         self._next_venue = venue
-        self._port = port
-        self._timing = timing
-        self._streams = streaming and port.can_edit
+        self._streams = streaming and venue.port.can_edit
         self._platform_id = platform_id
-        self._tools = ToolLine(port, venue, timing)
-        self._acknowledgement = Acknowledgement(port, venue, timing)
-        self.stage = Stage(port, timing, (self._acknowledgement, self._tools))
+        self._tools = ToolLine(venue)
+        self._acknowledgement = Acknowledgement(venue)
+        self.stage = Stage((self._acknowledgement, self._tools))
         self._answer: Passage | None = None
         self._said: list[str] = []
         """The text of the model's present step, as it came."""
         self._questions: dict[str, Question] = {}
         self._reply_to = ""
-        self._last: TurnEvent | None = None
+        self._stop_told = False
+        """The answer to /stop has said it already."""
 
     @property
     def wants_typing(self) -> bool:
@@ -89,7 +78,6 @@ class Scene:
             self._show(event, now)
         elif isinstance(event, TurnDone | TurnFailed):
             self._end_turn()
-        self._last = event
 
     def finish(self) -> None:
         """No more events will come: what is there is brought to its end."""
@@ -122,6 +110,7 @@ class Scene:
                 before, after = event.messages_before, event.messages_after
                 self._say(f"🗜 Condensed {before} → {after} messages; everything stays searchable.")
             case Notice():
+                self._stop_told = event.text == _STOPPED
                 self._say(event.text)
             case TurnDone():
                 self._done(event, now)
@@ -135,7 +124,7 @@ class Scene:
         if self.running:  # its end was never told
             self._end_turn()
         self._change_place()
-        self.running = True
+        self.running, self._stop_told = True, False
         had_waited = self._acknowledgement.taken(event.message_id)
         in_group = self.venue.place.kind == "group"
         self._reply_to = self._platform_id(event.message_id) if in_group or had_waited else ""
@@ -147,11 +136,9 @@ class Scene:
             if is_blank(text):  # models like to begin with an empty line; alone it is no message
                 return
             text = "".join(self._said)
-            style = Style(formatted=True, streaming=self._streams)
+            style = Style(streaming=self._streams)
             reply_to, self._reply_to = self._reply_to, ""
-            self._answer = Passage(
-                self._port, self.venue, self._timing, style, reply_to=reply_to, take_over=self._take_over
-            )
+            self._answer = Passage(self.venue, style, reply_to=reply_to, take_over=self._take_over)
             self._tools.answer("")
             self.stage.add(self._answer)
         self._answer.add(text, now)
@@ -164,9 +151,9 @@ class Scene:
         if event.text.startswith(said) and event.text != said:
             self._write(event.text[len(said) :], now)
         self._end_turn()
-        for code in long_code_files(event.text, longer_than=self._port.limit):
+        for code in long_code_files(event.text, longer_than=self.venue.port.limit):
             self._send_file(code.name, partial(_encoded, code.content))
-        if event.stopped and self._last != Notice(_STOPPED):  # the answer to /stop has said it already
+        if event.stopped and not self._stop_told:
             self._say(_STOPPED)
 
     def _end_step(self) -> None:
@@ -193,7 +180,7 @@ class Scene:
 
     def _ask(self, event: ApprovalAsked) -> None:
         self._tools.wait()
-        question = Question(self._port, self.venue, self._timing, event)
+        question = Question(self.venue, event)
         self._questions[event.approval_id] = question
         self.stage.add(question)
         if question.left_out:
@@ -212,11 +199,10 @@ class Scene:
             self._say(event.caption)
 
     def _send_file(self, name: str, read: Callable[[], bytes], caption: str = "") -> None:
-        self.stage.add(Parcel(self._port, self.venue, self._timing, name, read, caption))
+        self.stage.add(Parcel(self.venue, name, read, caption))
 
     def _say(self, text: str, *, silent: bool = True) -> None:
-        style = Style(silent=silent)
-        self.stage.add(Passage(self._port, self.venue, self._timing, style, whole=text))
+        self.stage.add(Passage(self.venue, Style(silent=silent), whole=text))
 
 
 def _encoded(text: str) -> bytes:

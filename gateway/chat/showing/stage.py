@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gateway.chat.contract import ChatPort
 from gateway.chat.errors import DeliveryError
 from gateway.chat.showing.block import NEVER, Block
 from gateway.chat.showing.calls import Call, Send, SendFile
 from gateway.chat.showing.fleeting import Fleeting
 from gateway.chat.showing.passage import Passage, Style
-from gateway.chat.showing.timing import Timing
 
 
 class Stage:
@@ -19,14 +17,12 @@ class Stage:
     The blocks of one turn are an act. If one of them cannot be shown, the others are not tried either.
     """
 
-    def __init__(self, port: ChatPort, timing: Timing, fleeting: Sequence[Fleeting] = ()) -> None:
+    def __init__(self, fleeting: Sequence[Fleeting] = ()) -> None:
         self.newest_id = ""
         """The lowest of our messages in the chat."""
         self.is_abandoned = False
         """The present act is not shown."""
         self._act = 0
-        self._port = port
-        self._timing = timing
         self._blocks: list[Block] = []
         self._fleeting = fleeting
 
@@ -63,8 +59,7 @@ class Stage:
         if block.lost:
             self.abandon(block)
         elif sentence:
-            style = Style(is_apology=True)
-            apology = Passage(self._port, block.venue, self._timing, style, whole=sentence)
+            apology = Passage(block.venue, Style(is_apology=True), whole=sentence)
             apology.act = block.act
             self._blocks.insert(self._blocks.index(block), apology)
         self._clear()
@@ -82,4 +77,4 @@ class Stage:
 
 def _due(block: Block) -> float:
     due = block.due()
-    return due if due == NEVER else max(due, block.venue.held_until)
+    return due if due == NEVER else max(due, block.venue.pace.held_until)

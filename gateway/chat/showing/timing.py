@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    first_text: float = 0.7
-    """A few letters are not worth a message; after this long they are shown all the same."""
-    first_characters: int = 24
-    """So many are shown at once."""
+    first_text: float = 0.4
+    """An answer that is whole by then is sent once, as it should look; of any other the beginning is shown."""
     gap: float = 1.0
-    """Between two calls for the same answer, where the pace of edits does not ask for less."""
+    """Between the messages of one text, where the pace of edits does not ask for less."""
     slowest: float = 30.0
     """The longest pause between edits, however often a service asks to slow down."""
 
@@ -28,8 +26,10 @@ class Timing:
     looked_away: float = 30.0
     """Whoever waits longer has put the phone away: the answer has to be a new message, or it makes no sound."""
 
-    tries: int = 5
-    """For what must arrive."""
+    patience: float = 900.0
+    """What must arrive is tried for so long: services and networks come back."""
+    uploads: int = 4
+    """Of one file, if each may have arrived."""
     first_backoff: float = 1.0
     longest_backoff: float = 16.0
     least_pause: float = 0.05

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.events import ToolStarted
-from gateway.chat.contract import ChatPort
 from gateway.chat.showing.fleeting import Fleeting
-from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.venue import Venue
 from gateway.chat.showing.wording import brief, one_line
 
@@ -18,8 +16,8 @@ _LONGEST = 60
 class ToolLine(Fleeting):
     """Appears when a tool takes long; becomes the text that follows, or goes."""
 
-    def __init__(self, port: ChatPort, venue: Venue, timing: Timing) -> None:
-        super().__init__(port, venue, timing)
+    def __init__(self, venue: Venue) -> None:
+        super().__init__(venue)
         self._running: dict[str, ToolStarted] = {}
         self._waits = False
 
@@ -29,7 +27,7 @@ class ToolLine(Fleeting):
 
     def started(self, event: ToolStarted, now: float) -> None:
         if not self._running:
-            self._not_before = now + self._timing.status_after
+            self._not_before = now + self.venue.timing.status_after
         self._running[event.call_id] = event
         self._update()
 
@@ -48,7 +46,7 @@ class ToolLine(Fleeting):
 
     def go_on(self, now: float) -> None:
         self._waits = False
-        self._not_before = now + self._timing.status_after
+        self._not_before = now + self.venue.timing.status_after
         self._update()
 
     def end(self) -> None:
@@ -59,7 +57,7 @@ class ToolLine(Fleeting):
     def become_text(self, newest_id: str, now: float) -> str:
         """Its message, if text may stand there and be noticed; else it goes."""
         message_id = self._message_id
-        is_fresh = now - self._sent_at < self._timing.looked_away
+        is_fresh = now - self._sent_at < self.venue.timing.looked_away
         self.vanish()
         if message_id != newest_id or not is_fresh:
             return ""

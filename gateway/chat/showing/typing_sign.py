@@ -6,10 +6,8 @@ import asyncio
 
 import structlog
 
-from gateway.chat.contract import ChatPort
 from gateway.chat.errors import DeliveryError, SlowDown
 from gateway.chat.showing.scene import Scene
-from gateway.chat.showing.timing import Timing
 
 log = structlog.get_logger(__name__)
 
@@ -17,10 +15,8 @@ log = structlog.get_logger(__name__)
 class TypingSign:
     """Given again and again for as long as a turn works and nothing else shows it. Nobody waits for it."""
 
-    def __init__(self, port: ChatPort, scene: Scene, timing: Timing) -> None:
-        self._port = port
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._timing = timing
         self._task: asyncio.Task[None] | None = None
 
     def switch(self, *, on: bool) -> None:
@@ -31,16 +27,16 @@ class TypingSign:
             self._task = None
 
     async def _give(self) -> None:
-        await asyncio.sleep(self._timing.typing_after)
+        await asyncio.sleep(self._scene.venue.timing.typing_after)
         while True:
-            pause = self._timing.typing_every
             venue = self._scene.venue
-            if self._scene.wants_typing and venue.held_until <= asyncio.get_running_loop().time():
+            pause = venue.timing.typing_every
+            if self._scene.wants_typing and venue.pace.held_until <= asyncio.get_running_loop().time():
                 try:
-                    await self._port.typing(venue.place)
+                    await venue.port.typing(venue.place)
                 except SlowDown as error:
-                    pause = max(self._timing.typing_cooldown, error.retry_after)
+                    pause = max(venue.timing.typing_cooldown, error.retry_after)
                 except DeliveryError as error:
-                    log.debug("chat.no_typing", platform=self._port.platform, error=type(error).__name__)
-                    pause = self._timing.typing_cooldown
+                    log.debug("chat.no_typing", platform=venue.port.platform, error=type(error).__name__)
+                    pause = venue.timing.typing_cooldown
             await asyncio.sleep(pause)

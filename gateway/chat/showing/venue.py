@@ -1,9 +1,9 @@
-"""A place, and the pace that the service allows there now."""
+"""A place in a chat service, and the pace that the service allows there now."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from gateway.chat.contract import ChatPort, Place
 from gateway.chat.showing.timing import Timing
@@ -13,28 +13,37 @@ _MOST_MOVES = 5
 """A chat moves once in its life; more is a service that contradicts itself."""
 
 
-class Venue:
-    """Shared by everything that is shown in one place."""
+class Pace:
+    """Shared by all places that share one limit of the service: the topics of a group, say."""
 
-    def __init__(self, place: Place, edit_seconds: float, timing: Timing) -> None:
-        self.place = place
-        self.edit_seconds = edit_seconds
-        """Between two edits of one message: the usual pace, or more for a while after the service complained."""
+    def __init__(self, edit_seconds: float, timing: Timing) -> None:
         self.held_until = 0.0
         """No call before that."""
-        self._usual = edit_seconds
+        self.growing: WeakSet[object] = WeakSet()
+        """The texts that are being written there now."""
+        self._usual = self._now = edit_seconds
+        """Between two edits; more than usual for a while after the service complained."""
         self._timing = timing
-        self._failures = self._moves = 0
+        self._failures = 0
+
+    @property
+    def edit_seconds(self) -> float:
+        """Between two edits of one text. Those that grow at the same time get equal shares."""
+        return self._now * max(1, len(self.growing))
 
     @property
     def gap(self) -> float:
-        """Before a call that finishes a text. Waiting as long as between edits would be felt."""
+        """Before a text goes on in another message. Waiting as long as between edits would be felt."""
         return min(self.edit_seconds, self._timing.gap)
+
+    @property
+    def gap_before_finish(self) -> float:
+        """One edit out of turn, to finish a message, is no burden, unless the service has complained lately."""
+        return self.gap if self._now > self._usual else 0.0
 
     def slow_down(self, retry_after: float, now: float) -> None:
         self._hold(now + max(retry_after, self._timing.least_pause))
-        slower = min(self.edit_seconds * _SLOWER, self._timing.slowest)
-        self.edit_seconds = max(slower, self.edit_seconds)
+        self._now = max(self._now, min(self._now * _SLOWER, self._timing.slowest))
 
     def unreachable(self, now: float) -> None:
         backoff = self._timing.first_backoff * 2.0 ** min(self._failures, 16)
@@ -43,7 +52,21 @@ class Venue:
 
     def went_well(self) -> None:
         self._failures = 0
-        self.edit_seconds = max(self.edit_seconds * _FASTER, self._usual)
+        self._now = max(self._now * _FASTER, self._usual)
+
+    def _hold(self, until: float) -> None:
+        self.held_until = max(self.held_until, until)
+
+
+class Venue:
+    """Shared by everything that is shown in one place."""
+
+    def __init__(self, port: ChatPort, place: Place, pace: Pace, timing: Timing) -> None:
+        self.port = port
+        self.place = place
+        self.pace = pace
+        self.timing = timing
+        self._moves = 0
 
     def move(self, chat_id: str) -> bool:
         """Everything that was to be shown here is shown there. False if that leads nowhere."""
@@ -53,9 +76,6 @@ class Venue:
         self.place = replace(self.place, chat_id=chat_id)
         return True
 
-    def _hold(self, until: float) -> None:
-        self.held_until = max(self.held_until, until)
-
 
 class Venues:
     """The venue of each place where something is being shown."""
@@ -64,9 +84,17 @@ class Venues:
         self._port = port
         self._timing = timing
         self._venues: WeakValueDictionary[Place, Venue] = WeakValueDictionary()
+        self._paces: WeakValueDictionary[str, Pace] = WeakValueDictionary()
 
     def at(self, place: Place) -> Venue:
         venue = self._venues.get(place)
         if venue is None:
-            venue = self._venues[place] = Venue(place, self._port.edit_seconds(place), self._timing)
+            venue = self._venues[place] = Venue(self._port, place, self._pace(place), self._timing)
         return venue
+
+    def _pace(self, place: Place) -> Pace:
+        key = self._port.pace_key(place)
+        pace = self._paces.get(key)
+        if pace is None:
+            pace = self._paces[key] = Pace(self._port.edit_seconds(place), self._timing)
+        return pace

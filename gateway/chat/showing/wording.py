@@ -41,6 +41,12 @@ def in_full(arguments: str) -> str:
     return unmasked(json.dumps(json.loads(arguments), ensure_ascii=False, indent=1))
 
 
+def code(text: str) -> str:
+    """Short, on one line, and nothing in it is taken for Markdown."""
+    line = one_line(text, 80).replace("`", "'")
+    return f"`{line}`"
+
+
 def code_block(code: str) -> str:
     """Whatever the code holds cannot end the block."""
     ticks = max(("`" * 3, *(run + "`" for run in _BACKTICKS.findall(code))), key=len)

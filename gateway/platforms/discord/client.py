@@ -6,20 +6,25 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import discord
 import structlog
 
-from gateway.chat.contract import ChatDesk, ChatMessage
+from gateway.chat.contract import ChatDesk, ChatMessage, Place
+from gateway.chat.lines import Job, Lines
 from gateway.commands import Command
+from gateway.config.platforms import BotConfig
 from gateway.platforms.discord.errors import SERVICE_ERRORS
-from gateway.platforms.discord.inbound import Reader, command_message, place_of, press_of
-from gateway.platforms.discord.lanes import Lanes
+from gateway.platforms.discord.inbound import Reader, place_of
+from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.menu import keep_menu_current
-from gateway.platforms.discord.port import LIMIT, NOBODY
+from gateway.platforms.discord.missed import Channel, Missed
+from gateway.platforms.discord.port import NOBODY
+from gateway.text.characters import whole_characters
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +34,7 @@ _LONGEST_SLEEP = 30.0
 """Pauses up to this the library makes itself; longer ones become SlowDown. It allows no shorter."""
 
 _GUILDS_SECONDS = 0.1
-"""What the library waits for more servers to arrive. Nothing here waits for that."""
-
-_MOST_MISSED = 100
-"""Messages of one channel that are fetched after an interruption."""
+"""What the library waits for more servers to arrive. One that comes later is looked through later."""
 
 
 class BotClient(discord.Client):
@@ -43,6 +45,7 @@ class BotClient(discord.Client):
         desk: ChatDesk,
         commands: Sequence[Command],
         seen: LastSeen,
+        settings: BotConfig,
         *,
         up: Callable[[], None],
         lost: Callable[[], None],
@@ -59,16 +62,21 @@ class BotClient(discord.Client):
         self._desk = desk
         self._commands = commands
         self._seen = seen
+        self._settings = settings
+        self._missed: Missed | None = None
+        self._is_complete = asyncio.Event()
+        """Unset while a new session looks for what was missed: that stands in line before what comes now."""
+        self._is_complete.set()
         self._tell_up, self._tell_lost = up, lost
         self._reader = Reader(0, commands)
         self._menu: asyncio.Task[None] | None = None
-        self._lanes = Lanes()
+        self._lines = Lines()
         self._listens = True
 
     async def stop_listening(self, seconds: float) -> None:
         """Nothing more is taken in; what is being taken in gets some time. Sending goes on."""
         self._listens = False
-        await self._lanes.empty(seconds)
+        await self._lines.close(seconds)
 
     async def setup_hook(self) -> None:
         assert self.user is not None, "known since login"
@@ -78,13 +86,33 @@ class BotClient(discord.Client):
     async def close(self) -> None:
         if self._menu is not None:
             self._menu.cancel()
+        self._is_complete.set()
         await super().close()
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """The library tells of READY a moment late and stumbles if it has been closed meanwhile."""
+        if not self.is_closed():
+            super().dispatch(event, *args, **kwargs)
 
     async def on_connect(self) -> None:
         """A session that begins anew, unlike one that is resumed, does not tell what was missed."""
-        missed = self._seen.by_channel()
         self._tell_up()
-        await asyncio.gather(*(self._catch_up(channel_id, last) for channel_id, last in missed.items()))
+        if self._seen.begin(discord.utils.time_snowflake(discord.utils.utcnow())):
+            return
+        self._is_complete.clear()
+        self._missed = missed = Missed(self, self._seen.copy(), self._settings)
+        for place in missed.known_direct_chats():
+            await self._catch_up(missed, place)
+        async for place in missed.other_direct_chats():
+            await self._catch_up(missed, place)
+
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        if self._missed is not None:
+            for channel in self._missed.channels_of(guild):
+                await self._catch_up(self._missed, place_of(channel), channel)
+
+    async def on_ready(self) -> None:
+        self._is_complete.set()
 
     async def on_resumed(self) -> None:
         self._tell_up()
@@ -94,16 +122,14 @@ class BotClient(discord.Client):
 
     async def on_message(self, message: discord.Message) -> None:
         if self._concerns(message):
-            async with self._turn(message.channel.id, self._reader.words(message)):
-                await self._hand_in(message)
+            await self._stand_in_line(message, partial(self._hand_in, message))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
         """The preview of a link, a pin or a thread also counts as an edit for Discord; for us only new words do."""
         message, before = payload.message, payload.cached_message
         is_changed = before.content != message.content if before else message.edited_at is not None
         if is_changed and self._concerns(message):
-            async with self._turn(message.channel.id, self._reader.words(message)):
-                await self._desk.edited(await self._read(message))
+            await self._stand_in_line(message, partial(self._hand_in_edit, message))
 
     async def on_interaction(self, interaction: discord.Interaction[Any]) -> None:
         try:
@@ -122,37 +148,79 @@ class BotClient(discord.Client):
 
     async def _command(self, interaction: discord.Interaction[Any]) -> None:
         """Acknowledged at once, for Discord waits three seconds; the answer follows as an ordinary message."""
+        if sentence := obstacle(interaction):
+            await interaction.response.send_message(sentence, ephemeral=True)
+            return
         deferred = await interaction.response.defer(thinking=True)
         message_id = deferred.message_id if deferred else None
         command = command_message(interaction, message_id or interaction.id)
-        try:
-            async with self._turn(int(command.place.thread_id or command.place.chat_id), command.text):
-                await self._desk.message(command)
-        finally:
-            await interaction.edit_original_response(content=command.text[:LIMIT], allowed_mentions=NOBODY)
+        if await self._take_in_line(command):
+            await interaction.edit_original_response(content=echo(command.text), allowed_mentions=NOBODY)
+        else:
+            await interaction.delete_original_response()
 
     async def _press(self, interaction: discord.Interaction[Any]) -> None:
         await interaction.response.defer(ephemeral=True, thinking=True)
-        sentence = await self._desk.pressed(press_of(interaction))
+        sentence = whole_characters(await self._desk.pressed(press_of(interaction)))
         await interaction.edit_original_response(content=sentence, allowed_mentions=NOBODY)
 
-    async def _catch_up(self, channel_id: int, last: int) -> None:
-        """What is delivered as well meanwhile comes twice; the desk knows a message it has seen."""
-        try:
-            async with self._turn(channel_id):
-                channel = await self.fetch_channel(channel_id)
-                if not isinstance(channel, discord.abc.Messageable):
-                    return
-                after = discord.Object(last)
-                async for message in channel.history(after=after, oldest_first=True, limit=_MOST_MISSED):
-                    if self._concerns(message):
-                        await self._hand_in(message)
-        except SERVICE_ERRORS as error:
-            log.warning("discord.missed_messages_not_fetched", channel=channel_id, error=str(error))
+    # -- in the order in which it came: every event is a task of its own ------------------------------------
+
+    async def _stand_in_line(self, message: discord.Message, job: Job) -> None:
+        text = self._reader.words(message)
+        if not self._reader.overtakes(text):
+            await self._is_complete.wait()
+        if self._listens:
+            await self._line_up(message.channel.id, text, job)
+
+    async def _line_up(self, channel_id: int, text: str, job: Job) -> bool:
+        """`/stop` and its like must not wait for what is still being accepted."""
+        if self._reader.overtakes(text):
+            await job()
+            return True
+        is_taken = self._lines.put(channel_id, job)
+        if not is_taken:
+            log.warning("discord.flooded", channel=channel_id)
+        return is_taken
+
+    async def _take_in_line(self, command: ChatMessage) -> bool:
+        """Whether its author may speak here."""
+        welcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        async def hand_in() -> None:
+            try:
+                welcome.set_result(await self._take(command))
+            finally:
+                if not welcome.done():
+                    welcome.set_result(False)
+
+        channel_id = int(command.place.thread_id or command.place.chat_id)
+        return await self._line_up(channel_id, command.text, hand_in) and await welcome
+
+    async def _catch_up(self, missed: Missed, place: Place, channel: Channel | None = None) -> None:
+        """A direct chat is not in the library's memory, so its place is told."""
+        where = channel or self.get_partial_messageable(int(place.chat_id))
+
+        async def hand_in_missed() -> None:
+            for message in await missed.messages(where, place):
+                if self._concerns(message):
+                    await self._take(self._reader.message(message, place))
+
+        await self._line_up(where.id, "", hand_in_missed)
+
+    # -- to the desk ----------------------------------------------------------------------------------------
 
     async def _hand_in(self, message: discord.Message) -> None:
-        self._seen.note(message.channel.id, message.id)
-        await self._desk.message(await self._read(message))
+        await self._take(await self._read(message))
+
+    async def _hand_in_edit(self, message: discord.Message) -> None:
+        await self._desk.edited(await self._read(message))
+
+    async def _take(self, message: ChatMessage) -> bool:
+        welcome = await self._desk.message(message)
+        if welcome:
+            self._seen.note(message.place, int(message.id))
+        return welcome
 
     async def _read(self, message: discord.Message) -> ChatMessage:
         channel: object = message.channel
@@ -164,10 +232,6 @@ class BotClient(discord.Client):
 
     def _concerns(self, message: discord.Message) -> bool:
         return self._listens and self._reader.concerns(message)
-
-    def _turn(self, channel_id: int, text: str = "") -> AbstractAsyncContextManager[None]:
-        """`/stop` and its like must not wait for what is still being accepted."""
-        return self._lanes.turn(channel_id, overtakes=self._reader.overtakes(text))
 
 
 def _quieten_library() -> None:

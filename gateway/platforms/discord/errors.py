@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import aiohttp
@@ -52,6 +52,7 @@ _BY_CODE: dict[int, type[DeliveryError]] = {
     50033: Undeliverable,  # no such person
     50035: ContentRefused,  # invalid body
     50083: Undeliverable,  # archived thread
+    160005: Undeliverable,  # locked thread
 }
 _BY_STATUS: dict[int, type[DeliveryError]] = {
     400: ContentRefused,
@@ -60,38 +61,52 @@ _BY_STATUS: dict[int, type[DeliveryError]] = {
     413: ContentRefused,
 }
 
+Meanings = Mapping[int, tuple[type[DeliveryError], str]]
+"""What a code means for one kind of request."""
+
+ARCHIVED_FOR_EDITS: Meanings = {50083: (MessageGone, "(the thread is archived)")}
+"""A new message takes the thread out of the archive."""
+
+NO_FILES_HERE: Meanings = {50013: (ContentRefused, "(the bot may not send files here)")}
+"""Words may still be welcome."""
+
+LIKE_EVERYWHERE: Meanings = {}
+
 
 @contextmanager
-def delivery_errors() -> Iterator[None]:
+def delivery_errors(meanings: Meanings = LIKE_EVERYWHERE) -> Iterator[None]:
     """Raises one of the errors of a ChatPort for whatever a request ends with."""
     try:
         yield
     except discord.RateLimited as error:
         raise SlowDown(error.retry_after) from error
     except discord.HTTPException as error:
-        raise _delivery_error(error) from error
+        raise _delivery_error(error, meanings) from error
     except aiohttp.ClientConnectorError as error:
         raise Unreachable(type(error).__name__, maybe_done=False) from error
     except NETWORK_ERRORS as error:
         raise Unreachable(type(error).__name__) from error
 
 
-def _delivery_error(error: discord.HTTPException) -> DeliveryError:
+def _delivery_error(error: discord.HTTPException, meanings: Meanings) -> DeliveryError:
     if error.status == 429:
-        return SlowDown(_seconds(error.response.headers.get("Retry-After")))
+        return _front_door(error)
     if error.status >= 500:
         return Unreachable(f"(Discord answers {error.status})")
+    if error.code in meanings:
+        special, detail = meanings[error.code]
+        return special(detail)
     kind = _BY_CODE.get(error.code) or _BY_STATUS.get(error.status)
     if kind is None:
         return Unreachable(f"(Discord answers {error.status})", maybe_done=False)
     return kind(f"(Discord: {error.text[:200] or error.status}, code {error.code})")
 
 
-def _seconds(header: str | None) -> float:
+def _front_door(error: discord.HTTPException) -> SlowDown:
     try:
-        return float(header or _BAN_SECONDS)
+        return SlowDown(float(error.response.headers.get("Retry-After") or _BAN_SECONDS))
     except ValueError:
-        return _BAN_SECONDS
+        return SlowDown(_BAN_SECONDS)
 
 
 @contextmanager
@@ -110,8 +125,10 @@ def connection_errors() -> Iterator[None]:
             raise ConnectionRefused(f"Discord closes the connection with code {error.code}.") from error
         raise Unreachable(f"Discord closed the connection with code {error.code}.") from error
     except discord.HTTPException as error:
+        if error.status == 429:
+            raise _front_door(error) from error
         raise Unreachable(f"Discord answers {error.status}; Hermes keeps trying.") from error
     except discord.RateLimited as error:
-        raise Unreachable(f"Discord asks for a pause of {error.retry_after:.0f} s.") from error
+        raise SlowDown(error.retry_after) from error
     except NETWORK_ERRORS as error:
         raise Unreachable(NO_NETWORK) from error

@@ -1,13 +1,12 @@
-"""What Discord delivers, in the types of `gateway/chat/contract.py`."""
+"""Messages that Discord delivers, in the types of `gateway/chat/contract.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import discord
 
-from gateway.chat.contract import Author, ChatMessage, Place, Press, Quote
+from gateway.chat.contract import Author, ChatMessage, Place, Quote
 from gateway.commands import Command, is_command, spelled
 from gateway.platforms.discord.attachments import attachments_of
 from gateway.platforms.discord.wording import own_role, readable, words_of
@@ -76,40 +75,14 @@ def place_of(channel: object) -> Place:
     return Place(channel_id, kind="group", group_id=str(guild_id))
 
 
-def typed_command(interaction: discord.Interaction[Any]) -> str:
-    """What the person would have typed: `/compress billing`."""
-    data: Any = interaction.data or {}
-    values = [str(option["value"]) for option in data.get("options", ()) if "value" in option]
-    return " ".join([f"/{data.get('name', '')}", *values]).strip()
-
-
-def command_message(interaction: discord.Interaction[Any], message_id: int) -> ChatMessage:
-    return ChatMessage(
-        id=str(message_id),
-        place=place_of(interaction.channel),
-        author=_person(interaction.user),
-        text=typed_command(interaction),
-    )
-
-
-def press_of(interaction: discord.Interaction[Any]) -> Press:
-    data: Any = interaction.data or {}
-    return Press(
-        place=place_of(interaction.channel),
-        author=_person(interaction.user),
-        message_id=str(interaction.message.id) if interaction.message else "",
-        data=str(data.get("custom_id", "")),
-    )
+def person_of(user: discord.User | discord.Member) -> Author:
+    return Author(str(user.id), user.display_name, is_bot=user.bot)
 
 
 def _author(message: discord.Message) -> Author:
     """A webhook may bear any name and is never a person."""
-    person = _person(message.author)
+    person = person_of(message.author)
     return Author(person.id, person.name, is_bot=person.is_bot or message.webhook_id is not None)
-
-
-def _person(user: discord.User | discord.Member) -> Author:
-    return Author(str(user.id), user.display_name, is_bot=user.bot)
 
 
 def _replied_to(message: discord.Message) -> discord.Message | None:

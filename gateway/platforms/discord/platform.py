@@ -91,7 +91,9 @@ class DiscordPlatform:
                 patience.reschedule(asyncio.get_running_loop().time() + self._mending_seconds)
             self._supervised.lost(INTERRUPTED)
 
-        async with BotClient(self._desk, self._commands, self._seen, up=is_up, lost=is_lost) as client:
+        async with BotClient(
+            self._desk, self._commands, self._seen, self._settings, up=is_up, lost=is_lost
+        ) as client:
             await client.login(token)
             self._client = self.port.client = client
             self._introduction = _introduction(client)

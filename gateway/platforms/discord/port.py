@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import discord
 
 from gateway.chat.contract import Button, Place
-from gateway.chat.errors import ContentRefused, MessageGone, Undeliverable, Unreachable
-from gateway.platforms.discord.errors import delivery_errors
+from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
+from gateway.platforms.discord.errors import (
+    ARCHIVED_FOR_EDITS,
+    LIKE_EVERYWHERE,
+    NO_FILES_HERE,
+    Meanings,
+    delivery_errors,
+)
 from gateway.platforms.discord.inbound import place_of
+from gateway.text.characters import whole_characters
 from gateway.text.measure import Measure
 from gateway.text.tables import readable_tables
 
@@ -24,11 +32,11 @@ _FILE_LIMIT = 10 * 1024 * 1024
 _EDIT_SECONDS = 1.2
 """Discord takes about five edits in five seconds in one channel."""
 
-_LONGEST_LABEL = 80
-_MOST_UNSURE = 100
-_UNFIT_FOR_A_FILE_NAME = re.compile(r'[\x00-\x1f\x7f"\\/]')
+_PAUSES = (0.0, 0.3, 1.0)
+"""Before each try to send a message whose answer was lost."""
 
-Sent = tuple[Place, str, str]
+_LONGEST_LABEL = 80
+_UNFIT_FOR_A_FILE_NAME = re.compile(r'[\x00-\x1f\x7f"\\/]')
 
 
 class DiscordPort:
@@ -41,11 +49,13 @@ class DiscordPort:
         self.can_edit = True
         self.file_limit = _FILE_LIMIT
         self.client: discord.Client | None = None
-        self._unsure: dict[Sent, str] = {}
-        """The nonces of messages that may have arrived: sent again under the same one, Discord keeps only one."""
 
     def edit_seconds(self, place: Place) -> float:
         return _EDIT_SECONDS
+
+    def pace_key(self, place: Place) -> str:
+        """A thread is a channel of its own to Discord."""
+        return place.thread_id or place.chat_id
 
     async def direct(self, user_id: str) -> Place:
         with delivery_errors():
@@ -74,28 +84,22 @@ class DiscordPort:
     async def _send(
         self, place: Place, text: str, reply_to: str, buttons: Sequence[Button], silent: bool
     ) -> str:
-        channel = self._channel(place)
-        sent: Sent = (place, text, reply_to)
-        nonce = self._unsure.pop(sent, "") or secrets.token_hex(12)
-        reference = _reference(channel, reply_to) if reply_to else None
-        try:
-            with delivery_errors():
-                # A preview would have Discord fetch any address a model was talked into writing.
-                message = await channel.send(
-                    text,
-                    reference=reference,  # type: ignore[arg-type]  # None is its default
-                    mention_author=False,
-                    view=_row(buttons),  # type: ignore[arg-type]  # likewise
-                    allowed_mentions=NOBODY,
-                    nonce=nonce,
-                    suppress_embeds=True,
-                    silent=silent,
-                )
-        except Unreachable as error:
-            if error.maybe_done and len(self._unsure) < _MOST_UNSURE:
-                self._unsure[sent] = nonce
-            raise
-        return str(message.id)
+        def attempt(nonce: str) -> Awaitable[discord.Message]:
+            channel = self._channel(place)
+            reference = _reference(channel, reply_to) if reply_to else None
+            # A preview would have Discord fetch any address a model was talked into writing.
+            return channel.send(
+                text,
+                reference=reference,  # type: ignore[arg-type]  # None is its default
+                mention_author=False,
+                view=_row(buttons),  # type: ignore[arg-type]  # likewise
+                allowed_mentions=NOBODY,
+                nonce=nonce,
+                suppress_embeds=True,
+                silent=silent,
+            )
+
+        return await _only_once(attempt)
 
     async def edit(
         self,
@@ -107,7 +111,7 @@ class DiscordPort:
         buttons: Sequence[Button] = (),
     ) -> None:
         message = self._channel(place).get_partial_message(int(message_id))
-        with delivery_errors():
+        with delivery_errors(ARCHIVED_FOR_EDITS):
             await message.edit(content=_shown(text, formatted), view=_row(buttons), allowed_mentions=NOBODY)
 
     async def delete(self, place: Place, message_id: str) -> None:
@@ -123,16 +127,20 @@ class DiscordPort:
             await self._channel(place).typing()
 
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
-        file = discord.File(io.BytesIO(data), filename=_UNFIT_FOR_A_FILE_NAME.sub("_", name) or "file")
-        with delivery_errors():
-            message = await self._channel(place).send(
-                caption or None, file=file, allowed_mentions=NOBODY, suppress_embeds=True
+        def attempt(nonce: str) -> Awaitable[discord.Message]:
+            return self._channel(place).send(
+                whole_characters(caption) or None,
+                file=discord.File(io.BytesIO(data), filename=_file_name(name)),
+                allowed_mentions=NOBODY,
+                nonce=nonce,
+                suppress_embeds=True,
             )
-        return str(message.id)
+
+        return await _only_once(attempt, NO_FILES_HERE)
 
     def _channel(self, place: Place) -> discord.PartialMessageable:
         """By its number alone: whether it is known to us or not, Discord decides what may be done there."""
-        return self._connected().get_partial_messageable(int(place.thread_id or place.chat_id))
+        return self._connected().get_partial_messageable(int(self.pace_key(place)))
 
     def _connected(self) -> discord.Client:
         if self.client is None or self.client.is_closed():
@@ -140,12 +148,40 @@ class DiscordPort:
         return self.client
 
 
+async def _only_once(
+    attempt: Callable[[str], Awaitable[discord.Message]], meanings: Meanings = LIKE_EVERYWHERE
+) -> str:
+    """Discord keeps one message of those that come with the same nonce, so one whose answer was lost can be sent again.
+    Only here: whoever is told that it may have arrived changes the text."""
+    nonce = secrets.token_hex(12)
+    doubt: Unreachable | None = None
+    for pause in _PAUSES:
+        await asyncio.sleep(pause)
+        try:
+            with delivery_errors(meanings):
+                return str((await attempt(nonce)).id)
+        except Unreachable as error:
+            if doubt is None and not error.maybe_done:
+                raise
+            doubt = doubt or error
+        except SlowDown:
+            if doubt is None:
+                raise
+    assert doubt is not None, "every other way out has been taken"
+    raise doubt
+
+
 def _shown(text: str, formatted: bool) -> str:
     """Discord shows Markdown by itself, all but tables."""
+    text = whole_characters(text)
     if not formatted:
         return text
     with_tables = readable_tables(text)
     return with_tables if len(with_tables) <= LIMIT else text
+
+
+def _file_name(name: str) -> str:
+    return _UNFIT_FOR_A_FILE_NAME.sub("_", whole_characters(name)) or "file"
 
 
 def _reference(channel: discord.PartialMessageable, message_id: str) -> discord.MessageReference:
@@ -159,7 +195,8 @@ def _row(buttons: Sequence[Button]) -> discord.ui.View | None:
         return None
     view = discord.ui.View(timeout=None)
     for button in buttons:
-        view.add_item(discord.ui.Button(label=button.label[:_LONGEST_LABEL], custom_id=button.data, row=0))
+        label = whole_characters(button.label[:_LONGEST_LABEL])
+        view.add_item(discord.ui.Button(label=label, custom_id=button.data, row=0))
     # Presses are events of the client, whoever made the button; the library need not remember this one.
     view.stop()
     return view

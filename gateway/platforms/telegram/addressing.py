@@ -20,9 +20,9 @@ def addressed_text(
     text: str, entities: Sequence[MessageEntity], me: User, commands: Set[str]
 ) -> tuple[str, Addressee]:
     """The text without the bot's name, and whom it addresses: this bot, another one, or nobody in particular."""
-    first = entities[0] if entities else None
-    if first is not None and first.type == MessageEntityType.BOT_COMMAND and first.offset == 0:
-        return _command(text, first, me, commands)
+    for entity in entities:  # a command in bold is not the only one at its place
+        if entity.type == MessageEntityType.BOT_COMMAND and entity.offset == 0:
+            return _command(text, entity, me, commands)
     mentions = [_span(text, entity) for entity in entities if _is_mention(text, entity, me)]
     for start, end in reversed(mentions):
         text = _joined(text[:start], text[end:])

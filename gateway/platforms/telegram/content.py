@@ -52,9 +52,12 @@ def described(message: Message) -> str:
     return next((f"[{kind.replace('_', ' ')}]" for kind in _UNREADABLE if getattr(message, kind)), "")
 
 
-def forwarded_from(message: Message) -> str:
-    origin = message.forward_origin
-    return f"[forwarded from {_origin_name(origin)}]" if origin is not None else ""
+def forwarded(message: Message, text: str) -> str:
+    """The text; in a forward each line is marked, so that none of them passes for the sender's own."""
+    if message.forward_origin is None:
+        return text
+    lines = (f"> {line}" for line in text.splitlines())
+    return "\n".join([f"[forwarded from {_origin_name(message.forward_origin)}]", *lines])
 
 
 def quote_of(message: Message) -> Quote | None:
@@ -108,5 +111,4 @@ def _file(message: Message) -> str:
 
 
 def _position(location: Location) -> str:
-
     return f"{location.latitude:.5f} {location.longitude:.5f}"

@@ -5,7 +5,10 @@ HermesError
 ├── SecondPoller       tried again
 ├── WentSilent         tried again
 ├── WebhookReplaced    tried again
-└── WebhookNotHeard    tried again: its port cannot be opened
+├── WebhookNotHeard    tried again: its port cannot be opened
+└── DeliveryError
+    └── Undeliverable
+        └── NotPermitted    an administrator took the right away
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ class WebhookNotHeard(HermesError):
     """Hermes cannot listen for Telegram; free the port, or change `webhook.host` and `webhook.port`:"""
 
 
+class NotPermitted(Undeliverable):
+    """The bot may not do this in this chat; it may do other things there."""
+
+
 class TooManyRequests(TelegramError):
     """429."""
 
@@ -71,6 +78,8 @@ _GONE = (
     "message to delete not found",
     "message can't be edited",
     "message can't be deleted",
+    "message_delete_forbidden",
+    "message_author_required",
     "message_id_invalid",
     "there is no text in the message",
 )
@@ -81,12 +90,19 @@ _NOBODY_THERE = (
     "peer_id_invalid",
     "chat_write_forbidden",
     "chat_restricted",
-    "not enough rights",
-    "have no rights",
     "group chat was deactivated",
     "topic_closed",
+    "topic closed",
     "topic_deleted",
+    "topic_id_invalid",
     "message thread not found",
+)
+_NOT_PERMITTED = (
+    "not enough rights",
+    "have no rights",
+    "need administrator rights",
+    "chat_admin_required",
+    "_forbidden",
 )
 
 
@@ -106,9 +122,9 @@ def delivery_failure(error: TelegramError) -> DeliveryError:
         case ChatMigrated():
             return ChatMoved(str(error.new_chat_id))
         case Forbidden():
-            return Undeliverable(f"({error.message})")
+            return _refusal(error.message, otherwise=Undeliverable)
         case BadRequest():
-            return _refusal(error.message)
+            return _refusal(error.message, otherwise=ContentRefused)
         case InvalidToken() | Conflict():
             return Unreachable(f"({error.message})", maybe_done=False)
     if "too large" in error.message.lower():
@@ -116,13 +132,16 @@ def delivery_failure(error: TelegramError) -> DeliveryError:
     return Unreachable(maybe_done=not isinstance(error.__cause__, _NEVER_SENT))
 
 
-def _refusal(message: str) -> DeliveryError:
+def _refusal(message: str, *, otherwise: type[DeliveryError]) -> DeliveryError:
     said = message.lower()
-    if any(words in said for words in _GONE):
-        return MessageGone(f"({message})")
-    if any(words in said for words in _NOBODY_THERE):
-        return Undeliverable(f"({message})")
-    return ContentRefused(f"({message})")
+    for kind, signs in (
+        (MessageGone, _GONE),
+        (Undeliverable, _NOBODY_THERE),
+        (NotPermitted, _NOT_PERMITTED),
+    ):
+        if any(sign in said for sign in signs):
+            return kind(f"({message})")
+    return otherwise(f"({message})")
 
 
 def connection_failure(error: TelegramError, bot_name: str = "") -> HermesError:

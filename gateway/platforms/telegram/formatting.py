@@ -14,7 +14,7 @@ import structlog
 from telegram import MessageEntity
 
 from gateway.platforms.telegram.entities import useful_entities
-from gateway.text.characters import is_blank
+from gateway.text.characters import is_blank, whole_characters
 from gateway.text.measure import utf16_units
 from gateway.text.tables import readable_tables
 
@@ -35,7 +35,7 @@ class Formatted:
 
 def formatted(markdown: str) -> Formatted:
     """One message. What is not longer than the limit does not become so."""
-    markdown = _without_half_characters(markdown)
+    markdown = whole_characters(markdown)
     try:
         # A table may take more room as a list; then it has to do with the renderer's own drawing.
         candidates = (_rendered(version) for version in dict.fromkeys([readable_tables(markdown), markdown]))
@@ -61,15 +61,6 @@ def _rendered(markdown: str) -> Formatted:
 
 def _is_sendable(message: Formatted) -> bool:
     return utf16_units(message.text) <= LIMIT and not is_blank(message.text)
-
-
-def _without_half_characters(text: str) -> str:
-    """Half a surrogate pair cannot be sent at all."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _unindented(markdown: str) -> str:

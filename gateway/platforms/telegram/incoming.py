@@ -13,7 +13,7 @@ from gateway.platforms.telegram.addressing import Addressee, addressed_text
 from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.content import (
     described,
-    forwarded_from,
+    forwarded,
     name_of,
     quote_of,
     replied_to,
@@ -22,8 +22,8 @@ from gateway.platforms.telegram.content import (
 )
 from gateway.text.measure import utf16_units
 
-_PROBABLY_CUT = 4000
-"""A client cuts what is longer than 4096 units, at a space or a line end before that."""
+_PROBABLY_CUT = 2048
+"""A client cuts what is longer than 4096 units, some of them at the last blank line of the second half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Reader:
             id=str(message.message_id),
             place=place,
             author=_author(message),
-            text="\n".join(part for part in (forwarded_from(message), other, text) if part),
+            text=forwarded(message, "\n".join(part for part in (other, text) if part)),
             addressed=addressee == "me"
             or (addressee == "nobody" and (place.kind == "direct" or self._is_reply_to_me(message))),
             quote=quote_of(message),

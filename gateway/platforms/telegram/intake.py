@@ -1,8 +1,11 @@
-"""Where updates come in, however they were fetched: each once, in order within a chat, no chat behind another."""
+"""Where updates come in, however they were fetched: in order within a chat, no chat behind another.
+
+Telegram repeats an update whose confirmation was lost. That is no harm: the desk knows a message by its number, an
+edit that changes nothing is none, and what a button decides is decided once.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 
 import structlog
@@ -17,44 +20,19 @@ from gateway.text.measure import longest_prefix, utf16_units
 
 log = structlog.get_logger(__name__)
 
-_REMEMBERED = 2_000
 _LONGEST_ANSWER = 200
 """Of what a button says when it is pressed."""
 
 
-class Recent:
-    """The numbers of the last updates; Telegram repeats one whose confirmation was lost."""
-
-    def __init__(self) -> None:
-        self._order: deque[int] = deque()
-        self._known: set[int] = set()
-
-    def __contains__(self, update_id: int) -> bool:
-        return update_id in self._known
-
-    def add(self, update_id: int) -> None:
-        self._order.append(update_id)
-        self._known.add(update_id)
-        if len(self._order) > _REMEMBERED:
-            self._known.discard(self._order.popleft())
-
-
 class Intake:
-    def __init__(self, desk: ChatDesk, reader: Reader, lines: Lines, recent: Recent) -> None:
+    def __init__(self, desk: ChatDesk, reader: Reader, lines: Lines) -> None:
         self._desk = desk
         self._reader = reader
         self._lines = lines
-        self._recent = recent
 
-    async def put(self, update: Update) -> None:
-        """Once this returns, the update is confirmed to Telegram and never comes again; if it raises, it does."""
-        if update.update_id in self._recent:
-            return
-        self._hand_over(update)
-        self._recent.add(update.update_id)
-
-    def _hand_over(self, update: Update) -> None:
-        """Only into a line: what cannot be read must not be asked for again and again."""
+    def put(self, update: Update) -> None:
+        """Once this returns, the update is confirmed to Telegram. It only goes into a line: what cannot be read must
+        not be asked for again and again."""
         if update.message is not None:
             self._lines.put(update.message.chat_id, partial(self._message, update.message))
         elif update.edited_message is not None:
@@ -68,6 +46,8 @@ class Intake:
             log.info("telegram.standing", chat=change.chat.id, status=change.new_chat_member.status)
 
     async def _message(self, message: Message) -> None:
+        if message.migrate_to_chat_id is not None:
+            log.warning("telegram.group_moved", old=message.chat_id, new=message.migrate_to_chat_id)
         read = self._reader.message(message)
         if read is not None:
             await self._desk.message(read)

@@ -20,7 +20,7 @@ from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.failures import connection_failure
 from gateway.platforms.telegram.incoming import Reader
-from gateway.platforms.telegram.intake import Intake, Recent
+from gateway.platforms.telegram.intake import Intake
 from gateway.platforms.telegram.menu import show_menu
 from gateway.platforms.telegram.polling import Polling
 from gateway.platforms.telegram.port import TelegramPort
@@ -32,6 +32,8 @@ _POLL_SECONDS = 30
 _POLL_MARGIN = 15.0
 """How much longer than asked for a poll may take before its connection is given up."""
 _WEBHOOK_CHECK_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+"""Before the second connection; longer and longer before the ones that follow."""
 _CLOSING_SECONDS = 5.0
 
 
@@ -48,6 +50,7 @@ class TelegramPlatform:
         poll_seconds: int = _POLL_SECONDS,
         poll_margin: float = _POLL_MARGIN,
         webhook_check_seconds: float = _WEBHOOK_CHECK_SECONDS,
+        retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
         self.name = f"telegram/{bot_name}" if bot_name else "telegram"
         self._bot_name = bot_name
@@ -56,13 +59,13 @@ class TelegramPlatform:
         self._api = BotApi(settings.token.get_secret_value() if settings.token else "", settings.base_url)
         self.port: ChatPort = TelegramPort(self.name, self._api.bot)
         self._desk = desk_for(self.port)
-        self._lines, self._recent = Lines(), Recent()
+        self._lines = Lines()
+        self._supervised = Supervised(self.name, self._connect, first_pause=retry_seconds)
         self._source = (
-            Webhook(settings.webhook, check_seconds=webhook_check_seconds)
+            Webhook(settings.webhook, self._supervised.lost, check_seconds=webhook_check_seconds)
             if settings.webhook.url
             else Polling(seconds=poll_seconds, margin=poll_margin)
         )
-        self._supervised = Supervised(self.name, self._connect)
         self._me: User | None = None
         self._menu: asyncio.Task[bool] | None = None
 
@@ -104,7 +107,7 @@ class TelegramPlatform:
         self._bring_menu()
         names = {spelled(name) for command in self._commands for name in (command.name, *command.aliases)}
         reader = Reader(self._me, names, Files(self._api.bot))
-        await self._source.run(bot, Intake(self._desk, reader, self._lines, self._recent), up)
+        await self._source.run(bot, Intake(self._desk, reader, self._lines), up)
 
     def _bring_menu(self) -> None:
         """Beside the work, and again at the next connection if it did not succeed."""

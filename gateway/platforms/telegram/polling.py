@@ -46,8 +46,8 @@ class Polling:
                 self._contested = False
                 up()
             for update in updates:
-                await intake.put(update)
-            # Not before all are taken in: a failure brings the whole lot again, and the intake knows what it had.
+                intake.put(update)
+            # Not before all are taken in: a failure brings the whole lot again.
             self._offset = max([self._offset, *(update.update_id + 1 for update in updates)])
             seconds = self._seconds
 

@@ -20,8 +20,11 @@ from telegram.error import BadRequest
 
 from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused
-from gateway.platforms.telegram.failures import delivering
+from gateway.platforms.telegram.failures import NotPermitted, delivering
+from gateway.platforms.telegram.formatting import LIMIT
 from gateway.platforms.telegram.formatting import formatted as as_entities
+from gateway.platforms.telegram.mentions import notifying_nobody
+from gateway.text.characters import whole_characters
 from gateway.text.measure import Measure, utf16_units
 
 log = structlog.get_logger(__name__)
@@ -39,7 +42,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 class TelegramPort:
     """A `ChatPort`."""
 
-    limit: int = MessageLimit.MAX_TEXT_LENGTH
+    limit = LIMIT
     measure: Measure = staticmethod(utf16_units)
     can_edit = True
     file_limit: int = FileSizeLimit.FILESIZE_UPLOAD
@@ -50,6 +53,10 @@ class TelegramPort:
 
     def edit_seconds(self, place: Place) -> float:
         return _DIRECT_EDIT_SECONDS if place.kind == "direct" else _GROUP_EDIT_SECONDS
+
+    def pace_key(self, place: Place) -> str:
+        """A group's messages are counted together, whatever their topic."""
+        return place.chat_id
 
     async def direct(self, user_id: str) -> Place:
         """With Telegram, a person's number is that of the chat."""
@@ -127,14 +134,19 @@ class TelegramPort:
         if utf16_units(caption) > MessageLimit.CAPTION_LENGTH:
             await self.send(place, caption)
             caption = ""
-        with delivering():
-            message = await self._bot.send_document(
-                int(place.chat_id),
-                InputFile(data, filename=name),
-                caption=caption or None,
-                message_thread_id=_thread(place),
-                disable_content_type_detection=True,
-            )
+        try:
+            with delivering():
+                message = await self._bot.send_document(
+                    int(place.chat_id),
+                    InputFile(data, filename=name),
+                    caption=caption or None,
+                    caption_entities=notifying_nobody(caption, ()),
+                    message_thread_id=_thread(place),
+                    disable_content_type_detection=True,
+                )
+        except NotPermitted:
+            # Groups forbid files and text separately: what else there is to say can still be said.
+            raise ContentRefused("(the bot may not send files here)") from None
         return str(message.message_id)
 
 
@@ -142,19 +154,14 @@ async def _formatted_or_plain(
     text: str, formatted: bool, show: Callable[[str, Sequence[MessageEntity]], Awaitable[T]]
 ) -> T:
     """Plain at the first refusal: better seen with its asterisks than not at all."""
-    text = _whole_characters(text)
-    if formatted and utf16_units(text) <= TelegramPort.limit:
+    text = whole_characters(text)
+    if formatted and utf16_units(text) <= LIMIT:
         rich = as_entities(text)
         try:
-            return await show(rich.text, rich.entities)
+            return await show(rich.text, notifying_nobody(rich.text, rich.entities))
         except ContentRefused as refused:
             log.info("telegram.formatting_refused", detail=refused.detail)
-    return await show(text, ())
-
-
-def _whole_characters(text: str) -> str:
-    """A stream may be shown in the middle of an emoji; half of one cannot be sent."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return await show(text, notifying_nobody(text, ()))
 
 
 def _thread(place: Place) -> int | None:

@@ -7,6 +7,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import structlog
 from aiohttp import web
@@ -23,15 +24,20 @@ _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - a header's na
 _LARGEST_BODY = 2**20
 _ONE_AT_A_TIME = 1
 """So that updates come in order; taking one in is quick."""
+_NOT_REACHED = "Telegram does not get through to `webhook.url`; check the proxy and its certificate"
 
 
 class Webhook:
-    def __init__(self, settings: WebhookConfig, *, check_seconds: float) -> None:
+    def __init__(self, settings: WebhookConfig, lost: Callable[[str], None], *, check_seconds: float) -> None:
+        """`lost` is told what keeps Telegram from calling, for as long as that lasts."""
         assert settings.url is not None and settings.secret is not None
         self._settings = settings
+        self._lost = lost
         self._url = settings.url
         self._secret = settings.secret.get_secret_value()
         self._check_seconds = check_seconds
+        self._last_error: datetime | None = None
+        self._is_reached = True
 
     async def run(self, bot: Bot, intake: Intake, up: Callable[[], None]) -> None:
         async with self._listening(bot, intake):
@@ -42,28 +48,33 @@ class Webhook:
                 allowed_updates=ALLOWED_UPDATES,
                 max_connections=_ONE_AT_A_TIME,
             )
+            up()
             while True:
-                up()
                 await asyncio.sleep(self._check_seconds)
-                await self._check(bot)
+                await self._check(bot, up)
 
-    async def _check(self, bot: Bot) -> None:
+    async def _check(self, bot: Bot, up: Callable[[], None]) -> None:
         """Nobody tells us that calls do not arrive; Telegram knows."""
         info = await bot.get_webhook_info()
         if info.url != self._url:
             raise WebhookReplaced
-        if info.pending_update_count and info.last_error_message:
-            log.warning(
-                "telegram.webhook_not_reached",
-                waiting=info.pending_update_count,
-                detail=info.last_error_message,
-            )
+        # The last error is told for ever, and between its tries Telegram pauses longer and longer.
+        is_new = info.last_error_date not in (None, self._last_error)
+        self._last_error = info.last_error_date
+        self._is_reached = not info.pending_update_count or (self._is_reached and not is_new)
+        if self._is_reached:
+            up()
+            return
+        self._lost(f"{_NOT_REACHED}: {info.last_error_message}.")
+        if is_new:
+            waiting, detail = info.pending_update_count, info.last_error_message
+            log.warning("telegram.webhook_not_reached", waiting=waiting, detail=detail)
 
     @asynccontextmanager
     async def _listening(self, bot: Bot, intake: Intake) -> AsyncIterator[None]:
         async def take(request: web.Request) -> web.Response:
             self._admit(request)
-            await intake.put(await _update(request, bot))
+            intake.put(await _update(request, bot))
             return web.Response()
 
         app = web.Application(client_max_size=_LARGEST_BODY)

@@ -1,0 +1,104 @@
+"""One house for the whole contract, and a surface for each scenario."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.contract.discord import DiscordSurface
+from tests.contract.house import House, Settings, open_house
+from tests.contract.model import Model
+from tests.contract.surfaces import Surface
+from tests.contract.telegram import TelegramSurface
+from tests.contract.terminal import TerminalSurface
+from tests.contract.web import WebSurface
+
+Surfaces = dict[str, Surface]
+
+
+class Street:
+    """The house: built when somebody first comes, gone when the last scenario has been told."""
+
+    def __init__(self, ground: Path) -> None:
+        self.surfaces: Surfaces = {}
+        self._ground = ground
+        self._stack = AsyncExitStack()
+        self._house: House | None = None
+
+    async def house(self, settings: Settings) -> House:
+        if self._house is None:
+            self._house = await self._stack.enter_async_context(open_house(self._ground))
+            self.surfaces = _surfaces(self._house, self._stack)
+            await self._house.warms_up()
+        if self._house.settings != settings:
+            await self._house.hermes.stop()
+            await self.starts_again(settings)
+        return self._house
+
+    async def starts_again(self, settings: Settings) -> None:
+        """Whoever sat at a terminal has to open a new window."""
+        assert self._house
+        self._house.set_up(settings)
+        await self._house.starts()
+        self.surfaces = _surfaces(self._house, self._stack)
+
+    async def close(self) -> None:
+        self._house = None
+        await self._stack.aclose()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def street(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Street]:
+    street = Street(tmp_path_factory.mktemp("contract"))
+    yield street
+    await street.close()
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def closed_after_the_last(request: pytest.FixtureRequest, street: Street) -> AsyncIterator[None]:
+    """Other tests may follow, and Hermes would live on beside them."""
+    yield
+    here = Path(__file__).parent
+    if request.node is [item for item in request.session.items if item.path.parent == here][-1]:
+        await street.close()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """A file of scenarios for other settings says so by a fixture of this name."""
+    return "usual"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def house(street: Street, settings: Settings) -> House:
+    return await street.house(settings)
+
+
+@pytest.fixture
+def surfaces(street: Street, house: House) -> Surfaces:
+    return street.surfaces
+
+
+@pytest.fixture
+def surface(request: pytest.FixtureRequest, surfaces: Surfaces) -> Surface:
+    return surfaces[request.param]
+
+
+@pytest.fixture
+def model(house: House) -> Iterator[Model]:
+    house.model.forget()
+    yield house.model
+    assert house.model.refusals == [], "Hermes asked its model something malformed"
+
+
+def _surfaces(house: House, stack: AsyncExitStack) -> Surfaces:
+    return {
+        "telegram": TelegramSurface(house),
+        "discord": DiscordSurface(house),
+        "web": WebSurface(house, stack),
+        "terminal": TerminalSurface(house, stack),
+    }

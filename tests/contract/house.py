@@ -1,0 +1,195 @@
+"""The house of the contract: one real Hermes with all its doors, in a Telegram, a Discord and before a model of ours.
+
+Everybody who will come is known before it starts, because the configuration names people and groups by number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import aiohttp
+import yaml
+
+from tests.contract.model import PATIENCE, Model
+from tests.worlds import telegram
+from tests.worlds.discord import DiscordWorld
+from tests.worlds.discord import Person as DiscordUser
+from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
+from tests.worlds.openai import OpenAIWorld
+from tests.worlds.transcription import TranscriptionWorld
+
+TELEGRAM_ADMIN = 1000
+TELEGRAM_USERS = range(1001, 1200)
+TELEGRAM_GROUPS = range(-1_002_000_000_001, -1_002_000_000_100, -1)
+DISCORD_USERS = 60
+
+TOOLS = ["read_file", "write_file", "send_file", "terminal"]
+
+Settings = Literal["usual", "other"]
+"""`usual`: the defaults, with `terminal` on. `other`: messages steer, voice is understood, each member of a group has
+a conversation of their own, and strangers hear nothing."""
+
+OTHER_BOTS = {"groups": "per_person", "group_members": "allowed_users", "pairing": False}
+
+
+@dataclass
+class House:
+    telegram: telegram.TelegramWorld
+    discord: DiscordWorld
+    ears: TranscriptionWorld
+    model: Model
+    hermes: HermesProcess
+    telegram_users: Iterator[int]
+    telegram_groups: Iterator[int]
+    discord_admin: DiscordUser
+    discord_people: Iterator[DiscordUser]
+    config: dict[str, Any]
+    settings: Settings = "usual"
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def set_up(self, settings: Settings) -> None:
+        """Counts from the next start on."""
+        ears = {"model": "openai/whisper-1", "base_url": self.ears.url, "api_key": "test-key"}
+        other = {
+            "gateway": {"busy": "steer"},
+            "auxiliary": {"transcription": ears},
+            "platforms": {"telegram": OTHER_BOTS, "discord": OTHER_BOTS},
+        }
+        config = _merged(self.config, other) if settings == "other" else self.config
+        self.hermes.config_path.write_text(yaml.safe_dump(config))
+        self.settings = settings
+
+    async def starts(self) -> None:
+        """Again, after `hermes.stop()`."""
+        await self.hermes.restart()
+        await self.discord.gateway.is_online()
+        await self.becomes("telegram", "up")
+
+    async def warms_up(self) -> None:
+        """The first answer takes seconds: the model library is imported then. No scenario should pay for it."""
+        async with WebClient.open(self.hermes.url, "warm-up") as client:
+            await client.say("Are you there?")
+
+    async def health(self) -> dict[str, str]:
+        """The state of each platform, as `/healthz` tells it."""
+        async with aiohttp.ClientSession() as http, http.get(f"{self.hermes.url}/healthz") as answer:
+            platforms = (await answer.json())["platforms"]
+        return {name: platform["state"] for name, platform in platforms.items()}
+
+    async def becomes(self, platform: str, state: str) -> None:
+        """`/healthz` has no bell to ring, so it is asked until it says so."""
+        async with asyncio.timeout(PATIENCE):
+            while (await self.health())[platform] != state:  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.02)
+
+    async def stores(self, words: str) -> bool:
+        """Whether these words stand anywhere in the database."""
+        return await asyncio.to_thread(_holds, self.hermes.home / "state.db", words)
+
+    async def cli(self, *arguments: str) -> tuple[int, str]:
+        """`hermes ...` as a process of its own, beside the one that runs: exit code and output."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway.cli", "--config", str(self.hermes.config_path), *arguments,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.hermes.home),
+        )  # fmt: skip
+        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        return process.returncode or 0, output.decode()
+
+
+@asynccontextmanager
+async def open_house(home: Path) -> AsyncIterator[House]:
+    async with (
+        telegram.TelegramWorld() as tg,
+        DiscordWorld() as dc,
+        TranscriptionWorld.open() as ears,
+        OpenAIWorld() as model,
+    ):
+        people = [dc.person(f"Person {number}") for number in range(DISCORD_USERS)]
+        config = _configuration(tg, dc, people, model)
+        async with hermes(home, config) as process:
+            await dc.gateway.is_online()
+            yield House(
+                telegram=tg,
+                discord=dc,
+                ears=ears,
+                model=Model(model),
+                hermes=process,
+                telegram_users=iter(TELEGRAM_USERS),
+                telegram_groups=iter(TELEGRAM_GROUPS),
+                discord_admin=people[0],
+                discord_people=iter(people[1:]),
+                config=config,
+            )
+
+
+def _configuration(
+    tg: telegram.TelegramWorld, dc: DiscordWorld, people: list[DiscordUser], model: OpenAIWorld
+) -> dict[str, Any]:
+    return {
+        "model": {
+            "name": "openai/test-model",
+            "base_url": model.base_url,
+            "api_key": model.api_key,
+            "context_length": 64_000,
+            "vision": True,
+        },
+        "tools": {"enabled": TOOLS},
+        "platforms": {
+            # A port that is known, so that `hermes chat` finds it.
+            "web": {"port": _free_port()},
+            "telegram": {
+                "token": tg.token,
+                "base_url": tg.url,
+                "allowed_users": list(TELEGRAM_USERS),
+                "allowed_groups": list(TELEGRAM_GROUPS),
+                "admins": [TELEGRAM_ADMIN],
+            },
+            "discord": {
+                "token": dc.token,
+                "api_base": dc.api_base,
+                "gateway_url": dc.gateway_url,
+                "allowed_users": [person.id for person in people],
+                "allowed_groups": [dc.guild.id],
+                "admins": [people[0].id],
+            },
+        },
+        "gateway": {"join_seconds": 0.3},
+        "logging": {"level": "debug"},
+    }
+
+
+def _merged(one: Any, other: Any) -> Any:
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _holds(path: Path, words: str) -> bool:
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        rows = itertools.chain.from_iterable(
+            connection.execute(f'SELECT * FROM "{table}"')
+            for table in tables  # the names are the database's own
+        )
+        return any(words in str(value) for row in rows for value in row)
+    finally:
+        connection.close()

@@ -1,0 +1,199 @@
+"""What is written while a session is lost for good."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from gateway.chat.contract import ChatMessage, Place
+from gateway.platforms.discord.last_seen import LastSeen
+from tests.discord.bot import Bot, place, running, send_nonsense
+from tests.worlds.discord import Channel, DiscordWorld, Fault, May, Person
+
+
+async def interrupted(world: DiscordWorld) -> None:
+    """The library gives up its connection, and with it the session; another connection is not yet to be had."""
+    world.gateway.refuse_connections()
+    send_nonsense(world)
+    await world.gateway.is_offline()
+
+
+async def back_again(world: DiscordWorld) -> None:
+    world.gateway.refuse_connections(False)
+    await world.gateway.identified(2)
+
+
+async def heard(bot: Bot, count: int) -> list[ChatMessage]:
+    return [await bot.desk.heard() for _ in range(count)]
+
+
+async def test_a_new_session_begins_with_what_was_missed(
+    bot: Bot, ada: Person, ben: Person, world: DiscordWorld
+) -> None:
+    """In places where somebody has talked to the bot, threads among them, and each message once."""
+    thread = await ada.opens_thread("release", channel=world.general)
+    for channel in (ada.dm(), thread):
+        await ada.says("before", channel=channel)
+        await bot.desk.heard()
+    await interrupted(world)
+    for channel in (ada.dm(), thread):
+        await ada.says("meanwhile", channel=channel)
+    await back_again(world)
+    assert {(message.text, message.place) for message in await heard(bot, 2)} == {
+        ("meanwhile", place(ada.dm())),
+        ("meanwhile", place(thread)),
+    }
+    await ben.says("afterwards")
+    assert (await bot.desk.heard()).text == "afterwards"
+    assert bot.platform.health.state == "up"
+
+
+async def test_what_was_missed_comes_before_what_comes_now(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """Reading it takes a moment, in which people go on talking."""
+    await ada.says("before", channel=world.general)
+    await bot.desk.heard()
+    await interrupted(world)
+    await ada.says("meanwhile", channel=world.general)
+    reading = world.fail_next("get_messages", Fault.hang("after"))
+    await back_again(world)
+    await ada.says("now", channel=world.general)
+    await reading.arrived()
+    reading.release()
+    texts = [message.text for message in await heard(bot, 2)]
+    assert texts == ["meanwhile", "now"]
+
+
+async def test_channels_in_which_nobody_has_spoken_yet(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """Discord tells with the server what the newest message of a channel is."""
+    quiet = world.guild.add_channel("quiet")
+    await interrupted(world)
+    await ada.says("anybody here?", channel=quiet)
+    await back_again(world)
+    assert (await bot.desk.heard()).place == place(quiet)
+    assert {call.ids["channel_id"] for call in world.calls_to("get_messages")} == {str(quiet.id)}
+
+
+async def test_a_server_that_is_not_allowed_is_not_looked_through(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """Nobody may talk to the bot there."""
+    elsewhere = world.add_guild("Elsewhere")
+    elsewhere.add_member(ada)
+    lounge = elsewhere.add_channel("lounge")
+    await interrupted(world)
+    await ada.says("psst", channel=lounge)
+    await ada.says("hello", channel=world.general)
+    await back_again(world)
+    assert (await bot.desk.heard()).text == "hello"
+    assert {call.ids["channel_id"] for call in world.calls_to("get_messages")} == {str(world.general.id)}
+
+
+async def test_nothing_from_before_the_start_is_read(world: DiscordWorld, ada: Person) -> None:
+    """What was written before the process ran is not its business."""
+    await ada.says("long ago", channel=world.general)
+    world.clock.advance(60)
+    async with running(Bot(world)) as bot:
+        await interrupted(world)
+        world.clock.advance(60)
+        await ada.says("meanwhile", channel=world.general)
+        await back_again(world)
+        assert (await bot.desk.heard()).text == "meanwhile"
+
+
+async def test_the_direct_chat_of_a_person_in_the_configuration(world: DiscordWorld, ada: Person) -> None:
+    """Even if they have not written since the start: Discord lists no direct chats, but this one can be opened."""
+    async with running(Bot(world, people=[4711, ada.id])) as bot:
+        await interrupted(world)
+        await ada.says("meanwhile")
+        await back_again(world)
+        message = await bot.desk.heard()
+        assert (message.text, message.place) == ("meanwhile", place(ada.dm()))
+
+
+async def flood(ada: Person, channel: Channel, count: int) -> None:
+    for number in range(count):
+        await ada.says(str(number), channel=channel)
+
+
+async def test_many_messages(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """More than one answer of Discord's holds."""
+    await ada.says("before")
+    await bot.desk.heard()
+    await interrupted(world)
+    await flood(ada, ada.dm(), 130)
+    await back_again(world)
+    assert [message.text for message in await heard(bot, 130)] == [str(number) for number in range(130)]
+
+
+async def test_too_many_messages(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """The newest are read, and the log tells that there were more."""
+    await ada.says("before")
+    await bot.desk.heard()
+    await interrupted(world)
+    await flood(ada, ada.dm(), 205)
+    with structlog.testing.capture_logs() as logs:
+        await back_again(world)
+        texts = [message.text for message in await heard(bot, 200)]
+    assert texts == [str(number) for number in range(5, 205)]
+    [told] = [entry for entry in logs if entry["event"] == "discord.missed_messages_left_out"]
+    assert told["channel"] == ada.dm().id
+
+
+@pytest.mark.parametrize("trouble", ["hidden", "failing"])
+async def test_a_channel_that_cannot_be_read_keeps_nobody_from_coming_back(
+    bot: Bot, ada: Person, world: DiscordWorld, trouble: str
+) -> None:
+    """What was missed there is lost; the rest is not."""
+    for channel in (world.general, ada.dm()):
+        await ada.says("before", channel=channel)
+        await bot.desk.heard()
+    if trouble == "hidden":
+        world.general.forbid(world.bot, May.VIEW)
+    where = str(world.general.id)
+    world.fail_next(
+        "get_messages", Fault.error(403, 50001), where=lambda call: call.ids["channel_id"] == where
+    )
+    await interrupted(world)
+    for channel in (world.general, ada.dm()):
+        await ada.says("meanwhile", channel=channel)
+    await back_again(world)
+    assert (await bot.desk.heard()).place == place(ada.dm())
+
+
+async def test_a_session_that_only_the_service_has_lost(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """The library wants to resume it and must begin a new one, over the same connection."""
+    await ada.says("before")
+    await bot.desk.heard()
+    world.gateway.forget_sessions()
+    world.gateway.abort()
+    await world.gateway.is_offline()
+    await ada.says("meanwhile")
+    await world.gateway.identified(2)
+    assert (await bot.desk.heard()).text == "meanwhile"
+
+
+async def test_who_may_not_speak_is_not_remembered(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """Strangers who write a lot must not push out the chats that count."""
+    bot.desk.welcome = False
+    await ada.says("before")
+    await bot.desk.heard()
+    await interrupted(world)
+    await ada.says("meanwhile")
+    await back_again(world)
+    await ada.says("now")
+    assert (await bot.desk.heard()).text == "now"
+
+
+def test_a_place_that_was_forgotten_is_not_read_from_the_start() -> None:
+    """What was seen there is older than what made it be forgotten."""
+    seen = LastSeen()
+    assert seen.begin(100)
+    assert not seen.begin(200)
+    assert seen.in_place(Place("1")) == 100
+    for number in range(1001):
+        seen.note(Place(str(number)), 1000 + number)
+    assert seen.in_place(Place("0")) == 1000, "forgotten"
+    assert seen.in_place(Place("1")) == 1001
+    assert seen.direct_chats(2) == [Place("1000"), Place("999")]
