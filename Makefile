@@ -13,7 +13,7 @@ run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
 
 test: lint browser
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -46,8 +48,36 @@ def in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
         with suppress(RuntimeError):  # the loop is gone: Hermes has stopped meanwhile
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
+    _threads.run(partial(copy_context().run, run), name)
     return ended
+
+
+class _Threads:
+    """Daemon threads that wait for more when they are done: to start one costs more than most calls. One that hangs
+    is never asked again."""
+
+    def __init__(self, most_idle: int) -> None:
+        self._most_idle = most_idle
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+
+    def run(self, work: Callable[[], None], name: str) -> None:
+        # Popping and appending are atomic, and one idle thread more or less does no harm.
+        with suppress(IndexError):
+            self._idle.pop().put(work)
+            return
+        inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        inbox.put(work)
+        threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True).start()
+
+    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            inbox.get()()
+            if len(self._idle) >= self._most_idle:
+                return
+            self._idle.append(inbox)
+
+
+_threads = _Threads(most_idle=8)
 
 
 def _looked_at(future: asyncio.Future[Any]) -> None:

@@ -60,6 +60,12 @@ class Desk:
         await self.let_in.wait()
         return self.verdict
 
+    async def places(self) -> list[Place]:
+        return []
+
+    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
+        return set()
+
     async def close(self) -> None:
         await self.before_closing()
 

@@ -15,14 +15,14 @@ import structlog
 
 from gateway.chat.contract import ChatDesk, ChatMessage, Place
 from gateway.chat.lines import Job, Lines
-from gateway.commands import Command
+from gateway.commands import Command, is_command
 from gateway.config.platforms import BotConfig
 from gateway.platforms.discord.errors import SERVICE_ERRORS
 from gateway.platforms.discord.inbound import Reader, place_of
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.menu import keep_menu_current
-from gateway.platforms.discord.missed import Channel, Missed
+from gateway.platforms.discord.missed import Channel, Missed, Readable
 from gateway.platforms.discord.port import NOBODY
 from gateway.text.characters import whole_characters
 
@@ -98,6 +98,7 @@ class BotClient(discord.Client):
         """A session that begins anew, unlike one that is resumed, does not tell what was missed."""
         self._tell_up()
         if self._seen.begin(discord.utils.time_snowflake(discord.utils.utcnow())):
+            await self._read_since_the_last_run()
             return
         self._is_complete.clear()
         self._missed = missed = Missed(self, self._seen.copy(), self._settings)
@@ -207,6 +208,24 @@ class BotClient(discord.Client):
                     await self._take(self._reader.message(message, place))
 
         await self._line_up(where.id, "", hand_in_missed)
+
+    async def _read_since_the_last_run(self) -> None:
+        """A process that has just started knows from the store where people have talked."""
+        places = await self._desk.places()
+        if places:
+            self._is_complete.clear()
+        missed = Missed(self, self._seen.copy(), self._settings)
+        for place in places:
+            if channel := await missed.channel_at(place):
+                await self._line_up(channel.id, "", partial(self._hand_in_unread, missed, channel))
+
+    async def _hand_in_unread(self, missed: Missed, channel: Readable) -> None:
+        place = place_of(channel)
+        for message in await missed.unread(channel, place, self._desk.stored):
+            read = self._reader.message(message, place)
+            # Commands are not stored, so nobody knows whether this one was carried out.
+            if self._concerns(message) and not is_command(read.text):
+                await self._take(read)
 
     # -- to the desk ----------------------------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import takewhile
 
 import discord
 import structlog
@@ -25,6 +27,13 @@ _AT_ONCE = 5
 """Requests: Discord allows a bot fifty in a second, and answers are to be sent meanwhile."""
 
 Channel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
+
+
+Readable = Channel | discord.DMChannel
+Stored = Callable[[Place, Sequence[str]], Awaitable[set[str]]]
+
+_LONGEST_ABSENCE = timedelta(days=1)
+"""What was written before that is not answered after a start: Telegram keeps no more either."""
 
 
 class Missed:
@@ -75,6 +84,30 @@ class Missed:
         if len(found) > _MOST_MISSED:
             log.warning("discord.missed_messages_left_out", channel=channel.id, read=_MOST_MISSED)
         return found[_MOST_MISSED - 1 :: -1]
+
+    async def channel_at(self, place: Place) -> Readable | None:
+        try:
+            channel = await self._client.fetch_channel(int(place.thread_id or place.chat_id))
+        except SERVICE_ERRORS as error:
+            log.info("discord.channel_not_found", channel=place.chat_id, error=str(error))
+            return None
+        return channel if isinstance(channel, Readable) else None
+
+    async def unread(self, channel: Readable, place: Place, stored: Stored) -> list[discord.Message]:
+        """What is newer than the newest message that was read; the oldest first."""
+        since = discord.utils.utcnow() - _LONGEST_ABSENCE
+        try:
+            async with self._requests:
+                newest = [
+                    message
+                    async for message in channel.history(after=since, limit=_MOST_MISSED, oldest_first=False)
+                ]
+        except SERVICE_ERRORS as error:
+            log.warning("discord.missed_messages_not_read", channel=channel.id, error=str(error))
+            return []
+        read = await stored(place, [str(message.id) for message in newest])
+        unread = list(takewhile(lambda message: str(message.id) not in read, newest))
+        return unread[::-1]
 
     def _has_news(self, channel: Channel) -> bool:
         is_readable = isinstance(channel, discord.Thread) or _is_readable(channel)

@@ -27,6 +27,7 @@ _STAND_IN = "TOKEN"
 """What python-telegram-bot and httpx take for the token."""
 
 _CONNECTIONS = 256
+_KEPT_OPEN = 8
 _CONNECT_SECONDS, _READ_SECONDS, _UPLOAD_SECONDS = 10.0, 20.0, 120.0
 _POLL_READ_SECONDS = 10.0
 """On top of the time that a poll may take."""
@@ -67,7 +68,8 @@ class BotApi:
         # httpx looks for a proxy by itself only where it makes the transport.
         wire = httpx.AsyncHTTPTransport(
             verify=_certificates(),
-            limits=httpx.Limits(max_connections=_CONNECTIONS),
+            # Each request looks at every idle connection, so after a burst few are kept.
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_KEPT_OPEN),
             proxy=_proxy_for(self._root),
         )
         return (kind or _Request)(

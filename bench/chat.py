@@ -1,0 +1,247 @@
+"""The chat platforms with a model that takes no time, beside a bare echo bot on the same library.
+
+Each bot is a process of its own and talks over sockets to a loopback service in this one. A delay begins when a
+person's message reaches the service and ends when the call that shows the answer does. The library and the service
+have their share in it; the echo bot pays the same share, so what is over its delay was added by the gateway. Delays are
+measured at half of the gateway's own pace, the same for both bots: at full pace they would tell how long the queue is.
+CPU is that of the bot's process alone.
+
+The opening of the chats has a limit: on a machine too slow or too busy for a thousand of them there are fewer, and the
+table says how many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from bench.chat_child import Child, running
+from bench.chat_services import Discord, Service, Telegram
+
+Row = tuple[str, str, str, str]
+
+QUESTION = "How will the weather be tomorrow?"
+SOME, MANY = 100, 1_000
+"""Active chats: each has written a moment ago."""
+ALONE, SAMPLE = 40, 150
+"""Messages behind the figures of one chat and of several, if the seconds below are enough for them."""
+OPENING, RUNNING, SCATTERED = 20.0, 1.5, 3.0
+IN_FLIGHT = 16
+"""Messages without an answer while the pace is measured: enough to keep a bot busy, too few to swamp it."""
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What writing as fast as the bot answers came to."""
+
+    messages: int
+    seconds: float
+    cpu_seconds: float
+    """Of the bot."""
+    calls: int
+    """To the service. Polling is not counted."""
+
+    @property
+    def per_second(self) -> float:
+        return self.messages / self.seconds
+
+    @property
+    def cpu(self) -> float:
+        """Seconds for one message."""
+        return self.cpu_seconds / self.messages
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """One bot with so many active chats; delays in seconds."""
+
+    chats: int
+    pace: Pace
+    delays: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one bot."""
+
+    alone: Sequence[float]
+    """Delays when nobody else writes."""
+    calls_alone: float
+    """To the service for one answer, then."""
+    some: Crowd
+    many: Crowd
+
+
+class People:
+    """Those who write to the bot and wait for it."""
+
+    def __init__(self, service: Service) -> None:
+        self.delays: list[float] = []
+        self.calls = 0
+        self._service = service
+        self._seen = 0
+        self._asked: dict[int, float] = {}
+        """By chat: when the message was written that has no answer yet."""
+
+    async def write(self, person: int) -> None:
+        self._look()  # or an answer would be taken for that of a later message
+        self._asked[self._service.chats[person]] = self._service.now()
+        await self._service.says(person, QUESTION)
+
+    async def wait(self, *, at_most: int = 0) -> None:
+        """Until no more than so many messages are without an answer."""
+
+        def is_so() -> bool:
+            self._look()
+            return len(self._asked) <= at_most
+
+        await asyncio.wait_for(asyncio.wrap_future(self._service.watch.until(is_so)), PATIENCE)
+
+    def forget(self) -> None:
+        """What was measured so far."""
+        self.delays, self.calls = [], 0
+
+    def _look(self) -> None:
+        """At each call once: a condition for each of a thousand people would cost more than the bots do."""
+        for call in self._service.calls(self._seen):
+            self._seen += 1
+            self.calls += not call.polls
+            if call.shows_text and (asked := self._asked.pop(call.chat_id, None)):
+                self.delays.append(call.at - asked)
+
+
+def rows() -> list[Row]:
+    return [
+        *asyncio.run(_compared("Telegram", Telegram.open)),
+        *asyncio.run(_compared("Discord", Discord.open)),
+    ]
+
+
+async def _compared(name: str, service: Callable[[int], AbstractAsyncContextManager[Service]]) -> list[Row]:
+    async with service(MANY) as world, running("bench.chat_gateway", world.platforms) as bot:
+        ours = await _measure(world, bot)
+    async with service(MANY) as world, running("bench.chat_echo", world.platforms) as bot:
+        echo = await _measure(world, bot, like=ours)
+    return _rows(name, ours, echo)
+
+
+async def _measure(service: Service, bot: Child, *, like: Figures | None = None) -> Figures:
+    """`like`: the gateway's figures, for an echo bot that is to do the same; it knows no conversations."""
+    people = People(service)
+    await _one_person(people, times=5)  # for what is imported and opened once
+    alone = await _one_person(people, times=ALONE)
+    calls_alone = people.calls / ALONE
+    some = await _crowd(people, bot, SOME, like.some if like else None)
+    many = await _crowd(people, bot, MANY, like.many if like else None)
+    return Figures(alone, calls_alone, some, many)
+
+
+async def _crowd(people: People, bot: Child, chats: int, like: Crowd | None) -> Crowd:
+    if like is None:
+        # The first message of a chat opens its conversation.
+        chats = (await _at_full_pace(people, bot, range(chats), seconds=OPENING)).messages
+    who = [number * max(1, chats // SAMPLE) % chats for number in range(SAMPLE)]
+    pace = await _at_full_pace(people, bot, who, seconds=RUNNING)
+    half = (like.pace if like else pace).per_second / 2
+    seconds = min(SCATTERED, SAMPLE / half)
+    return Crowd(chats, pace, await _scattered(people, who[: math.ceil(half * seconds)], seconds=seconds))
+
+
+async def _one_person(people: People, times: int) -> Sequence[float]:
+    people.forget()
+    for _ in range(times):
+        await people.write(0)
+        await people.wait()
+        await asyncio.sleep(0.02)  # nobody writes before a bot is done with what it does behind its answer
+    return people.delays
+
+
+async def _scattered(people: People, who: Sequence[int], *, seconds: float) -> Sequence[float]:
+    """Each writes at some moment within so many seconds; the same moments for each bot."""
+    people.forget()
+    chance = random.Random(7)
+    moments = sorted(chance.uniform(0, seconds) for _ in who)
+    began = time.perf_counter()
+    for person, moment in zip(who, moments, strict=True):
+        await asyncio.sleep(began + moment - time.perf_counter())
+        await people.write(person)
+    await people.wait()
+    return people.delays
+
+
+async def _at_full_pace(people: People, bot: Child, who: Sequence[int], *, seconds: float) -> Pace:
+    """As many of them as there is time for."""
+    people.forget()
+    cpu, began, messages = await bot.cpu_seconds(), time.perf_counter(), 0
+    for person in who:
+        await people.wait(at_most=IN_FLIGHT - 1)
+        if time.perf_counter() - began > seconds:
+            break
+        await people.write(person)
+        messages += 1
+    await people.wait()
+    taken = time.perf_counter() - began
+    return Pace(messages, taken, await bot.cpu_seconds() - cpu, people.calls)
+
+
+def _rows(name: str, ours: Figures, echo: Figures) -> list[Row]:
+    some, many, floor = ours.some.pace, ours.many.pace, echo.many.pace
+    span = f"from {ours.some.chats} chats to {ours.many.chats:,}"
+    return [
+        (
+            f"{name}: messages per second, {_chats(ours.many.chats)}",
+            f"{many.per_second:,.0f}, echo bot {floor.per_second:,.0f}: {many.per_second / floor.per_second:.2f}x",
+            "-",
+            f"{many.per_second / some.per_second:.1f}x {span}",
+        ),
+        (
+            "... CPU of one message",
+            f"{_ms(many.cpu)} ms, echo bot {_ms(floor.cpu)} ms: {many.cpu / floor.cpu:.1f}x",
+            "<= 4x",
+            f"{many.cpu / some.cpu:.1f}x {span}",
+        ),
+        (
+            "... calls to the service for one answer",
+            f"{ours.calls_alone:.2f}, at full pace {many.calls / many.messages:.2f}",
+            "1",
+            "length of the answer; typing if it is late",
+        ),
+        _delay_row("1 active chat", ours.alone, echo.alone, "nobody else writes"),
+        *(
+            _delay_row(_chats(crowd.chats), crowd.delays, floor.delays, _growth(ours.alone, crowd.delays))
+            for crowd, floor in ((ours.some, echo.some), (ours.many, echo.many))
+        ),
+    ]
+
+
+def _delay_row(chats: str, ours: Sequence[float], echo: Sequence[float], grows: str) -> Row:
+    (p50, p99), (echo50, echo99) = _percentiles(ours), _percentiles(echo)
+    return (
+        f"... delay added, {chats}",
+        f"p50 {_ms(p50 - echo50)}, p99 {_ms(p99 - echo99)} ms over {_ms(echo50)}, {_ms(echo99)}",
+        "p50 < 20 ms",
+        grows,
+    )
+
+
+def _chats(count: int) -> str:
+    return f"{count:,} active chats"
+
+
+def _growth(alone: Sequence[float], crowd: Sequence[float]) -> str:
+    return f"{statistics.median(crowd) / statistics.median(alone):.1f}x of one chat alone"
+
+
+def _percentiles(delays: Sequence[float]) -> tuple[float, float]:
+    return statistics.median(delays), sorted(delays)[int(len(delays) * 0.99)]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f}"

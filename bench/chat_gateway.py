@@ -1,0 +1,64 @@
+"""The gateway with its real platforms and store, and a model that takes no time.
+
+Not `hermes run`: that asks its model through litellm, whose 60 to 90 ms of CPU per answer would hide what is measured
+here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk, Usage
+from bench.chat_child import Platforms, run
+from gateway.commands import Commands
+from gateway.config.schema import Config
+from gateway.gateway import Gateway
+from gateway.logs import configure_logging
+from gateway.media.intake import MediaIntake
+from gateway.models.vision import Vision
+from gateway.platforms.configured import configured_platforms
+from gateway.plugins import Plugins
+from gateway.store.sqlite import SqliteStore
+from tests.worlds.agents import make_agent
+
+ANSWER = "It will be **mild**, with a little rain in the evening."
+
+
+class InstantLLM:
+    model, context_length, supports_tools = "bench/instant", 128_000, False
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
+        yield TextChunk(ANSWER)
+        yield Completion(ANSWER, usage=Usage(1_000, 15), model=self.model)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        return Completion(ANSWER, model=self.model)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@asynccontextmanager
+async def connected(platforms: Platforms) -> AsyncIterator[None]:
+    config = Config.model_validate({"platforms": {"web": {"enabled": False}, **platforms}})
+    configure_logging(config.logging.level, config.logging.format)
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
+        store = await SqliteStore.open(Path(folder) / "state.db")
+        agent = make_agent(InstantLLM(), store)
+        gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
+        media = MediaIntake(Vision(agent.models, configured=False))
+        (platform,) = configured_platforms(config, gateway, store.people, media, model_line="")
+        await platform.start()
+        if platform.health.state != "up":
+            raise RuntimeError(platform.health.detail)
+        yield
+        await gateway.close()
+        await platform.stop()
+        await store.close()
+
+
+if __name__ == "__main__":
+    run(connected)
