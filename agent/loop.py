@@ -189,6 +189,7 @@ class Agent:
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call. If it is stopped or fails, the text already shown is stored."""
         shown: list[str] = []
+        told: set[str] = set()
         try:
             async with aclosing(llm.stream(request)) as stream:
                 async for item in stream:
@@ -196,7 +197,9 @@ class Agent:
                         shown.append(item.text)
                         yield TextDelta(item.text)
                     elif isinstance(item, Retrying):
-                        yield Notice(item.reason)
+                        if item.reason not in told:
+                            told.add(item.reason)
+                            yield Notice(f"{item.reason} Hermes asks again by itself.")
                     else:
                         await self.store.record_usage(live.session.id, item.usage, model=item.model)
                         await self.keeper.after_call(live, item.usage)

@@ -30,6 +30,10 @@ _DONE = {
 _DENIED = (
     "the person did not allow this. Do not try it again in another way; ask them what they would rather have."
 )
+_MAY_NOT = (
+    "this person may not have such a tool run here. In a group only people whom the owner has named in "
+    "`allowed_users` or `admins` may."
+)
 _NO_ANSWER = "the person was asked and did not answer in time, so it was not run."
 
 
@@ -64,6 +68,11 @@ class Approvals:
             return _DENIED if choice == "deny" else ""
 
         return approve
+
+    async def refuse(self, request: ApprovalRequest) -> str:
+        """What a turn asks whose author may not decide such things."""
+        log.info("approval.refused", tool=request.tool)
+        return _MAY_NOT
 
     def conversation_of(self, approval_id: str) -> str | None:
         pending = self._pending.get(approval_id)

@@ -12,6 +12,7 @@ from typing import Literal
 
 import structlog
 
+from agent.approval import Approve
 from agent.context_plan import LiveContext
 from agent.errors import HermesError
 from agent.events import Notice, Queued, TurnDone, TurnEvent, TurnFailed, TurnStarted
@@ -35,6 +36,7 @@ log = structlog.get_logger(__name__)
 Busy = Literal["queue", "steer", "interrupt"]
 
 _OUR_FAULT = "Something went wrong inside Hermes; the message is kept. `hermes doctor` and the log say more."
+_SWITCHED_OFF = "Hermes is being stopped, so this answer ends here. `/retry` asks again once it is back."
 _KEPT = "Hermes is stopping. Your message is kept; write again to have it answered."
 _MOST_WAITING = 50
 """Messages of one conversation. Each becomes a turn that somebody pays for."""
@@ -138,7 +140,8 @@ class Gateway:
                     await self._answer(mailbox, inbound)
             except asyncio.CancelledError:
                 log.info("turn.stopped")
-                self._publish(inbound, conversation_id, TurnDone("", stopped=True))
+                ended = TurnFailed(_SWITCHED_OFF) if self._closing else TurnDone("", stopped=True)
+                self._publish(inbound, conversation_id, ended)
             except HermesError as error:
                 log.warning("turn.failed", error=type(error).__name__)
                 self._publish(inbound, conversation_id, TurnFailed(str(error)))
@@ -185,9 +188,14 @@ class Gateway:
             workspace=self.workspace(conversation.id),
             steering=steering if self._busy == "steer" else nothing_new,
             publish=partial(self._publish, inbound, conversation.id),
-            approve=self.approvals.approver(conversation.id, inbound.by) if self._ask_before_danger else None,
+            approve=self._approver(conversation.id, inbound) if self._ask_before_danger else None,
         )
         return turn, await self.agent.accept(turn)
+
+    def _approver(self, conversation_id: str, inbound: InboundMessage) -> Approve:
+        if not inbound.may_approve:
+            return self.approvals.refuse
+        return self.approvals.approver(conversation_id, inbound.by)
 
     async def _keep_unread(self, mailbox: Mailbox) -> None:
         """At an orderly stop what still waits is stored, so that it is there when the conversation goes on."""

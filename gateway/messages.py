@@ -29,6 +29,8 @@ class InboundMessage:
     parts: tuple[ChatDict, ...] = ()
     """Text and images, when it is more than text."""
 
+    may_approve: bool = True
+    """Whether the author's word is enough to run a dangerous tool. Not for just anybody in a group."""
     group: str = ""
     """What `allowed_groups` calls the group it was written in. Empty in a direct chat."""
     still_allowed: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False, compare=False)

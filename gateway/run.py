@@ -32,6 +32,7 @@ from agent.tools.memory import memory
 from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
+from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.models import embedded
@@ -149,13 +150,23 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         for line in _welcome(hermes, platforms):
             announce(line)
         names = [platform.name for platform in platforms]
-        log.info("gateway.ready", platforms=names)
+        log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
+        warming = asyncio.create_task(_warm_up(hermes, platforms))
         await stopping.wait()
+        warming.cancel()
         log.info("gateway.stopping")
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+async def _warm_up(hermes: Hermes, platforms: list[Platform]) -> None:
+    """The model library takes seconds to load. Where people write to a bot, nobody should wait for that."""
+    if any(platform.name != "web" for platform in platforms) and hermes.llm.model != embedded.MODEL_ID:
+        from gateway.models.litellm_library import load_litellm  # noqa: PLC0415 - see above
+
+        await load_litellm()
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:
@@ -226,13 +237,18 @@ def _program() -> str:
 def _state(platform: Platform) -> str:
     if platform.health.state == "up":
         return platform.where
-    return f"not connected yet. {platform.health.detail}".rstrip()
+    yet = "" if platform.health.state == "refused" else " yet"
+    return f"not connected{yet}. {platform.health.detail}".rstrip()
 
 
 def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
     loaded = hermes.loaded
     on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
-    off = [] if platforms else ["No platform is on; set `platforms.web.enabled: true` in hermes.yaml."]
+    off = [
+        f"{service.capitalize():<10}off; `{_program()} setup --only {service}` connects a bot"
+        for service in TOKEN_VARIABLES
+        if not any(platform.name.partition("/")[0] == service for platform in platforms)
+    ]
     return [
         *on,
         *off,

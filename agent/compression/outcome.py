@@ -10,7 +10,7 @@ from agent.messages import ChatDict
 
 OutcomeKind = Literal["ok", "stand_in", "nothing_to_do", "failed"]
 
-NOTHING_TO_DO = "There is nothing to compress yet."
+NOTHING_TO_DO = "There is nothing to compress yet: the newest messages always stay."
 
 
 @dataclass(frozen=True, slots=True)

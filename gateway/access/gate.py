@@ -39,6 +39,10 @@ class Gate:
     def is_admin(self, author_id: str) -> bool:
         return person_in(author_id) in self._admins
 
+    def may_approve(self, author_id: str, place: Place) -> bool:
+        """Whether this person's word is enough to run a dangerous tool: in a group, everybody may talk but not that."""
+        return place.kind == "direct" or person_in(author_id) in self._users
+
     async def _in_direct_chat(self, person: int) -> Verdict:
         # Where pairing is off, those who were approved before still count until they are revoked.
         if person in self._users or await self._people.is_approved(self._platform, str(person)):

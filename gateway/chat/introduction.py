@@ -41,7 +41,7 @@ class Introduction:
 
 def _welcome(stranger: Author, code: PairingCode) -> str:
     return (
-        "We have not met. If the owner of this bot knows you, ask them to run\n"
-        f"hermes pairing approve {code.code}\n"
-        f"within the next hour, then write again. Your id is {stranger.id}."
+        "I do not know you yet. If this is your bot, run this on its machine; if not, ask its owner to:\n"
+        f"`hermes pairing approve {code.code}`\n"
+        f"The code is good for an hour. Then write again. Your id is `{stranger.id}`."
     )

@@ -179,6 +179,7 @@ class Reception:
             id=self._message_id(message.place, message.id),
             author=self._person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
+            may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
             still_allowed=self._still_allowed(message),
         )

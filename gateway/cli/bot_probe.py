@@ -58,6 +58,7 @@ class BotAccount:
     """Where a person begins: a chat with the bot, or the page that invites it to a server."""
     owner_id: str = ""
     """Whose bot it is, where the service tells."""
+    owner_name: str = ""
     problem: str = ""
     """What keeps it from working although the token is good."""
 
@@ -120,8 +121,9 @@ def _discord_account(user: dict[str, Any], application: dict[str, Any]) -> BotAc
     return BotAccount(
         str(user.get("username", "")),
         f"https://discord.com/oauth2/authorize?{urlencode(query)}",
-        str(owner.get("id", "")),
-        "" if may_read else f"{INTENT_OFF} Switch it on at {settings_page} and press Save Changes.",
+        owner_id=str(owner.get("id", "")),
+        owner_name=str(owner.get("username", "")),
+        problem="" if may_read else f"{INTENT_OFF} Switch it on at {settings_page} and press Save Changes.",
     )
 
 

@@ -80,8 +80,7 @@ def approve(options: Options, code: tuple[str, ...]) -> None:
     paired = _change(options, lambda pairing: pairing.approve("".join(code), by=_APPROVED_BY))
     if paired is None:
         raise click.ClickException(_UNKNOWN_CODE)
-    who = f"{one_line(paired.name, _NAME_WIDTH)} ({paired.platform} {paired.user_id})"
-    click.echo(f"{who} may talk to the bot now. `hermes pairing revoke` takes that back.")
+    click.echo(_approved(paired))
 
 
 @pairing.command()
@@ -115,6 +114,18 @@ def revoke(options: Options, platform: str, user_id: str) -> None:
     click.echo(f"{number} is a stranger on {platform} again.")
     if number in _named_in_the_file(_loaded(options), platform):
         click.echo(f"But hermes.yaml still lets {number} in; take it out of allowed_users and admins there.")
+
+
+def _approved(paired: Paired) -> str:
+    from gateway.config.platforms import section_of  # noqa: PLC0415 - not for `--help`
+
+    bot, number = paired.platform, paired.user_id
+    return (
+        f"{one_line(paired.name, _NAME_WIDTH)} ({bot} {number}) may talk to the bot now. "
+        f"`hermes pairing revoke {bot} {number}` takes that back.\n"
+        f"To let them approve others and change the model: put {number} into `{section_of(bot)}.admins` in "
+        "hermes.yaml and restart Hermes."
+    )
 
 
 def _request_row(request: PairingRequest) -> list[str]:

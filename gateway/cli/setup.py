@@ -54,10 +54,8 @@ def setup(
     from gateway.config.load import ensure_home, find, state_directory  # noqa: PLC0415
 
     given = Choice(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
-    tokens = {
-        "telegram": telegram_token and checked_token("telegram", telegram_token),
-        "discord": discord_token and checked_token("discord", discord_token),
-    }
+    typed = {"telegram": telegram_token, "discord": discord_token}
+    tokens = {bot: None if token is None else checked_token(bot, token) for bot, token in typed.items()}
     named = [*(["model"] if any((model, base_url, api_key)) else []), *(bot for bot in tokens if tokens[bot])]
     parts = _parts(only, named)
     if non_interactive:

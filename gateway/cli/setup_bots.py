@@ -47,7 +47,9 @@ _SERVICES = {
         "Discord",
         (
             "Open https://discord.com/developers/applications and press New Application; give it a name.",
-            "On its page Bot, switch on Message Content Intent and press Save Changes.",
+            "On its page Installation, set Install Link to None and press Save Changes.",
+            "On its page Bot, switch Public Bot off, so that nobody else can add it, and Message Content Intent on; "
+            "press Save Changes.",
             "There, press Reset Token. Copy the token and paste it here.",
         ),
         "In Discord: Settings, Advanced, Developer Mode; then right-click your name and Copy User ID.",
@@ -83,6 +85,10 @@ def set_up_bot(platform: str, token: str | None, home: Path, path: Path, *, ask:
 def checked_token(platform: str, token: str) -> str:
     """The complaint says what a token looks like, and not what was typed."""
     token = token.strip()
+    if not token:
+        raise click.BadParameter(
+            f"the {_SERVICES[platform].title} token is empty; is the variable set that it comes from?"
+        )
     if problem := token_problem(platform, token):
         raise click.BadParameter(problem)
     return token
@@ -153,10 +159,14 @@ def _save(platform: str, token: str, home: Path, path: Path) -> None:
 def _ask_owner(platform: str, account: BotAccount | None) -> int | None:
     service = _SERVICES[platform]
     _say(f"Your numeric id makes you the bot's admin. {service.own_id}")
+    owner_id = account.owner_id if account else ""
+    if account and owner_id:
+        owner = one_line(account.owner_name, 60)
+        _say(f"{owner_id} is {owner}, who owns the application; press Enter only if that is you.")
     try:
         answer: int | None = click.prompt(
             f"Your {service.title} id, or {_NOBODY}",
-            default=(account and account.owner_id) or _NOBODY,
+            default=owner_id or _NOBODY,
             value_proc=_number_or_nobody,
         )
     except click.Abort:

@@ -15,9 +15,13 @@ _OTHERS = "More"
 
 
 async def _run(context: CommandContext, rest: str) -> str:
+    # Telegram makes a link of a command up to its first hyphen: a tap on /undo-compress would send /undo.
+    hyphen = "_" if context.conversation.address.platform.startswith("telegram") else "-"
     usable = [command for command in context.commands.all if context.is_admin or not command.for_admins]
     return "\n\n".join(
-        "\n".join((f"{title}:", *map(_line, commands))) for title, commands in _grouped(usable) if commands
+        "\n".join((f"{title}:", *(_line(command, hyphen) for command in commands)))
+        for title, commands in _grouped(usable)
+        if commands
     )
 
 
@@ -29,8 +33,8 @@ def _grouped(commands: Iterable[Command]) -> list[tuple[str, list[Command]]]:
     return [*groups, (_OTHERS, list(by_name.values()))]
 
 
-def _line(command: Command) -> str:
-    names = ", ".join(f"/{name}" for name in (command.name, *command.aliases))
+def _line(command: Command, hyphen: str) -> str:
+    names = ", ".join(f"/{name.replace('-', hyphen)}" for name in (command.name, *command.aliases))
     argument = f" [{command.argument}]" if command.argument else ""
     only = " (admins only)" if command.for_admins else ""
     return f"{names}{argument}: {command.summary}{only}"

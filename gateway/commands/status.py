@@ -14,17 +14,21 @@ async def _run(context: CommandContext, rest: str) -> str:
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
             f"Conversation: {conversation.id}",
-            f"Session: {session.id}, {len(history)} messages, {ancestors} ancestors",
+            f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
             f"In the window: {session.prompt_tokens or 0:,} tokens",
             f"Context engine: {_engine(context)}",
         )
     )
 
 
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def _engine(context: CommandContext) -> str:
     seat = context.agent.keeper.compactor.seats.known(context.conversation.id)
     if seat is None:
-        return "begins with the next message"
+        return "at rest until the next message"
     return f"{seat.engine.name}, compacts at {seat.engine.threshold_tokens:,} tokens"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 
@@ -21,6 +21,26 @@ def _numeric(value: object) -> object:
     return refuse_booleans(value)
 
 
+def _of_a_person(number: int) -> int:
+    if number <= 0:
+        raise ValueError(
+            "expected a positive number, because people have no others; groups go to allowed_groups"
+        )
+    return number
+
+
+def _of_a_telegram_group(number: int) -> int:
+    if number >= 0:
+        raise ValueError("expected a number that begins with a minus; /whoami or the log tells it")
+    return number
+
+
+def _of_a_discord_server(number: int) -> int:
+    if number <= 0:
+        raise ValueError("expected a positive number, because servers have no others; the log tells it")
+    return number
+
+
 def _web_socket(url: str) -> str:
     if not url.startswith(("ws://", "wss://")):
         raise ValueError("expected a ws or wss URL")
@@ -28,6 +48,9 @@ def _web_socket(url: str) -> str:
 
 
 Id = Annotated[int, BeforeValidator(_numeric)]
+Person = Annotated[Id, AfterValidator(_of_a_person)]
+TelegramGroup = Annotated[Id, AfterValidator(_of_a_telegram_group)]
+DiscordServer = Annotated[Id, AfterValidator(_of_a_discord_server)]
 Socket = Annotated[str, AfterValidator(_web_socket)]
 GroupContext = Annotated[int, Field(ge=0, le=200), BeforeValidator(refuse_booleans)]
 
@@ -58,24 +81,27 @@ class WebConfig(Section):
         return token
 
 
+_ALLOWED_GROUPS = "Groups (Telegram) or servers (Discord) in which it answers, by numeric id."
+
+
 class BotConfig(Section):
     """What a Telegram bot and a Discord bot have in common."""
+
+    what_to_set: ClassVar[str] = "token"
+    """Where a token is missing."""
 
     enabled: bool | None = Field(
         default=None, description="Whether the bot is started. Empty: yes if it has a token."
     )
-    token: SecretStr | None = Field(default=None, description="The bot's token.")
-    allowed_users: tuple[Id, ...] = Field(
+    token: SecretStr | None = Field(default=None, validate_default=True, description="The bot's token.")
+    allowed_users: tuple[Person, ...] = Field(
         default=(), description="Who may talk to it in a direct chat, by numeric id. Nobody else may."
     )
-    allowed_groups: tuple[Id, ...] = Field(
-        default=(),
-        description="Groups (Telegram) or servers (Discord) in which it answers, by numeric id.",
-    )
+    allowed_groups: tuple[Id, ...] = Field(default=(), description=_ALLOWED_GROUPS)
     group_members: Literal["everyone", "allowed_users"] = Field(
         default="everyone", description="Who may talk to it in an allowed group."
     )
-    admins: tuple[Id, ...] = Field(
+    admins: tuple[Person, ...] = Field(
         default=(),
         description="Who may approve newcomers and change the model, by numeric id. They are allowed users too.",
     )
@@ -95,6 +121,15 @@ class BotConfig(Section):
     streaming: bool = Field(
         default=True, description="Whether an answer grows as it is written, or appears when it is whole."
     )
+
+    @field_validator("token")
+    @classmethod
+    def _needed_to_start(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if token is None and info.data.get("enabled"):
+            raise ValueError(
+                f"expected a token, because enabled is true; set {cls.what_to_set} or enabled: false"
+            )
+        return token
 
     @property
     def is_on(self) -> bool:
@@ -131,6 +166,7 @@ class WebhookConfig(Section):
 class TelegramBotConfig(BotConfig):
     """A Telegram bot."""
 
+    allowed_groups: tuple[TelegramGroup, ...] = Field(default=(), description=_ALLOWED_GROUPS)
     base_url: Url = Field(
         default="https://api.telegram.org", description="The Bot API server, such as one of your own."
     )
@@ -140,6 +176,8 @@ class TelegramBotConfig(BotConfig):
 class TelegramConfig(TelegramBotConfig):
     """Chat via Telegram."""
 
+    what_to_set: ClassVar[str] = TOKEN_VARIABLES["telegram"]
+
     bots: Mapping[Name, TelegramBotConfig] = Field(
         default={}, description="More bots, by a name of your choice, each with the keys above."
     )
@@ -148,12 +186,15 @@ class TelegramConfig(TelegramBotConfig):
 class DiscordBotConfig(BotConfig):
     """A Discord bot."""
 
+    allowed_groups: tuple[DiscordServer, ...] = Field(default=(), description=_ALLOWED_GROUPS)
     api_base: Url = Field(default="https://discord.com/api/v10", description="Discord's REST interface.")
     gateway_url: Socket = Field(default="wss://gateway.discord.gg/", description="Discord's gateway.")
 
 
 class DiscordConfig(DiscordBotConfig):
     """Chat via Discord."""
+
+    what_to_set: ClassVar[str] = TOKEN_VARIABLES["discord"]
 
     bots: Mapping[Name, DiscordBotConfig] = Field(
         default={}, description="More bots, by a name of your choice, each with the keys above."
@@ -199,6 +240,12 @@ class GatewayConfig(Section):
         default=1.0,
         description="Parts of a long paste or an album that arrive within this time of each other are one message.",
     )
+
+
+def section_of(platform: str) -> str:
+    """Where a bot's settings are in the file: `telegram/work` has those in `platforms.telegram.bots.work`."""
+    service, _, name = platform.partition("/")
+    return f"platforms.{service}.bots.{name}" if name else f"platforms.{service}"
 
 
 def is_loopback(host: str) -> bool:

@@ -17,6 +17,9 @@ log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 90.0
 """At the longest, a day has fewer connections than Discord allows a bot (1,000)."""
+_LONGEST_KNOCK = 5.0
+"""Between tries while the service cannot be reached at all."""
+
 _REFUSED_PAUSE = 300.0
 """Between tries that only a person can make succeed: a new token, a permission."""
 
@@ -39,6 +42,7 @@ class Supervised:
         self._task: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._asked_pause = 0.0
+        self._was_up = False
         self.health = Health("starting")
 
     async def start(self) -> None:
@@ -61,7 +65,7 @@ class Supervised:
     async def _keep_up(self) -> None:
         failures, clock = 0, asyncio.get_running_loop()
         while True:
-            began, self._asked_pause = clock.time(), 0.0
+            began, self._asked_pause, self._was_up = clock.time(), 0.0, False
             problem = await self._one_connection()
             # One that came up and broke at once is no success: services count how often a bot connects.
             lasted = clock.time() - began > _LONGEST_PAUSE
@@ -92,6 +96,7 @@ class Supervised:
         return Health("down", _ENDED)
 
     def _up(self) -> None:
+        self._was_up = True
         if self.health.state != "up":
             log.info("platform.up", platform=self._name)
         self.health = Health("up")
@@ -106,5 +111,7 @@ class Supervised:
     def _pause(self, failures: int) -> float:
         if self.health.state == "refused":
             return _REFUSED_PAUSE
-        longest = min(_LONGEST_PAUSE, self._first_pause * 2 ** (failures - 1))
+        # To knock at a door that nobody opens costs nothing.
+        most = _LONGEST_PAUSE if self._was_up else _LONGEST_KNOCK
+        longest = min(most, self._first_pause * 2 ** (failures - 1))
         return random.uniform(longest / 2, longest)  # noqa: S311 - many bots must not come back in step

@@ -37,9 +37,14 @@ def context_ids(split: Split) -> list[str]:
     return [entry if isinstance(entry, str) else entry.id for entry in split.context]
 
 
+_ASIDE = "[End of that. To you:]"
+"""In a group, what was overheard stands before it (`gateway/chat/wording.py`)."""
+
+
 def title_from(text: str | None) -> str:
     """The beginning of a text, on one line."""
-    line = " ".join((text or "").split())
+    said = (text or "").rpartition(_ASIDE)[2]
+    line = " ".join(said.split())
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 
 

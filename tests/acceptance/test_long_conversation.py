@@ -120,14 +120,20 @@ async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
         world.script(model)
         async with hermes(home, small_window(world)) as process, chat(process.url, "harbour") as person:
             await person.say(question(0))
-            assert await _told(person, "/compress") == "There is nothing to compress yet."
+            assert (
+                await _told(person, "/compress")
+                == "There is nothing to compress yet: the newest messages always stay."
+            )
             assert len(world.requests) == 1, "and no model was asked"
 
             for number in range(1, 9):
                 await person.say(question(number))
             compressed = await _told(person, "/compress billing")
             calls = len(world.requests)
-            assert await _told(person, "/compress") == "There is nothing to compress yet."
+            assert (
+                await _told(person, "/compress")
+                == "There is nothing to compress yet: the newest messages always stay."
+            )
             assert len(world.requests) == calls
             status, usage = await person.told_at_once("/status"), await _told(person, "/usage")
             await person.say(question(9))
@@ -146,7 +152,7 @@ async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
         assert f"/{name}" in told
     [prompt] = model.summary_prompts
     assert "keep what concerns this topic above all, in most of the space: billing" in prompt
-    assert "openai/test-model" in status and "1 ancestors" in status
+    assert "openai/test-model" in status and "1 ancestor" in status
     assert "Compactions: 1" in usage
 
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()

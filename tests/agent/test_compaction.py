@@ -425,4 +425,4 @@ async def test_nothing_to_compress_asks_no_model(tmp_path: Path) -> None:
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     outcome = await at.agent.keeper.compactor.compact(live, "command")
     assert outcome.compacted is None
-    assert outcome.detail == "There is nothing to compress yet."
+    assert outcome.detail == "There is nothing to compress yet: the newest messages always stay."

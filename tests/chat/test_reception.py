@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent.messages import ToolCall
 from agent.scripted import ScriptedLLM
 from agent.store import Conversation
+from agent.tool import ToolContext, tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.contract import Attachment, Author, ChatMessage, Place, Press
@@ -33,6 +35,12 @@ ANNA, BOB, CARL = Author("1", "Anna"), Author("2", "Bob"), Author("3", "Carl")
 GROUP = Place("-100", kind="group", group_id="-100")
 
 
+@tool(dangerous=True)
+async def danger(ctx: ToolContext) -> str:
+    """Something that a person has to approve."""
+    return "done"
+
+
 class Bot:
     """A bot with its reception, and the people who write to it."""
 
@@ -40,7 +48,7 @@ class Bot:
         self, folder: Path, *answers: Any, busy: Busy = "queue", sees: bool = True, **settings: Any
     ) -> None:
         self.store, self.llm, self.service = MemoryStore(), ScriptedLLM(list(answers)), ChatService()
-        agent = make_agent(self.llm, self.store)
+        agent = make_agent(self.llm, self.store, [danger])
         self.gateway = Gateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
         self.pairing = Pairing(self.store.people)
 
@@ -48,7 +56,7 @@ class Bot:
             return sees
 
         config = TelegramBotConfig.model_validate(
-            {"allowed_users": [1, 2], "allowed_groups": [-100, 500], **settings}
+            {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
         )
         gate = Gate(self.service.platform, config, self.store.people)
         media = MediaIntake(sees_images)
@@ -108,9 +116,9 @@ async def test_the_same_message_twice_is_answered_once(tmp_path: Path) -> None:
 async def test_what_was_said_in_one_channel_is_not_found_in_another(tmp_path: Path) -> None:
     """Channels of one server have different readers; so have threads, and a person's direct chat."""
     places = [
-        Place("901", kind="group", group_id="500"),
-        Place("902", kind="group", group_id="500"),
-        Place("901", "7", kind="group", group_id="500"),
+        Place("901", kind="group", group_id="-500"),
+        Place("902", kind="group", group_id="-500"),
+        Place("901", "7", kind="group", group_id="-500"),
         Place("1"),
     ]
     async with bot(tmp_path, "Noted.") as here:
@@ -280,7 +288,7 @@ async def test_a_stranger_is_introduced_once_and_not_stored(tmp_path: Path) -> N
         await here.hears("hello?", CARL)
         await until(lambda: len(here.service.messages) == 2)
         to_carl, to_admin = sorted(here.service.messages, key=lambda shown: shown.place.chat_id, reverse=True)
-        assert "hermes pairing approve" in to_carl.text and "Your id is 3" in to_carl.text
+        assert "hermes pairing approve" in to_carl.text and "Your id is `3`" in to_carl.text
         assert [button.label for button in to_admin.buttons] == ["Approve", "Deny"]
         assert await here.store.conversations() == []
 
@@ -354,3 +362,20 @@ async def test_a_message_delivered_again_after_a_restart_is_known(tmp_path: Path
         assert await again.reception.stored(Place("1"), [message.id, "99"]) == {message.id}
         await again.gateway.close()
         await again.reception.close()
+
+
+@pytest.mark.parametrize(
+    ("who", "place", "asks"), [(ANNA, GROUP, True), (CARL, GROUP, False), (ANNA, None, True)]
+)
+async def test_whose_word_is_enough_for_danger(
+    tmp_path: Path, who: Author, place: Place | None, asks: bool
+) -> None:
+    """In a group everybody may talk, but only people the owner has named can have a dangerous tool run."""
+    async with bot(tmp_path, [ToolCall("c1", "danger", "{}")], "Ah.") as here:
+        await here.hears("do it", who, place)
+        if asks:
+            await until(lambda: any(shown.buttons for shown in here.service.messages))
+        else:
+            await here.asked(2)
+            assert "may not have such a tool run here" in str(here.llm.requests[-1].messages[-1])
+            assert not any(shown.buttons for shown in here.service.messages)

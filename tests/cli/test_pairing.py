@@ -75,7 +75,12 @@ def test_from_a_code_to_a_stranger_again(private_home: Path) -> None:
 
     approved = hermes("pairing", "approve", f"{code[:4].lower()}-", code[4:])
     assert approved.returncode == 0, approved.stderr
-    assert approved.stdout.startswith("Ada\\x1b[31m Lovelace (telegram 1001) may talk to the bot now.")
+    assert approved.stdout == (
+        "Ada\\x1b[31m Lovelace (telegram 1001) may talk to the bot now. "
+        "`hermes pairing revoke telegram 1001` takes that back.\n"
+        "To let them approve others and change the model: put 1001 into `platforms.telegram.admins` in hermes.yaml "
+        "and restart Hermes.\n"
+    )
     assert hermes("pairing", "list").stdout == ""
     assert "telegram\t1001\t" in hermes("pairing", "people").stdout
 
@@ -132,7 +137,9 @@ def test_people_are_numbers(private_home: Path, wrong: str) -> None:
 
 def test_revoked_but_named_in_the_file(private_home: Path) -> None:
     """The person would be let in all the same, so it is said."""
-    hermes("pairing", "approve", code_for(private_home, BOB, "telegram/work"))
+    approved = hermes("pairing", "approve", code_for(private_home, BOB, "telegram/work"))
+    assert "`hermes pairing revoke telegram/work 1002`" in approved.stdout
+    assert "put 1002 into `platforms.telegram.bots.work.admins`" in approved.stdout
     (private_home / "hermes.yaml").write_text("platforms: {telegram: {bots: {work: {admins: [1002]}}}}\n")
     revoked = hermes("pairing", "revoke", "telegram/work", "1002")
     assert revoked.returncode == 0

@@ -242,20 +242,23 @@ async def test_discord_step_by_step(discord_world: DiscordWorld, private_home: P
     file = configure(private_home, at(discord_world))
     result = await setup("--only=discord", typed=f"{DISCORD_TOKEN}\n\n")
     assert result.returncode == 0, result.stdout + result.stderr
-    bot = discord_world.bot
+    bot, owner = discord_world.bot, discord_world.guild.owner
     invitation = (
         f"https://discord.com/oauth2/authorize?client_id={bot.id}&scope=bot+applications.commands"
         f"&permissions={PERMISSIONS}"
     )
     for part in (
+        "set Install Link to None",
+        "switch Public Bot off",
         "Message Content Intent",
         "Reset Token",
         f"The bot is {bot.json()['username']}.",
         invitation,
+        f"{owner.id} is {owner.json()['username']}, who owns the application; press Enter only if that is you.",
     ):
         assert part in result.stdout
     assert (private_home / ".env").read_text() == f"DISCORD_BOT_TOKEN='{DISCORD_TOKEN}'\n"
-    assert (await written(file)).platforms.discord.admins == (discord_world.guild.owner.id,)
+    assert (await written(file)).platforms.discord.admins == (owner.id,)
 
 
 def test_the_invitation_asks_for_what_the_bot_needs() -> None:
@@ -325,6 +328,8 @@ async def test_everything_in_one_go(
         (["--non-interactive", "--only=telegram"], "--non-interactive needs --telegram-token."),
         (["--non-interactive"], "--non-interactive needs --model, --telegram-token or --discord-token."),
         (["--only=discord", "--model=openai/a"], "--only discord leaves out model"),
+        (["--non-interactive", "--telegram-token="], "the Telegram token is empty"),
+        (["--discord-token= "], "the Discord token is empty"),
         (["--only=whatsapp"], "'whatsapp' is not one of"),
         (["--non-interactive", "--discord-token=THIS MUST"], "expected a token without spaces"),
     ],

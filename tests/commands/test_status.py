@@ -15,7 +15,7 @@ async def test_status_answers_while_a_turn_runs(desk: Desk) -> None:
     await desk.send("Speak.")
     await desk.until(TextDelta)
     told = await desk.say("/status")
-    assert "1 messages, 0 ancestors" in told
+    assert "1 message, 0 ancestors" in told
     assert "compressor, compacts at 4,000 tokens" in told
     gate.set()
     assert (await desk.until(TurnDone))[-1] == TurnDone("Slowly.")
@@ -25,7 +25,7 @@ async def test_status_makes_no_engine(desk: Desk) -> None:
     """It only looks: what is not there yet is not begun for it, and the prompt is not pinned."""
     told = await desk.say("/status")
     assert "Model: scripted/model, window 8,000 tokens" in told
-    assert "Context engine: begins with the next message" in told
+    assert "Context engine: at rest until the next message" in told
     assert (await desk.store.session(await desk.live())).system_prompt is None
     await desk.talk("tea")
     assert "Context engine: compressor" in await desk.say("/status")

@@ -149,6 +149,63 @@ def test_guarded_and_loopback_hosts(tmp_path: Path, web: str) -> None:
     assert load(path).config.platforms.web.enabled
 
 
+NO_MINUS = "expected a number that begins with a minus; /whoami or the log tells it."
+NO_PERSON = "expected a positive number, because people have no others; groups go to allowed_groups."
+NO_SERVER = "expected a positive number, because servers have no others; the log tells it."
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("telegram:\n    allowed_groups:\n      - -100123\n      - 1001234567890",
+         f"5: platforms.telegram.allowed_groups[1]: {NO_MINUS}"),
+        ("telegram: {bots: {work: {allowed_groups: ['100']}}}",
+         f"2: platforms.telegram.bots.work.allowed_groups[0]: {NO_MINUS}"),
+        ("telegram: {allowed_users: [-100123]}", f"2: platforms.telegram.allowed_users[0]: {NO_PERSON}"),
+        ("telegram: {admins: [0]}", f"2: platforms.telegram.admins[0]: {NO_PERSON}"),
+        ("discord: {admins: [-4711]}", f"2: platforms.discord.admins[0]: {NO_PERSON}"),
+        ("discord: {allowed_groups: [-100123]}", f"2: platforms.discord.allowed_groups[0]: {NO_SERVER}"),
+        ("discord: {allowed_users: ['@ada']}",
+         "2: platforms.discord.allowed_users[0]: expected a numeric id, because a name can change hands; "
+         "/whoami tells it."),
+    ],
+)  # fmt: skip
+def test_ids_that_cannot_be_right(tmp_path: Path, text: str, problem: str) -> None:
+    """Whoever forgets the minus of a group would wait for an answer that never comes."""
+    assert problems(tmp_path, f"platforms:\n  {text}\n") == [problem]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("telegram: {enabled: true}", "telegram", "TELEGRAM_BOT_TOKEN"),
+        ("telegram: {enabled: true, token: '${UNSET:-}'}", "telegram", "TELEGRAM_BOT_TOKEN"),
+        ("discord: {enabled: true}", "discord", "DISCORD_BOT_TOKEN"),
+        # A variable holds the token of one bot; the others have a line of their own.
+        ("discord: {bots: {work: {enabled: true}}}", "discord.bots.work", "token"),
+    ],
+)
+def test_a_bot_that_is_on_needs_a_token(tmp_path: Path, text: str, place: str, what: str) -> None:
+    """Said before it is started, and with what to set."""
+    assert problems(tmp_path, f"platforms:\n  {text}\n") == [
+        f"2: platforms.{place}.token: expected a token, because enabled is true; set {what} or enabled: false."
+    ]
+
+
+def test_a_missing_variable_is_complained_of_once(tmp_path: Path) -> None:
+    """That the token is missing as well goes without saying."""
+    (problem,) = problems(tmp_path, "platforms: {telegram: {enabled: true, token: '${UNSET}'}}\n")
+    assert "the variable UNSET is not set" in problem
+
+
+def test_bots_that_may_be_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token may come from its variable; a bot that is off or left open needs none."""
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "123:x")
+    path = tmp_path / "hermes.yaml"
+    path.write_text("platforms: {telegram: {enabled: true, bots: {a: {enabled: false}, b: {}}}}\n")
+    assert load(path).config.platforms.telegram.is_on
+
+
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
     for old, new in zip("abcdefgh", "bcdefghi", strict=True)

@@ -32,6 +32,7 @@ from gateway.text.characters import is_blank
 from gateway.text.long_code import long_code_files
 
 _STOPPED = "Stopped."
+_WHOLE_CODE = "The code above, in one piece."
 _LONGEST_CAPTION = 1_000
 """Services cut or refuse longer ones."""
 
@@ -152,7 +153,7 @@ class Scene:
             self._write(event.text[len(said) :], now)
         self._end_turn()
         for code in long_code_files(event.text, longer_than=self.venue.port.limit):
-            self._send_file(code.name, partial(_encoded, code.content))
+            self._send_file(code.name, partial(_encoded, code.content), _WHOLE_CODE)
         if event.stopped and not self._stop_told:
             self._say(_STOPPED)
 

@@ -258,3 +258,5 @@ def _quieten_library() -> None:
     each interruption with a traceback."""
     logging.getLogger("discord").setLevel(logging.WARNING)
     logging.getLogger("discord.client").setLevel(logging.CRITICAL)
+    # Its count of how far a connection is behind is off by a heartbeat; what is really lost ends the connection.
+    logging.getLogger("discord.gateway").setLevel(logging.ERROR)
