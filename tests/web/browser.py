@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ _PARTS = """() => [...document.querySelectorAll("#log > :not(.usage)")].map((par
 })"""
 
 _ARGUMENTS = [
+    "--headless",
+    "--remote-debugging-port=0",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
@@ -37,10 +41,27 @@ _ARGUMENTS = [
 ]
 
 
+@contextmanager
+def chromium(profile: Path) -> Iterator[str]:
+    """Headless Chromium; gives the address at which tests reach it. To start it takes longer than most of them."""
+    assert CHROMIUM is not None
+    command = [CHROMIUM, *_ARGUMENTS, f"--user-data-dir={profile}", "about:blank"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            lines = iter(process.stderr.readline, "")
+            told = next(line for line in lines if line.startswith("DevTools listening on "))
+            # Nobody reads the rest of what it has to say, and it must not wait for that.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield told.removeprefix("DevTools listening on ").strip()
+        finally:
+            process.kill()
+
+
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def at_chromium(address: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+        browser = await playwright.chromium.connect_over_cdp(address)
         try:
             yield browser
         finally:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
 
-from tests.web.browser import Tab, chromium
+from tests.web.browser import Tab, at_chromium, chromium
 from tests.web.world import Chat, World, web_world
 
 
@@ -23,10 +23,16 @@ async def chat(world: World) -> Chat:
     return await world.open()
 
 
+@pytest.fixture(scope="session")
+def chromium_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One for all tests of a worker; each has its own window, cookies and storage."""
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
 @pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """Headless Chromium."""
-    async with chromium() as browser:
+async def browser(chromium_address: str) -> AsyncIterator[Browser]:
+    async with at_chromium(chromium_address) as browser:
         yield browser
 
 
