@@ -149,14 +149,18 @@ def test_nobody_may_talk_to_it(private_home: Path) -> None:
 
 
 def test_on_without_a_token(private_home: Path) -> None:
-    """It could not start; one that is off is not mentioned."""
-    configure(private_home, telegram={"enabled": True}, discord={"enabled": False, "token": DISCORD_TOKEN})
-    code, lines = offline()
-    assert code == 1
-    assert lines[0] == (
-        "fail telegram: the bot is on and has no token; run `hermes setup --only telegram`, or set "
-        "TELEGRAM_BOT_TOKEN"
-    )
+    """Found with the configuration: it could not start."""
+    configure(private_home, telegram={"enabled": True})
+    result = hermes("doctor", "--offline")
+    assert result.returncode == 1
+    assert "platforms.telegram.token: expected a token, because enabled is true" in result.stdout
+
+
+def test_a_bot_that_is_off(private_home: Path) -> None:
+    """Nothing is said about it."""
+    configure(private_home, telegram={"token": TOKEN}, discord={"enabled": False, "token": DISCORD_TOKEN})
+    _, lines = offline()
+    assert lines
     assert not any("discord" in line for line in lines)
 
 
