@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 
 import click
 
@@ -25,7 +23,3 @@ def run(options: Options) -> None:
     loaded = load(options.config_path)
     configure_logging(loaded.config.logging.level, loaded.config.logging.format)
     asyncio.run(serve(loaded, announce=click.echo))
-    # All is stored and closed. Taking the model library apart piece by piece would hold up a restart for seconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)

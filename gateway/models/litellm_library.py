@@ -24,6 +24,7 @@ class Library:
     errors: tuple[type[Exception], ...]
     """All that a call may raise: litellm's own errors descend from the OpenAI SDK's."""
     close_clients: Callable[[], Awaitable[None]]
+    blocking_client: type[Any]
     internal_call: ContextVar[bool]
     """True: litellm keeps no records of the call. Its own would run in a task that outlives everything."""
 
@@ -59,8 +60,16 @@ def _load() -> Library:
         litellm,
         (openai.OpenAIError, httpx.HTTPError, aiohttp.ClientError, ConnectionError, TimeoutError),
         cleanup.close_litellm_async_clients,
+        openai.OpenAI,
         import_module("litellm._internal_context").is_internal_call,
     )
+
+
+def _close_blocking_clients(library: Library) -> None:
+    """Transcription uses one, and litellm forgets it."""
+    for client in list(library.litellm.in_memory_llm_clients_cache.cache_dict.values()):
+        if isinstance(client, library.blocking_client):
+            client.close()
 
 
 async def _rehearse(litellm: Any) -> None:
@@ -84,6 +93,7 @@ async def close_connections() -> None:
     if _loaded is None:
         return
     await _loaded.close_clients()
+    await asyncio.to_thread(_close_blocking_clients, _loaded)
     # Closed clients must not be found again. The shared one below is not in the cache and opens itself anew.
     _loaded.litellm.in_memory_llm_clients_cache.flush_cache()
     shared = vars(_loaded.litellm).get("module_level_aclient")

@@ -6,7 +6,7 @@ import base64
 import io
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from gateway.chat.contract import Attachment
 from gateway.config.schema import TranscriptionConfig
 from gateway.media.intake import MediaIntake, TakenIn, Transcribe
 from gateway.media.names import safe_name
+from gateway.models.litellm_library import close_connections
 from gateway.models.transcription import transcriber
 from tests.media.files import attachment, bomb, pdf, picture
 from tests.worlds.transcription import TranscriptionWorld
@@ -189,6 +190,14 @@ async def test_voice_without_a_model(tmp_path: Path) -> None:
     assert "auxiliary.transcription.model" in taken.paragraphs[0]
 
 
+@pytest.fixture
+async def put_away() -> AsyncIterator[None]:
+    """The client's connections are closed as at the end of Hermes."""
+    yield
+    await close_connections()
+
+
+@pytest.mark.usefixtures("put_away")
 async def test_voice_is_written_down(tmp_path: Path) -> None:
     """By the real client, over a socket."""
     async with TranscriptionWorld.open("Buy milk.") as world:
@@ -201,6 +210,7 @@ async def test_voice_is_written_down(tmp_path: Path) -> None:
     assert world.heard == [("v.ogg", b"OggS...")]
 
 
+@pytest.mark.usefixtures("put_away")
 async def test_a_transcription_that_fails(tmp_path: Path) -> None:
     """The message still arrives, with the reason."""
     async with TranscriptionWorld.open() as world:
