@@ -10,15 +10,15 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-_LONGEST = 50
-
 Job = Callable[[], Awaitable[None]]
 
 
 class Lines:
-    """One line per key. A line exists only while somebody stands in it."""
+    """One line per key. A line exists only while somebody stands in it. `longest` bounds each, where more can come than
+    is ever worked off."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int | None = None) -> None:
+        self._longest = longest
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._workers: set[asyncio.Task[None]] = set()
 
@@ -26,7 +26,7 @@ class Lines:
         """False if the line is too long; then the job is not done."""
         line = self._waiting.get(key)
         if line is not None:
-            if len(line) >= _LONGEST:
+            if self._longest is not None and len(line) >= self._longest:
                 return False
             line.append(job)
             return True

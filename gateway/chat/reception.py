@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -33,6 +34,12 @@ log = structlog.get_logger(__name__)
 _CLOSING_SECONDS = 5.0
 _MOST_CHANGES = 20
 _MOST_PLACES = 100
+_LONGEST_LINE = 200
+"""Messages of one chat that wait for their files or for those before them. A service hands over up to a hundred at once
+after an absence."""
+_TOO_MANY = (
+    "⚠ Too many messages came at once. This one and what follows was not taken; send it again in a moment."
+)
 _NOT_TAKEN = "⚠ Hermes is stopping and could not take your message; send it again in a moment."
 _OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not taken; the log says more."
 
@@ -63,7 +70,9 @@ class Reception:
         self._overhearing = Overhearing(settings.group_context)
         self._changes = Overhearing(_MOST_CHANGES)
         """Edits of messages the model has already read, by conversation."""
-        self._lines = Lines()
+        self._lines = Lines(_LONGEST_LINE)
+        self._flooded: set[Place] = set()
+        """Where somebody was told that too much came at once."""
         self._in_line: dict[tuple[Place, str], ChatMessage] = {}
         """Taken, but not yet handed in."""
         self._joining = Joining(join_seconds, self._stand_in_line)
@@ -140,8 +149,14 @@ class Reception:
         key = (message.place, message.id)
         if self._lines.put(message.place, lambda: self._bring_in(message)):
             self._in_line[key] = message
-        else:
+            self._flooded.discard(message.place)
+        elif message.place not in self._flooded:
             log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
+            self._flooded.add(message.place)
+            self._lines.put(("flooded", message.place), partial(self._refuse, message))
+
+    async def _refuse(self, message: ChatMessage) -> None:
+        await self._followers.tell(message.place, _TOO_MANY, reply_to=message.id)
 
     async def _bring_in(self, message: ChatMessage) -> None:
         """Whoever wrote it learns of a store that is full or a Hermes that is stopping."""
