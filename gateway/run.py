@@ -100,22 +100,16 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         names = await asyncio.to_thread(configured_names, config.model)
         models = Models(llm, store, choices=names, build=partial(named_llm, config.model))
         stack.push_async_callback(models.close)
-        seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        compactor = Compactor(
-            store,
-            seats,
-            auxiliary=lambda main: resolver(main, main if helper is llm else helper),
-            background_at=config.compression.background_at,
-            flush_memory=_memory_flush(config, models, store),
-        )
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
+        seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
+        keeper = _keeper(config, store, seats, helper=None if helper is llm else helper)
         agent = Agent(
             models,
             store,
             toolbox_for,
-            ContextKeeper(compactor, enabled=config.compression.enabled),
+            keeper,
             caching=caching,
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
@@ -192,6 +186,20 @@ def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
 
     toolbox_for("")  # an unknown tool name is found now, not at the first message
     return toolbox_for
+
+
+def _keeper(
+    config: Config, store: SessionStore, seats: EngineSeats, *, helper: LLMClient | None
+) -> ContextKeeper:
+    """`helper` writes the summaries; without one, the model that answers does."""
+    compactor = Compactor(
+        store,
+        seats,
+        auxiliary=lambda main: resolver(main, helper or main),
+        background_at=config.compression.background_at,
+        flush_memory=_memory_flush(config, seats.models, store),
+    )
+    return ContextKeeper(compactor, enabled=config.compression.enabled)
 
 
 def _memory_flush(config: Config, models: Models, store: SessionStore) -> MemoryFlush | None:
