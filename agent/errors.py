@@ -8,6 +8,7 @@ HermesError
 │   ├── StreamCut              (transient, carries the text that arrived)
 │   ├── AuthenticationFailed
 │   ├── QuotaExhausted
+│   │   └── BudgetReached       (Hermes did not ask)
 │   ├── ContextOverflow
 │   ├── BadRequest
 │   ├── EmptyAnswer
@@ -15,14 +16,18 @@ HermesError
 ├── StoreError                 the store refused or could not do it
 │   ├── NotFound
 │   ├── HeadMoved
+│   ├── LeaseLost
+│   ├── StoreBusy
 │   ├── StoreFull
 │   ├── StoreReadOnly
 │   ├── StoreCorrupt
+│   ├── SearchIndexDamaged
 │   └── NewerSchema
 ├── UnknownTool                exit code 2: a tool is enabled that does not exist
 ├── EngineFailed               a context engine raised
 ├── InvalidCompaction          a context engine returned what no provider would take
 └── ToolError                  a tool says no; its text goes to the model
+    └── SandboxNotAvailable
 """
 
 from __future__ import annotations
@@ -85,6 +90,10 @@ class QuotaExhausted(ModelError):
     """The account at the model provider has no credit left."""
 
 
+class BudgetReached(QuotaExhausted):
+    """The daily budget is used up, so no model was asked."""
+
+
 class ContextOverflow(ModelError):
     """The conversation no longer fits the model's context window; try /compress, or /reset for a new session."""
 
@@ -113,6 +122,14 @@ class HeadMoved(StoreError):
     """The conversation has moved on to another session since this one was read."""
 
 
+class LeaseLost(StoreError):
+    """Another process works on this conversation now, so nothing more is written here."""
+
+
+class StoreBusy(StoreError):
+    """Another program holds the database; close it and try again. Nothing stored was lost."""
+
+
 class StoreFull(StoreError):
     """The disk is full; free some space and send the message again. Nothing stored was lost."""
 
@@ -122,7 +139,11 @@ class StoreReadOnly(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The database file is damaged. Move it aside, then restore a backup or start anew."""
+    """The database file is damaged; restore a backup with `hermes restore`, or move it aside to start anew."""
+
+
+class SearchIndexDamaged(StoreError):
+    """The search index is damaged; `hermes doctor --repair` builds it anew. Nothing that was said is lost."""
 
 
 class NewerSchema(StoreError):
@@ -145,3 +166,7 @@ class InvalidCompaction(HermesError):
 
 class ToolError(HermesError):
     """The tool could not do that:"""
+
+
+class SandboxNotAvailable(ToolError):
+    """Commands are run in a sandbox only, and there is none here:"""

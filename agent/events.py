@@ -37,6 +37,14 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class StepStarted:
+    """The model begins to answer. What it writes will be stored under this id, also if it has to begin again after a
+    crash."""
+
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     text: str
 
@@ -85,6 +93,8 @@ class FileSent:
     """Within the workspace. To be read with `Workspace(...).read(path)` only: that follows no links."""
     name: str
     caption: str
+    outbox_id: str = ""
+    """Under which it is on its way, where it has to be brought to somebody. So with a notice and a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,7 @@ class Notice:
     """A sentence from Hermes to the person, not from the model and not part of the history."""
 
     text: str
+    outbox_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +138,14 @@ class TurnFailed:
     """The turn ended without an answer. `error` is a sentence for the person."""
 
     error: str
+    outbox_id: str = ""
 
 
 TurnEvent = (
     TurnStarted
     | Queued
     | Steered
+    | StepStarted
     | TextDelta
     | ToolStarted
     | ToolFinished

@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Literal
 
 from agent.approval import Approve
+from agent.budget import spender
 from agent.context_keeper import ContextKeeper
 from agent.context_plan import LiveContext
 from agent.errors import ContextOverflow, EmptyAnswer
-from agent.events import Notice, Steered, TextDelta, TurnDone, TurnEvent, UsageReported
+from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
+from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.models import Models
 from agent.prompt import render_system_prompt
 from agent.prompt_caching import PromptCaching
+from agent.redaction.stream import discreet
 from agent.store import Conversation, SessionStore
-from agent.tool import ToolContext, unheard
+from agent.tool import Give, ToolContext, given_to_nobody, unheard
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
 from agent.uninterrupted import uninterrupted
@@ -45,6 +48,10 @@ async def nothing_new() -> Sequence[Message]:
     return ()
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message to be answered, and where it came from."""
@@ -56,7 +63,15 @@ class Turn:
     """Takes the messages that arrived since it was last called."""
     publish: Callable[[TurnEvent], None] = unheard
     """For what tools have to tell while they run."""
+    give: Give = given_to_nobody
+    """For the files that tools send."""
     approve: Approve | None = None
+    has_begun: bool = False
+    """The message is stored, and perhaps some steps of its answer: Hermes was stopped in the middle."""
+    settles: Sequence[str] = ()
+    """Other messages that are answered with this one, because they are parts of it."""
+    goes_on_later: Callable[[], bool] = _never
+    """Asked when the turn is cancelled: whether it will be taken up again, so that half an answer is no answer."""
 
 
 class Agent:
@@ -92,31 +107,34 @@ class Agent:
         for told in await self.keeper.before_turn(live):
             yield told
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
+        steps = await self._steps(turn)
 
         for steps_left in reversed(range(self._max_iterations)):
             answer = Completion()
-            async with aclosing(self._answer(live, llm, toolbox, last_step=steps_left == 0)) as events:
+            async with aclosing(self._answer(steps, live, llm, toolbox, last_step=steps_left == 0)) as events:
                 async for event in events:
                     if isinstance(event, Completion):
                         answer = event
                     else:
                         yield event
-            await self._add(live, Message("assistant", answer.text, tool_calls=answer.tool_calls))
-            if not answer.tool_calls:
+            said = Message("assistant", answer.text, tool_calls=answer.tool_calls, id=steps.present)
+            is_whole = not answer.tool_calls
+            await self._add(live, said, answers=turn.message.id, settles=[turn.message.id] * is_whole)
+            if is_whole:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
                 await self.keeper.after_turn(live, answer.usage)
                 yield TurnDone(answer.text)
                 return
             known = len(live.history)
-            async with aclosing(run_tools(toolbox, answer.tool_calls, self._context(turn, live))) as steps:
-                async for step in steps:
-                    if isinstance(step, Message):
-                        live.history.append(step)
+            async with aclosing(run_tools(toolbox, answer.tool_calls, self._context(turn, live))) as outcomes:
+                async for outcome in outcomes:
+                    if isinstance(outcome, Message):
+                        live.history.append(outcome)
                     else:
-                        yield step
+                        yield outcome
             arrived = await turn.steering()
-            await self._add(live, *arrived)
+            await self._add(live, *arrived, settles=[message.id for message in arrived])
             for message in arrived:
                 yield Steered(message.id, message.content)
             for told in await self.keeper.make_room(live, answer.usage, live.history[known:]):
@@ -141,13 +159,19 @@ class Agent:
                 for conversation_id in seats.conversations:
                     await seats.close(await self.open(await self.store.conversation(conversation_id)))
 
+    async def _steps(self, turn: Turn) -> _Steps:
+        if not turn.has_begun:
+            return _Steps(turn, 0)
+        ids = [_step_id(turn, number) for number in range(2 * self._max_iterations)]
+        return _Steps(turn, len(await self.store.known(ids)))
+
     async def _answer(
-        self, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
+        self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call; if the provider says that it does not fit, once more after a compaction."""
         try:
             request = self._request(live, llm, toolbox, last_step=last_step)
-            async with aclosing(self._ask(live, llm, request)) as events:
+            async with aclosing(self._ask(steps, live, llm, request)) as events:
                 async for event in events:
                     yield event
             return
@@ -158,7 +182,7 @@ class Agent:
         for event in compacted:
             yield event
         request = self._request(live, llm, toolbox, last_step=last_step)
-        async with aclosing(self._ask(live, llm, request)) as events:
+        async with aclosing(self._ask(steps, live, llm, request)) as events:
             async for event in events:
                 yield event
 
@@ -185,13 +209,14 @@ class Agent:
         return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 
     async def _ask(
-        self, live: LiveContext, llm: LLMClient, request: ChatRequest
+        self, steps: _Steps, live: LiveContext, llm: LLMClient, request: ChatRequest
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
         """One model call. If it is stopped or fails, the text already shown is stored."""
         shown: list[str] = []
         told: set[str] = set()
+        yield StepStarted(steps.next())
         try:
-            async with aclosing(llm.stream(request)) as stream:
+            async with aclosing(discreet(llm.stream(request))) as stream:
                 async for item in stream:
                     if isinstance(item, TextChunk):
                         shown.append(item.text)
@@ -201,7 +226,11 @@ class Agent:
                             told.add(item.reason)
                             yield Notice(f"{item.reason} Hermes asks again by itself.")
                     else:
-                        await self.store.record_usage(live.session.id, item.usage, model=item.model)
+                        await uninterrupted(
+                            self.store.record_usage(
+                                live.session.id, item.usage, model=item.model, spender=spender()
+                            )
+                        )
                         await self.keeper.after_call(live, item.usage)
                         yield UsageReported(item.usage, item.model, llm.context_length)
                         if request.tool_choice == "none" or not request.tools:
@@ -211,19 +240,24 @@ class Agent:
                         yield item
                         return
         except BaseException:
-            if shown:
-                await self._add(live, Message("assistant", "".join(shown)))
+            if shown and not steps.turn.goes_on_later():
+                said = Message("assistant", "".join(shown), id=steps.present)
+                await self._add(live, said, answers=steps.turn.message.id)
             raise
 
     async def _accept(self, turn: Turn) -> LiveContext:
         live = await self.open(turn.conversation)
-        await self._add(live, *_close_abandoned(live.history), turn.message)
+        said = [] if turn.has_begun else [turn.message]
+        await self._add(live, *_close_abandoned(live.history), *said, settles=turn.settles)
         return live
 
-    async def _add(self, live: LiveContext, *messages: Message) -> None:
+    async def _add(
+        self, live: LiveContext, *messages: Message, answers: str = "", settles: Sequence[str] = ()
+    ) -> None:
         """What was shown or taken is stored, also when a stop comes just now."""
-        if messages:
-            live.history += await uninterrupted(self.store.append(live.session.id, messages))
+        if messages or settles:
+            append = self.store.append(live.session.id, messages, answers=answers, settles=settles)
+            live.history += await uninterrupted(append)
 
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
         return ToolContext(
@@ -234,8 +268,27 @@ class Agent:
             workspace=turn.workspace,
             store=self.store,
             publish=turn.publish,
+            give=turn.give,
             approve=turn.approve,
         )
+
+
+class _Steps:
+    """The ids under which the model's answers of one turn are stored: the same ones when the turn is taken up again."""
+
+    def __init__(self, turn: Turn, stored: int) -> None:
+        self.turn = turn
+        self.present = ""
+        self._number = stored
+
+    def next(self) -> str:
+        self.present = _step_id(self.turn, self._number)
+        self._number += 1
+        return self.present
+
+
+def _step_id(turn: Turn, number: int) -> str:
+    return id_from("msg", turn.message.id, str(number))
 
 
 def _close_abandoned(history: Sequence[Message]) -> list[Message]:

@@ -101,6 +101,16 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls of models came to."""
+
+    usd: float
+    """Of those with a price."""
+    unpriced_calls: int = 0
+    unpriced_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
     """Something about a person that outlives a session."""
 
@@ -126,8 +136,13 @@ class SessionStore(Protocol):
 
     async def session(self, session_id: str) -> Session: ...
 
-    async def append(self, session_id: str, messages: Sequence[Message]) -> list[Message]:
-        """Stored, in this order, all or none, durable when this returns."""
+    async def append(
+        self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
+    ) -> list[Message]:
+        """Stored, in this order, all or none, durable when this returns.
+
+        In the same transaction, what the model says in them is put on its way to whoever wrote the message that it
+        `answers`, and the messages it `settles` need no turn any more."""
         ...
 
     async def known(self, message_ids: Sequence[str]) -> set[str]:
@@ -166,11 +181,18 @@ class SessionStore(Protocol):
         """(child session id, what was done), oldest first."""
         ...
 
-    async def record_usage(self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn") -> None:
-        """One row per model call. A `turn` call also sets the session's `prompt_tokens`."""
+    async def record_usage(
+        self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn", spender: str = ""
+    ) -> None:
+        """One row per model call, counted against the budget of `spender`. A `turn` call also sets the session's
+        `prompt_tokens`."""
         ...
 
     async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage: ...
+
+    async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
+        """By this person, or by everybody."""
+        ...
 
     async def search(
         self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20

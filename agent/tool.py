@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from agent.approval import Approve
 from agent.errors import ToolError
-from agent.events import TurnEvent
+from agent.events import FileSent, TurnEvent
 from agent.messages import ChatDict
 from agent.store import SessionStore
 
@@ -25,6 +25,14 @@ _SHOWN_INPUT = 60
 
 def unheard(event: TurnEvent) -> None:
     """Where nobody watches."""
+
+
+Give = Callable[[FileSent], Awaitable[None]]
+"""Puts a file on its way to the person."""
+
+
+async def given_to_nobody(file: FileSent) -> None:
+    """Where nobody is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class ToolContext:
     store: SessionStore
     publish: Callable[[TurnEvent], None] = unheard
     """Tells whoever watches the turn."""
+    give: Give = given_to_nobody
     approve: Approve | None = None
     """Asks the person before a dangerous tool runs; None where the owner has switched that off."""
 
@@ -64,6 +73,8 @@ class Tool:
     arguments: type[BaseModel] | None
     """What checks the arguments; None where the function does that itself."""
     function: ToolFunction
+    outside: bool = False
+    """What it returns was written by others, so the model reads it between marks."""
 
     @property
     def definition(self) -> ChatDict:
@@ -96,7 +107,7 @@ class Tool:
 
 
 def tool(
-    *, timeout: float = 30.0, dangerous: bool = False, effects: bool = False
+    *, timeout: float = 30.0, dangerous: bool = False, effects: bool = False, outside: bool = False
 ) -> Callable[[ToolFunction], Tool]:
     """Makes a tool of an async function whose first parameter is `ctx` and whose others are described."""
 
@@ -113,6 +124,7 @@ def tool(
             effects=effects,
             arguments=arguments,
             function=function,
+            outside=outside,
         )
 
     return make

@@ -34,7 +34,7 @@ async def run_tools(
     try:
         for finished in asyncio.as_completed(tasks):
             call, result, seconds = await finished
-            message = Message("tool", result.content, tool_call_id=call.id, name=call.name)
+            message = Message("tool", result.as_read, tool_call_id=call.id, name=call.name)
             yield (await uninterrupted(context.store.append(context.session_id, [message])))[0]
             yield ToolFinished(call.id, call.name, result.ok, result.content, seconds)
     finally:

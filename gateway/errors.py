@@ -10,8 +10,13 @@ HermesError                     (agent/errors.py, where the models', the store's
 │   └── EngineBroken
 ├── StateDirectoryUnusable
 ├── AlreadyRunning
+├── BackupFailed
+├── BackupUnusable
+├── RestoreFailed
+├── QueueFull
 └── CannotListen
-    └── PortTaken
+    ├── PortTaken
+    └── OpenWithoutToken
 """
 
 from __future__ import annotations
@@ -66,12 +71,35 @@ class AlreadyRunning(HermesError):
     """Another Hermes is using this state directory; stop it, or set HERMES_HOME to another directory."""
 
 
+class BackupFailed(HermesError):
+    """No backup was made, and nothing was left behind:"""
+
+
+class BackupUnusable(HermesError):
+    """This backup cannot be used, and nothing was changed:"""
+
+
+class RestoreFailed(HermesError):
+    """The backup was not restored, and nothing was changed:"""
+
+
+class QueueFull(HermesError):
+    """Too many messages are waiting to be answered, so this one was not taken; send it again later."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"({waiting} are waiting.)")
+
+
 class CannotListen(HermesError):
     """Hermes cannot listen there; check `platforms.web.host` and `platforms.web.port`."""
 
 
 class PortTaken(CannotListen):
     """The port is in use by another program; stop it, or set `platforms.web.port` to a free one."""
+
+
+class OpenWithoutToken(CannotListen):
+    """Others could reach the chat page there; set `platforms.web.token`, or `platforms.web.host` to 127.0.0.1."""
 
 
 def _as_list(problems: Sequence[str]) -> str:

@@ -85,7 +85,8 @@ class EventHub:
         TurnStarted: a watcher that sees a TurnStarted it knows begins that turn anew."""
         channel = self._channel(conversation_id)
         queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
-        if after < channel.number:
+        # A number that was never given is from an earlier process whose clock was ahead: it says nothing.
+        if after < channel.number or after > self._last_number:
             for envelope in channel.turn:
                 queue.put_nowait(envelope)
         channel.watchers.add(queue)

@@ -12,7 +12,10 @@ Handler = Callable[["Mailbox", InboundMessage], Awaitable[None]]
 
 
 class Mailbox:
-    """Messages of one conversation waiting for their turn, and the task that works through them."""
+    """Messages of one conversation waiting for their turn, and the task that works through them.
+
+    All of them are in the inbox as well: what is forgotten here is taken up at the next start.
+    """
 
     def __init__(self, conversation_id: str, handle: Handler, on_idle: Callable[[str], None]) -> None:
         self.conversation_id = conversation_id
@@ -58,13 +61,14 @@ class Mailbox:
         self._stopping = True
         return not self._began or self._turn.cancel()
 
-    async def close(self) -> Sequence[InboundMessage]:
-        """Ends the running turn and gives back what nobody has read."""
-        unread = self.take_while(lambda _: True)
+    async def close(self, seconds: float) -> None:
+        """No new turns. The running one gets so many seconds to come to its end."""
+        self._waiting.clear()
+        if self._worker is not None:
+            await asyncio.wait([self._worker], timeout=seconds)
         if self._worker is not None:
             self.stop_turn()
             await asyncio.wait([self._worker])
-        return unread
 
     async def _work(self) -> None:
         try:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from agent.ids import new_id
 from agent.messages import ChatDict
 from agent.store import Address
+from gateway.inbox import Taken
 
 OWNER = "owner"
 """The person at this machine: web chat and terminal share their memory and searches."""
+
+SINGLE_QUESTION = "once_"
+"""How the chat ids begin that `hermes chat -q` makes: one for each question, and a script may ask hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,26 @@ class InboundMessage:
     """Whether the author's word is enough to run a dangerous tool. Not for just anybody in a group."""
     group: str = ""
     """What `allowed_groups` calls the group it was written in. Empty in a direct chat."""
+    joined: tuple[str, ...] = ()
+    """The ids of other messages that are a part of this one."""
+    is_taken: bool = False
+    """It is in the inbox already."""
+    has_begun: bool = False
+    """It is stored in its conversation: its turn was under way when Hermes was stopped."""
     still_allowed: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False, compare=False)
     """Asked when a message that has waited gets its turn: its author may have been sent away meanwhile."""
 
     @property
     def by(self) -> str:
         return self.author or self.person
+
+
+def as_taken(inbound: InboundMessage) -> Taken:
+    """For what a person comes and reads the answer to; chats have more to keep."""
+    payload = {"address": asdict(inbound.address), "person": inbound.person, "text": inbound.text}
+    return Taken(inbound.id, inbound.address.platform, payload)
+
+
+def from_taken(taken: Taken) -> InboundMessage:
+    address = Address(**taken.payload["address"])
+    return InboundMessage(address, taken.payload["person"], taken.payload["text"], id=taken.id, is_taken=True)

@@ -8,11 +8,12 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import structlog
 
+from agent.budget import BudgetedLLM
 from agent.compaction import Compactor
 from agent.compression.summariser import ask_main
 from agent.context_compressor import ContextCompressor
@@ -29,17 +30,20 @@ from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
+from agent.tools.terminal import terminal_in
 from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
+from gateway.limits import Limits
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_factory, load_plugins
+from gateway.sandbox import configured_sandbox
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
 
@@ -93,18 +97,27 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             context_length=llm.context_length,
             model=llm.model,
         )
-        toolbox_for = await asyncio.to_thread(_toolboxes, config, plugins)
+        toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
+        # The state directory is locked, so whoever held a conversation is gone.
+        await store.leases.expire_all()
+        await store.inbox.tidy()
         names = await asyncio.to_thread(configured_names, config.model)
-        models = Models(llm, store, choices=names, build=partial(named_llm, config.model))
+        limits = Limits(config.limits, store)
+
+        def named(name: str) -> LLMClient:
+            return BudgetedLLM(named_llm(config.model, name), limits.budget)
+
+        models = Models(BudgetedLLM(llm, limits.budget), store, choices=names, build=named)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        keeper = _keeper(config, store, seats, helper=None if helper is llm else helper)
+        summariser = None if helper is llm else BudgetedLLM(helper, limits.budget)
+        keeper = _keeper(config, store, seats, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -124,6 +137,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             busy=config.gateway.busy,
             sessions=config.sessions,
             ask_before_danger=config.tools.approval == "ask",
+            drain_seconds=config.gateway.drain_seconds,
+            limits=limits,
         )
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
@@ -140,6 +155,8 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         platforms = _platforms(hermes)
         for platform in platforms:
             stack.push_async_callback(platform.stop)
+        for where in ("web", "terminal"):
+            await hermes.gateway.recover(where)
         await asyncio.gather(*(platform.start() for platform in platforms))
         for line in _welcome(hermes, platforms):
             announce(line)
@@ -164,6 +181,7 @@ async def _warm_up(hermes: Hermes, platforms: list[Platform]) -> None:
 
 
 def _platforms(hermes: Hermes) -> list[Platform]:
+    from gateway.limits.transcription import PaidTranscriber  # noqa: PLC0415
     from gateway.media.intake import MediaIntake  # noqa: PLC0415 - not for `hermes chat`
     from gateway.models.transcription import transcriber  # noqa: PLC0415
     from gateway.models.vision import Vision  # noqa: PLC0415
@@ -171,13 +189,17 @@ def _platforms(hermes: Hermes) -> list[Platform]:
 
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
-    media = MediaIntake(vision, transcriber(config.auxiliary.transcription))
+    listen = transcriber(config.auxiliary.transcription)
+    transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
+    media = MediaIntake(vision, transcribe)
     return configured_platforms(config, gateway, hermes.people, media, model_line=hermes.model_line)
 
 
-def _toolboxes(config: Config, plugins: Plugins) -> Callable[[str], Toolbox]:
+def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
     """A plugin's tools are on because the plugin is."""
-    available = discover() | plugins.tools
+    config = loaded.config
+    terminal = terminal_in(configured_sandbox(loaded))
+    available = discover() | {terminal.name: terminal} | plugins.tools
 
     @cache
     def toolbox_for(platform: str) -> Toolbox:

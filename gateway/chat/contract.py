@@ -56,6 +56,8 @@ class Attachment:
     size: int | None
     read: Callable[[int], Awaitable[bytes]]
     """Fetches it. Gets the most bytes that are wanted; raises AttachmentRefused with a sentence."""
+    ref: str = ""
+    """What `ChatPort.fetch` finds it by, in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,10 @@ class ChatMessage:
     """Messages with the same album are one."""
     maybe_unfinished: bool = False
     """So long that the sender's program may have cut it; more may follow at once."""
+    written_at: float | None = None
+    """By the service's clock, in seconds since 1970."""
+    further_parts: tuple[str, ...] = ()
+    """The ids of other messages that are one with this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +103,19 @@ class Press:
 
 
 class ChatDesk(Protocol):
-    """Takes in what an adapter has received. Raises nothing an adapter would have to handle."""
+    """Takes in what an adapter has received. Raises nothing an adapter would have to handle, but for StoreError."""
+
+    async def open(self) -> float:
+        """Before anything comes in, once the service can be asked: takes up what was left at the last stop. Gives the
+        time since when this bot listens, in whatever process; what is older was not written to it."""
+        ...
 
     async def message(self, message: ChatMessage) -> bool:
         """A new message, or a slash command in its text form. Whether its author may speak here; if not, nothing that
-        they wrote may become visible."""
+        they wrote may become visible.
+
+        Once this returns, the message is kept and may be acknowledged. If it raises StoreError it is not, and has to
+        be handed in again."""
         ...
 
     async def edited(self, message: ChatMessage) -> None:
@@ -112,12 +126,8 @@ class ChatDesk(Protocol):
         """A sentence for the one who pressed."""
         ...
 
-    async def places(self) -> list[Place]:
-        """Where people have talked to this bot lately, also before a restart. Their `group_id` is not known."""
-        ...
-
-    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
-        """Those of a place's messages that the bot has read: what is newer was missed."""
+    async def newest(self) -> dict[Place, str]:
+        """The newest message that was kept in each place, in whatever process; where people talked last comes first."""
         ...
 
     async def close(self) -> None:
@@ -189,6 +199,10 @@ class ChatPort(Protocol):
 
     async def delete(self, place: Place, message_id: str) -> None:
         """Removes one of our messages. One that is gone already is no failure."""
+        ...
+
+    async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
+        """The attachment with this `ref`. Raises AttachmentRefused."""
         ...
 
     async def typing(self, place: Place) -> None:

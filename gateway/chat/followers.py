@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
 import structlog
 
+from agent.errors import StoreError
 from agent.events import TurnEvent
 from gateway.chat.contract import Button, ChatPort, Place
+from gateway.chat.showing.ledger import Ledger
 from gateway.chat.showing.passage import Passage, Style
 from gateway.chat.showing.performer import Performer
 from gateway.chat.showing.scene import Scene
@@ -19,6 +21,7 @@ from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.typing_sign import TypingSign
 from gateway.chat.showing.venue import Venue, Venues
 from gateway.hub import EventHub
+from gateway.outbox import Outbox, Outgoing
 from gateway.unseen import Unseen
 
 log = structlog.get_logger(__name__)
@@ -28,19 +31,50 @@ _KNOWN_MESSAGES = 10_000
 
 
 class Followers:
-    """One follower for each conversation in which something has happened lately."""
+    """One follower for each conversation in which something has happened lately.
+
+    With an outbox, what has an id there is brought even if this process ends before; all else as well as it goes.
+    """
 
     def __init__(
-        self, hub: EventHub, port: ChatPort, *, streaming: bool = True, timing: Timing | None = None
+        self,
+        hub: EventHub,
+        port: ChatPort,
+        outbox: Outbox | None = None,
+        *,
+        streaming: bool = True,
+        timing: Timing | None = None,
     ) -> None:
         self._hub = hub
         self._port = port
+        self._outbox = outbox
         self._streaming = streaming
         self._timing = timing or Timing()
         self._venues = Venues(port, self._timing)
         self._followers: dict[str, _Follower] = {}
         self._platform_ids: OrderedDict[str, str] = OrderedDict()
         self._closed = False
+
+    async def recover(self) -> None:
+        """Takes up what an earlier process did not bring to its end. Called once, before anything is followed; showing
+        it goes on by itself."""
+        if self._outbox is None:
+            return
+        platform = self._port.platform
+        try:
+            await self._outbox.withdraw(platform)
+            left = await self._outbox.open(platform)
+        except StoreError as error:
+            log.error("chat.not_recovered", platform=platform, error=str(error))
+            return
+        by_conversation: defaultdict[str, list[Outgoing]] = defaultdict(list)
+        for outgoing in left:
+            by_conversation[outgoing.conversation_id].append(outgoing)
+        for conversation_id, outgoing_ones in by_conversation.items():
+            self.follow(conversation_id, outgoing_ones[-1].place)
+            self._followers[conversation_id].restore(outgoing_ones, self._venues)
+        if left:
+            log.info("chat.recovered", platform=platform, count=len(left))
 
     def follow(self, conversation_id: str, place: Place) -> None:
         """From now on, until nothing has happened for a while. Called before a message is handed in."""
@@ -86,7 +120,9 @@ class Followers:
 
     def _new_follower(self, conversation_id: str, venue: Venue) -> _Follower:
         scene = Scene(
+            conversation_id,
             venue,
+            Ledger(self._port.platform, self._outbox),
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
@@ -105,7 +141,7 @@ class _Follower:
         self._conversation_id = conversation_id
         self._scene = scene
         self._on_end = on_end
-        self._performer = Performer(scene.stage)
+        self._performer = Performer(scene.stage, scene.ledger)
         self._typing = TypingSign(scene)
         self._unseen = Unseen(after=hub.last_number(conversation_id))
         self._watching = ExitStack()
@@ -114,6 +150,10 @@ class _Follower:
         self._clock = asyncio.get_running_loop()
         self._last_stir = self._clock.time()
         self._rest_check = self._clock.call_later(self._idle, self._rest_if_idle)
+
+    def restore(self, left: Sequence[Outgoing], venues: Venues) -> None:
+        self._scene.restore(left, venues)
+        self._performer.nudge()
 
     def go_to(self, venue: Venue) -> None:
         self._last_stir = self._clock.time()

@@ -54,9 +54,12 @@ class Joining:
         if parts := self._parts.pop(key, None):
             self._deliver(_joined(parts))
 
-    def flush_all(self) -> None:
-        for key in list(self._parts):
-            self.flush(key)
+    def close(self) -> None:
+        """Delivers nothing more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._parts.clear()
 
     def _continues(self, key: _Key, message: ChatMessage) -> bool:
         """An album continues with its own pictures, a paste with the text behind a part that was full."""
@@ -83,4 +86,5 @@ def _joined(parts: list[ChatMessage]) -> ChatMessage:
         attachments=tuple(attachment for part in parts for attachment in part.attachments),
         addressed=any(part.addressed for part in parts),
         quote=next((part.quote for part in parts if part.quote), None),
+        further_parts=tuple(part.id for part in parts[1:]),
     )

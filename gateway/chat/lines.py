@@ -8,33 +8,46 @@ from collections.abc import Awaitable, Callable, Hashable
 
 import structlog
 
+from agent.errors import StoreError
+
 log = structlog.get_logger(__name__)
 
-Job = Callable[[], Awaitable[None]]
+Job = Callable[[], Awaitable[object]]
 
 
 class Lines:
-    """One line per key. A line exists only while somebody stands in it. `longest` bounds each, where more can come than
-    is ever worked off."""
+    """One line per key. A line exists only while somebody stands in it."""
 
-    def __init__(self, longest: int | None = None) -> None:
-        self._longest = longest
+    def __init__(self) -> None:
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._workers: set[asyncio.Task[None]] = set()
 
-    def put(self, key: Hashable, job: Job) -> bool:
-        """False if the line is too long; then the job is not done."""
+    def put(self, key: Hashable, job: Job) -> None:
         line = self._waiting.get(key)
         if line is not None:
-            if self._longest is not None and len(line) >= self._longest:
-                return False
             line.append(job)
-            return True
+            return
         self._waiting[key] = deque([job])
         worker = asyncio.create_task(self._work(key))
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
-        return True
+
+    def outcome(self, key: Hashable, job: Job) -> asyncio.Future[None]:
+        """Puts it in line; what is given back ends with it. A StoreError comes out there: whatever else goes wrong would
+        go wrong again."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def run() -> None:
+            try:
+                await job()
+            except StoreError as error:
+                ended.set_exception(error)
+            finally:
+                if not ended.done():
+                    ended.set_result(None)
+
+        self.put(key, run)
+        return ended
 
     async def close(self, seconds: float) -> None:
         """What stands in line is still done, for as long as that takes few seconds."""

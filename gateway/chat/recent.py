@@ -39,5 +39,9 @@ class Recent:
             self._known.popitem(last=False)
         return True
 
+    def forget(self, message: ChatMessage) -> None:
+        """It could not be taken, and will come again."""
+        self._known.pop((message.place, message.id), None)
+
     def get(self, message: ChatMessage) -> Known | None:
         return self._known.get((message.place, message.id))

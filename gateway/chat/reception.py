@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
-from agent.errors import HermesError
+from agent.budget import spending_for
+from agent.errors import HermesError, StoreError
 from agent.ids import id_from
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
@@ -19,13 +20,16 @@ from gateway.chat.contract import Author, ChatMessage, ChatPort, Place, Press
 from gateway.chat.followers import Followers
 from gateway.chat.introduction import Introduction
 from gateway.chat.joining import Joining
+from gateway.chat.kept import as_payload, from_payload
 from gateway.chat.lines import Lines
 from gateway.chat.overhearing import Overhearing
 from gateway.chat.recent import Recent
 from gateway.chat.wording import Overheard, as_read
 from gateway.commands import is_command
 from gateway.config.platforms import BotConfig
+from gateway.errors import QueueFull
 from gateway.gateway import Gateway
+from gateway.inbox import Room, Taken
 from gateway.media.intake import MediaIntake
 from gateway.messages import InboundMessage
 
@@ -33,15 +37,12 @@ log = structlog.get_logger(__name__)
 
 _CLOSING_SECONDS = 5.0
 _MOST_CHANGES = 20
-_MOST_PLACES = 100
-_LONGEST_LINE = 200
-"""Messages of one chat that wait for their files or for those before them. A service hands over up to a hundred at once
-after an absence."""
-_TOO_MANY = (
-    "⚠ Too many messages came at once. This one and what follows was not taken; send it again in a moment."
+_MOST_PLACES = 1_000
+_OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not answered; the log says more."
+_NOT_KEPT = (
+    "⚠ Hermes cannot store your message at the moment. It is taken as soon as that is mended; there is no need to send "
+    "it again."
 )
-_NOT_TAKEN = "⚠ Hermes is stopping and could not take your message; send it again in a moment."
-_OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not taken; the log says more."
 
 
 class Reception:
@@ -59,33 +60,46 @@ class Reception:
         join_seconds: float,
     ) -> None:
         self._gateway = gateway
+        self._inbox = gateway.store.inbox
         self._port = port
         self._gate = gate
         self._media = media
         self._per_person = settings.groups == "per_person"
-        self._followers = Followers(gateway.hub, port, streaming=settings.streaming)
+        self._followers = Followers(gateway.hub, port, gateway.store.outbox, streaming=settings.streaming)
         self._introduction = Introduction(port, pairing, self._followers, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
         self._recent = Recent()
         self._overhearing = Overhearing(settings.group_context)
         self._changes = Overhearing(_MOST_CHANGES)
         """Edits of messages the model has already read, by conversation."""
-        self._lines = Lines(_LONGEST_LINE)
-        self._flooded: set[Place] = set()
-        """Where somebody was told that too much came at once."""
-        self._in_line: dict[tuple[Place, str], ChatMessage] = {}
-        """Taken, but not yet handed in."""
+        self._lines = Lines()
+        self._refused: set[tuple[Place, str]] = set()
+        """Where somebody was told why a message cannot be taken."""
         self._joining = Joining(join_seconds, self._stand_in_line)
+        self._is_open = False
+
+    async def open(self) -> float:
+        if not self._is_open:
+            self._is_open = True
+            await self._recover()
+        return await self._inbox.listening_since(self._port.platform)
 
     async def message(self, message: ChatMessage) -> bool:
         verdict = await self._gate.verdict(message.author, message.place)
         if verdict == "stranger":
-            await self._introduction.of(message)
+            self._lines.put(("stranger", message.place), partial(self._introduction.of, message))
         elif verdict == "no":
             about = {"author": message.author.id, "group": message.place.group_id}
             log.info("chat.refused", platform=self._port.platform, **about)
-        elif self._recent.add(message):
-            await self._take(message)
+        elif self._recent.get(message) is None and self._is_within_limits(message):
+            self._recent.add(message)
+            try:
+                await self._take(message)
+            except StoreError:
+                self._recent.forget(message)
+                self._gateway.limits.give_back(self._person_key(message.author))
+                self._refuse(message, "store", _NOT_KEPT)
+                raise
         return verdict == "yes"
 
     async def edited(self, message: ChatMessage) -> None:
@@ -97,10 +111,12 @@ class Reception:
         if await self._gate.verdict(message.author, message.place) != "yes":
             return
         known.text = message.text
+        if not known.overheard:
+            await self._inbox.rewrite(self._message_id(message.place, message.id), as_payload(message))
         if self._joining.replace(message) or is_command(message.text):
             return
         if known.overheard:
-            if message.addressed:
+            if message.addressed and self._is_within_limits(message):
                 known.overheard = False
                 await self._take(message)
             return
@@ -112,28 +128,78 @@ class Reception:
     async def pressed(self, press: Press) -> str:
         return await self._buttons.pressed(press, person=self._person_key(press.author))
 
-    async def places(self) -> list[Place]:
-        listed = await self._gateway.store.conversations(platform=self._port.platform, limit=_MOST_PLACES)
-        addresses = (overview.conversation.address for overview in listed)
-        return list(dict.fromkeys(Place(address.chat_id, address.thread_id) for address in addresses))
-
-    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
-        ids = {self._message_id(place, message_id): message_id for message_id in message_ids}
-        return {ids[known] for known in await self._gateway.store.known(list(ids))}
+    async def newest(self) -> dict[Place, str]:
+        return await self._inbox.newest(self._port.platform, limit=_MOST_PLACES)
 
     async def close(self) -> None:
-        self._joining.flush_all()
+        """What was taken and has not had its turn is in the inbox."""
+        self._joining.close()
         await self._lines.close(_CLOSING_SECONDS)
-        for message in list(self._in_line.values()):
-            await self._followers.tell(message.place, _NOT_TAKEN, reply_to=message.id)
         await self._followers.close()
 
+    async def _recover(self) -> None:
+        await self._followers.recover()
+        waiting = await self._inbox.waiting(self._port.platform)
+        begun = await self._gateway.store.known([taken.id for taken in waiting])
+        for taken in waiting:
+            await self._take_up(taken, has_begun=taken.id in begun)
+
+    async def _take_up(self, taken: Taken, *, has_begun: bool) -> None:
+        """A message that was left at the last stop."""
+        try:
+            message = from_payload(taken.payload, self._port)
+        except (KeyError, TypeError, ValueError):
+            log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
+            await self._inbox.park(taken.id, "it cannot be read any more")
+            return
+        log.info("chat.recovered", platform=self._port.platform, message=taken.id, has_begun=has_begun)
+        self._recent.add(message)
+        if has_begun:
+            self._lines.put(message.place, partial(self._bring_in, message, has_begun=True))
+        else:
+            self._go_on(message)
+
+    def _is_within_limits(self, message: ChatMessage) -> bool:
+        """Only what begins a turn counts. What people in a group say to each other does not, nor do the further parts
+        of a paste; and `/stop` always gets through."""
+        is_meant = message.place.kind == "direct" or message.addressed
+        if not is_meant or self._joining.expects(message) or self._gateway.commands.overtakes(message.text):
+            return True
+        refusal = self._gateway.limits.refusal(self._person_key(message.author), message.written_at)
+        if refusal is not None and refusal.is_first:
+            log.warning("chat.too_often", platform=self._port.platform, author=message.author.id)
+            tell = partial(self._followers.tell, message.place, f"⚠ {refusal}", reply_to=message.id)
+            self._lines.put(("refusing", message.place), tell)
+        return refusal is None
+
     async def _take(self, message: ChatMessage) -> None:
+        """Kept first, so that it may be acknowledged. What comes after that can be done again."""
         belongs_to_the_bot = message.addressed or message.album or self._joining.expects(message)
         if message.place.kind == "group" and not belongs_to_the_bot:
             self._overhear(message)
-        elif self._gateway.commands.overtakes(message.text):
-            await self._bring_in(message)
+            return
+        message_id = self._message_id(message.place, message.id)
+        payload = as_payload(message)
+        taken = Taken(message_id, self._port.platform, payload, message.place, message.id)
+        try:
+            is_new = await self._inbox.take(taken, room=self._room_for(message))
+        except QueueFull as error:
+            log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
+            self._refuse(message, "flood", f"⚠ {error}")
+            return
+        self._refused -= {(message.place, "store"), (message.place, "flood")}
+        if is_new:
+            self._go_on(message)
+
+    def _room_for(self, message: ChatMessage) -> Room | None:
+        """Half a paste is worth nothing, and `/stop` is what helps against a long line."""
+        if self._joining.expects(message) or self._gateway.commands.overtakes(message.text):
+            return None
+        return self._gateway.limits.room
+
+    def _go_on(self, message: ChatMessage) -> None:
+        if self._gateway.commands.overtakes(message.text):
+            self._lines.put(("overtaking", message.place), partial(self._bring_in, message))
         else:
             self._joining.add(message)
 
@@ -145,40 +211,44 @@ class Reception:
     def _stand_in_line(self, message: ChatMessage) -> None:
         if message.place.kind == "group" and not message.addressed:
             self._overhear(message)
-            return
-        key = (message.place, message.id)
-        if self._lines.put(message.place, lambda: self._bring_in(message)):
-            self._in_line[key] = message
-            self._flooded.discard(message.place)
-        elif message.place not in self._flooded:
-            log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
-            self._flooded.add(message.place)
-            self._lines.put(("flooded", message.place), partial(self._refuse, message))
+            self._lines.put(message.place, partial(self._settle, message))
+        else:
+            self._lines.put(message.place, partial(self._bring_in, message))
 
-    async def _refuse(self, message: ChatMessage) -> None:
-        await self._followers.tell(message.place, _TOO_MANY, reply_to=message.id)
+    def _refuse(self, message: ChatMessage, why: str, sentence: str) -> None:
+        """Once, until something is taken there again: nobody needs to read it for each message."""
+        if (message.place, why) not in self._refused:
+            self._refused.add((message.place, why))
+            tell = partial(self._followers.tell, message.place, sentence, reply_to=message.id)
+            self._lines.put(("refusing", message.place), tell)
 
-    async def _bring_in(self, message: ChatMessage) -> None:
-        """Whoever wrote it learns of a store that is full or a Hermes that is stopping."""
-        trouble = ""
+    async def _bring_in(self, message: ChatMessage, *, has_begun: bool = False) -> None:
+        """Whoever wrote it learns of a store that is full and of a line that is too long."""
         try:
-            await self._hand_over(message)
+            await self._hand_over(message, has_begun=has_begun)
+        except StoreError as error:
+            # It stays in the inbox, for the next start.
+            log.warning("chat.not_handed_over", platform=self._port.platform, error=type(error).__name__)
+            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
         except HermesError as error:
             log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
-            trouble = f"⚠ {error}"
+            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
+            await self._settle(message)
         except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
             await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
-            trouble = _OUR_FAULT
-        self._in_line.pop((message.place, message.id), None)
-        if trouble:
-            await self._followers.tell(message.place, trouble, reply_to=message.id)
+            await self._followers.tell(message.place, _OUR_FAULT, reply_to=message.id)
+            await self._inbox.park(self._message_id(message.place, message.id), "it could not be read")
 
-    async def _hand_over(self, message: ChatMessage) -> None:
+    async def _settle(self, message: ChatMessage) -> None:
+        await self._inbox.settle([self._message_id(message.place, message.id), *self._further_ids(message)])
+
+    async def _hand_over(self, message: ChatMessage, *, has_begun: bool) -> None:
         scope = self._scope(message.place, message.author)
         conversation = await self._gateway.store.open_conversation(self._address(message), person=scope)
-        if await self.stored(message.place, [message.id]):
-            return  # delivered again, after a restart
-        inbound = await self._as_inbound(message, conversation)
+        if has_begun:
+            inbound = replace(self._inbound(message, conversation), has_begun=True)
+        else:
+            inbound = await self._with_all_around(message, conversation)
         known = self._recent.get(message)
         if known and inbound.text == as_read(message, ()) and not inbound.parts:
             known.conversation_id, known.inbound = conversation.id, inbound
@@ -186,8 +256,8 @@ class Reception:
         self._followers.answering(inbound.id, message.id)
         await self._gateway.receive(inbound, conversation)
 
-    async def _as_inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
-        inbound = InboundMessage(
+    def _inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
+        return InboundMessage(
             conversation.address,
             conversation.person,
             message.text,
@@ -196,12 +266,18 @@ class Reception:
             is_admin=self._gate.is_admin(message.author.id),
             may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
+            joined=tuple(self._further_ids(message)),
+            is_taken=True,
             still_allowed=self._still_allowed(message),
         )
+
+    async def _with_all_around(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
+        inbound = self._inbound(message, conversation)
         if is_command(message.text):
             return inbound
         workspace = self._gateway.workspace(conversation.id)
-        taken = await self._media.take_in(message.attachments, conversation, workspace)
+        with spending_for(inbound.by):
+            taken = await self._media.take_in(message.attachments, conversation, workspace)
         around = [
             *self._overhearing.take(message.place, conversation.id),
             *self._changes.take(conversation.address),
@@ -219,6 +295,9 @@ class Reception:
     def _message_id(self, place: Place, message_id: str) -> str:
         """The same whenever it is delivered, so that a message is stored once."""
         return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
+
+    def _further_ids(self, message: ChatMessage) -> list[str]:
+        return [self._message_id(message.place, part) for part in message.further_parts]
 
     def _address(self, message: ChatMessage) -> Address:
         place = message.place

@@ -1,7 +1,8 @@
 """How a message reads for the model: who speaks, what it replies to, what was said around it.
 
 Everything added stands in square brackets at the beginning of a line. In a group, where people could speak in each
-other's name, what they wrote cannot begin a line.
+other's name, what they wrote cannot begin a line. What somebody else wrote (a quote, what was overheard, a forward, a
+file) stands between the marks of `agent/untrusted.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.untrusted import in_a_note, marked, neutral, own_made_neutral
 from gateway.chat.contract import ChatMessage, Quote
 
 _LONGEST_NAME = 40
@@ -32,29 +34,29 @@ def as_read(message: ChatMessage, overheard: Iterable[Overheard], files: Iterabl
     """`files` are the paragraphs about what was attached."""
     said = message.text
     if message.place.kind == "group":
-        said = f"{speaker(message.author.name)}: " + "\n  ".join(said.splitlines())
+        said = f"{speaker(message.author.name)}: " + "\n  ".join(own_made_neutral(said).splitlines())
     paragraphs = [*_overheard(overheard), *_quoted(message.quote), said, *files]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def speaker(name: str) -> str:
     """A name that can neither be mistaken for a marker nor bring a line of its own."""
-    plain = " ".join(re.sub(r"[\[\]:\x00-\x1f\u2028\u2029]", " ", name).split())
+    plain = " ".join(re.sub(r"[\[\]<>:|\x00-\x1f\u2028\u2029]", " ", neutral(name)).split())
     return plain[:_LONGEST_NAME] or "Somebody"
 
 
 def _overheard(overheard: Iterable[Overheard]) -> list[str]:
     lines = [f"{speaker(each.speaker)}: {_shortened(each.text, _LONGEST_OVERHEARD)}" for each in overheard]
-    return [_OVERHEARD, *lines, _NOW] if lines else []
+    return [_OVERHEARD, marked("\n".join(lines)), _NOW] if lines else []
 
 
 def _quoted(quote: Quote | None) -> list[str]:
     if quote is None or not quote.text.strip():
         return []
-    return [f"[In reply to {speaker(quote.author)}: “{_shortened(quote.text, _LONGEST_QUOTE)}”]"]
+    return [f"[In reply to {speaker(quote.author)}:]", marked(_shortened(quote.text, _LONGEST_QUOTE))]
 
 
 def _shortened(text: str, longest: int) -> str:
-    """On one line, so that it cannot end the frame it stands in."""
-    line = " ".join(text.split()).replace("[", "(").replace("]", ")")
+    """On one line, which nobody else can have begun."""
+    line = in_a_note(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -70,6 +70,7 @@ class LocalChat:
         conversation = await self._gateway.store.open_conversation(self._address, person=OWNER)
         self._conversation_id = conversation.id
         self._unseen = Unseen(after=self._gateway.hub.last_number(conversation.id))
+        await self._gateway.recover(PLATFORM, chat_id=chat)
 
     async def send(self, text: str) -> Sent:
         inbound = InboundMessage(self._address, OWNER, text)

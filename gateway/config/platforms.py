@@ -54,13 +54,17 @@ DiscordServer = Annotated[Id, AfterValidator(_of_a_discord_server)]
 Socket = Annotated[str, AfterValidator(_web_socket)]
 GroupContext = Annotated[int, Field(ge=0, le=200), BeforeValidator(refuse_booleans)]
 
+_SHORTEST_OPEN_TOKEN = 16
+"""Of a page that others can reach: nobody stops them from guessing, so it must be out of reach."""
+
 
 class WebConfig(Section):
     """The chat page."""
 
     enabled: bool = Field(default=True, description="Whether the chat page is served.")
     host: Name = Field(
-        default="127.0.0.1", description="The address to listen on. Any but a loopback address needs a token."
+        default="127.0.0.1",
+        description="The address to listen on. Any but a loopback address needs a token of at least 16 characters.",
     )
     port: Port = Field(default=8686, description="The port to listen on. 0 takes any free one.")
     token: SecretStr | None = Field(
@@ -73,10 +77,17 @@ class WebConfig(Section):
     @classmethod
     def _guard_an_open_door(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         host = info.data.get("host", "localhost")
-        if token is None and not is_loopback(host):
+        if is_loopback(host):
+            return token
+        if token is None:
             raise ValueError(
                 f"expected a token, because platforms.web.host is {host} and others can reach it; "
                 "set a token, or listen on 127.0.0.1"
+            )
+        if len(token.get_secret_value()) < _SHORTEST_OPEN_TOKEN:
+            raise ValueError(
+                f"expected at least {_SHORTEST_OPEN_TOKEN} characters, because platforms.web.host is {host} "
+                "and others can try to guess it"
             )
         return token
 
@@ -226,6 +237,7 @@ class SessionsConfig(Section):
 
 
 Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+DrainSeconds = Annotated[float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
 
 
 class GatewayConfig(Section):
@@ -239,6 +251,11 @@ class GatewayConfig(Section):
     join_seconds: Seconds = Field(
         default=1.0,
         description="Parts of a long paste or an album that arrive within this time of each other are one message.",
+    )
+    drain_seconds: DrainSeconds = Field(
+        default=8.0,
+        description="What running answers get to end when Hermes is stopped. Those that are not done by then are "
+        "taken up at the next start.",
     )
 
 

@@ -13,9 +13,12 @@ from agent.errors import HeadMoved, NotFound, StoreError
 from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Split
+from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
+from gateway.store.inbox import StoredInbox, answer
 from gateway.store.index import Entry, index_in_memory
-from gateway.store.people import people_in_memory
+from gateway.store.leases import StoredLeases
+from gateway.store.outbox import StoredOutbox
+from gateway.store.people import PrivateDatabase, StoredPeople
 from gateway.store.rows import message_row, messages_from
 from gateway.store.rules import (
     check_context,
@@ -37,6 +40,7 @@ class _Call:
     session_id: str
     usage: Usage
     created_at: float
+    spender: str
 
 
 class MemoryStore:
@@ -51,7 +55,12 @@ class MemoryStore:
         self._calls: list[_Call] = []
         self._facts: dict[str, list[Fact]] = {}
         self._state: dict[tuple[str, str], str] = {}
-        self.people = people_in_memory()
+        private = PrivateDatabase().run
+        self.people = StoredPeople(private, private)
+        self.inbox = StoredInbox(private, private, private)
+        self.outbox = StoredOutbox(private, private, private)
+        self.leases = StoredLeases(private)
+        self._beside = private
 
     async def close(self) -> None:
         """Nothing to close; what was stored can still be looked at."""
@@ -85,10 +94,15 @@ class MemoryStore:
     async def session(self, session_id: str) -> Session:
         return _found(self._sessions, session_id)
 
-    async def append(self, session_id: str, messages: Sequence[Message]) -> list[Message]:
+    async def append(
+        self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
+    ) -> list[Message]:
         check_said(messages)
-        _found(self._sessions, session_id)
-        return self._insert(messages, session_id)
+        conversation_id = _found(self._sessions, session_id).conversation_id
+        stored = self._insert(messages, session_id)
+        if answers or settles:
+            await self._beside(answer, conversation_id, stored, answers, settles)
+        return stored
 
     async def history(self, session_id: str) -> list[Message]:
         _found(self._sessions, session_id)
@@ -164,9 +178,11 @@ class MemoryStore:
             if self._sessions[session_id].conversation_id == conversation_id
         ]
 
-    async def record_usage(self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn") -> None:
+    async def record_usage(
+        self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn", spender: str = ""
+    ) -> None:
         session = _found(self._sessions, session_id)
-        self._calls.append(_Call(session_id, usage, time.time()))
+        self._calls.append(_Call(session_id, usage, time.time(), spender))
         if purpose == "turn":
             self._sessions[session_id] = replace(session, prompt_tokens=usage.prompt_tokens)
 
@@ -187,6 +203,13 @@ class MemoryStore:
             sum(call.cache_write_tokens for call in calls),
             sum(costs) if costs else None,
         )
+
+    async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
+        calls = [
+            call.usage for call in self._calls if call.created_at >= since and spender in (None, call.spender)
+        ]
+        unpriced = [call.total_tokens for call in calls if call.cost_usd is None]
+        return Spent(sum(call.cost_usd or 0.0 for call in calls), len(unpriced), sum(unpriced))
 
     async def search(
         self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20

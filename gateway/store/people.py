@@ -55,13 +55,9 @@ class StoredPeople:
         return await self._read(_approved)
 
 
-def people_in_memory() -> StoredPeople:
-    """The same in a database that nobody else sees and that is gone with it."""
-    run = _PrivateDatabase().run
-    return StoredPeople(run, run)
+class PrivateDatabase:
+    """One that nobody else sees and that is gone with it."""
 
-
-class _PrivateDatabase:
     def __init__(self) -> None:
         self._connection: sqlite3.Connection | None = None
         self._one_at_a_time = threading.Lock()
@@ -100,6 +96,7 @@ def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now:
 def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
     """What is older than the limits look back is of no use to anybody."""
     now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
+    _follow_the_clock(connection, now)
     connection.execute("DELETE FROM pairing_requests WHERE asked_at <= ?", (now - limits.period_seconds,))
     (given,) = connection.execute(
         "SELECT count(*) FROM pairing_requests WHERE platform = :platform AND user_id = :user", who
@@ -133,6 +130,7 @@ def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, l
 def _approve(
     connection: sqlite3.Connection, digest: str, by: str, now: float, limits: GuessingLimits
 ) -> Paired | None:
+    _follow_the_clock(connection, now)
     _refuse_while_locked(connection, now, limits)
     seq = _find(connection, digest, now)
     if seq is None:
@@ -152,6 +150,17 @@ def _approve(
     return Paired(*row)
 
 
+def _follow_the_clock(connection: sqlite3.Connection, now: float) -> None:
+    """What lies in the future was noted before the clock was set back. It counts from now."""
+    connection.execute(
+        """
+        UPDATE pairing_requests SET asked_at = :now, expires_at = :now + (expires_at - asked_at)
+        WHERE asked_at > :now
+        """,
+        {"now": now},
+    )
+
+
 def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None:
     """Every one is compared, in constant time: how long it takes tells nothing about how near a guess was."""
     rows = connection.execute(
@@ -162,8 +171,10 @@ def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None
 
 
 def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
-    """Attempts made meanwhile are not counted, else a lock would never end."""
-    wrong, latest = connection.execute("SELECT count(*), max(at) FROM pairing_failures").fetchone()
+    """Attempts made meanwhile are not counted, else a lock would never end. Nor are those of a clock that was ahead."""
+    wrong, latest = connection.execute(
+        "SELECT count(*), max(at) FROM pairing_failures WHERE at <= ?", (now,)
+    ).fetchone()
     if wrong < limits.wrong_codes:
         return
     until = latest + limits.seconds
@@ -173,7 +184,7 @@ def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: Gue
 
 def _note_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
     """Only those that count together with this one are kept."""
-    connection.execute("DELETE FROM pairing_failures WHERE at <= ?", (now - limits.seconds,))
+    connection.execute("DELETE FROM pairing_failures WHERE at <= ? OR at > ?", (now - limits.seconds, now))
     connection.execute("INSERT INTO pairing_failures (at) VALUES (?)", (now,))
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from agent.errors import NotFound
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, Session
+from agent.store import Address, Compaction, Conversation, Fact, Overview, Session, Spent
 from gateway.store.rows import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
@@ -179,6 +179,20 @@ def usage(connection: sqlite3.Connection, conversation_id: str | None, since: fl
         {"conversation": conversation_id, "since": since},
     ).fetchone()
     return Usage(*row)
+
+
+def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> Spent:
+    """Along an index in either case, for it is asked before each call of a model."""
+    whose = "" if spender is None else "spender = :spender AND"
+    row = connection.execute(
+        f"""
+        SELECT coalesce(sum(cost_usd), 0.0), count(*) - count(cost_usd),
+            coalesce(sum(prompt_tokens + completion_tokens) FILTER (WHERE cost_usd IS NULL), 0)
+        FROM model_calls WHERE {whose} created_at >= :since
+        """,
+        {"spender": spender, "since": since},
+    ).fetchone()
+    return Spent(*row)
 
 
 def facts(connection: sqlite3.Connection, person: str) -> list[Fact]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,13 +13,17 @@ import structlog
 from agent.errors import StoreReadOnly
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Split
-from gateway.store import reads, writes
+from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
+from gateway.leases import Fence, fence
+from gateway.store import leases, reads, writes
 from gateway.store.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.errors import translated
 from gateway.store.hits import search
+from gateway.store.inbox import StoredInbox
 from gateway.store.index import Progress, progress
 from gateway.store.indexer import Indexer
+from gateway.store.leases import StoredLeases
+from gateway.store.outbox import StoredOutbox
 from gateway.store.people import StoredPeople
 from gateway.store.rules import check_context, check_said
 from gateway.store.search import Scope
@@ -41,6 +46,9 @@ class SqliteStore:
         self._indexer = Indexer(self._writer, self._index_progress) if self._writer else None
         self.people = StoredPeople(self._read, self._write)
         """Who may talk to a bot."""
+        self.inbox = StoredInbox(self._read, self._write, self._write_soon)
+        self.outbox = StoredOutbox(self._read, self._write, self._write_soon)
+        self.leases = StoredLeases(self._write_soon)
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:
@@ -86,9 +94,11 @@ class SqliteStore:
     async def session(self, session_id: str) -> Session:
         return await self._read(reads.session, session_id)
 
-    async def append(self, session_id: str, messages: Sequence[Message]) -> list[Message]:
+    async def append(
+        self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
+    ) -> list[Message]:
         check_said(messages)
-        stored = await self._write(writes.append, session_id, messages)
+        stored = await self._write(writes.append, session_id, messages, answers, settles)
         self._index_soon()
         return stored
 
@@ -131,11 +141,16 @@ class SqliteStore:
     async def compactions(self, conversation_id: str) -> list[tuple[str, Compaction]]:
         return await self._read(reads.compactions, conversation_id)
 
-    async def record_usage(self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn") -> None:
-        await self._write(writes.record_usage, session_id, usage, model, purpose)
+    async def record_usage(
+        self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn", spender: str = ""
+    ) -> None:
+        await self._write(writes.record_usage, session_id, usage, model, purpose, spender)
 
     async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage:
         return await self._read(reads.usage, conversation_id, since)
+
+    async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
+        return await self._read(reads.spent, spender, since)
 
     async def search(
         self, query: str, *, person: str | None = None, conversation_id: str | None = None, limit: int = 20
@@ -172,9 +187,18 @@ class SqliteStore:
             return await idlest.run(work, *arguments)
 
     async def _write(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await self._write_fenced(work, arguments, lasting=True)
+
+    async def _write_soon(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Without a wait for the disk: it survives the end of the process, but perhaps not a power cut."""
+        return await self._write_fenced(work, arguments, lasting=False)
+
+    async def _write_fenced(self, work: Callable[..., T], arguments: tuple[Any, ...], *, lasting: bool) -> T:
         if self._writer is None:
             raise StoreReadOnly("It was opened for reading only.")
-        return await self._writer.write(work, *arguments)
+        if guard := fence.get():
+            return await self._writer.write(_behind, guard, work, *arguments, lasting=lasting)
+        return await self._writer.write(work, *arguments, lasting=lasting)
 
     async def _index_progress(self) -> Progress:
         return await self._read(progress)
@@ -182,3 +206,8 @@ class SqliteStore:
     def _index_soon(self) -> None:
         if self._indexer:
             self._indexer.notice()
+
+
+def _behind(connection: sqlite3.Connection, guard: Fence, work: Callable[..., T], *arguments: Any) -> T:
+    leases.check(connection, guard)
+    return work(connection, *arguments)

@@ -15,7 +15,7 @@ from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Session, Split
-from gateway.store import reads
+from gateway.store import inbox, reads
 from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
 from gateway.store.rules import check_same_conversation, context_ids, storable
 
@@ -50,7 +50,13 @@ def open_conversation(connection: sqlite3.Connection, address: Address, person: 
     return conversation
 
 
-def append(connection: sqlite3.Connection, session_id: str, messages: Sequence[Message]) -> list[Message]:
+def append(
+    connection: sqlite3.Connection,
+    session_id: str,
+    messages: Sequence[Message],
+    answers: str = "",
+    settles: Sequence[str] = (),
+) -> list[Message]:
     rows = [message_row(message, session_id) for message in messages]
     try:
         connection.executemany(_INSERT_MESSAGE, rows)
@@ -58,6 +64,9 @@ def append(connection: sqlite3.Connection, session_id: str, messages: Sequence[M
         raise _explained(error, session_id) from error
     if not rows:
         reads.session(connection, session_id)
+    if answers or settles:
+        conversation_id = reads.session(connection, session_id).conversation_id
+        inbox.answer(connection, conversation_id, messages, answers, settles)
     return messages_from(rows)
 
 
@@ -109,16 +118,16 @@ def make_live(connection: sqlite3.Connection, session_id: str, instead_of: str) 
 
 
 def record_usage(
-    connection: sqlite3.Connection, session_id: str, usage: Usage, model: str, purpose: str
+    connection: sqlite3.Connection, session_id: str, usage: Usage, model: str, purpose: str, spender: str
 ) -> None:
     try:
         connection.execute(
             """
             INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens,
-                cache_read_tokens, cache_write_tokens, cost_usd, created_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                cache_read_tokens, cache_write_tokens, cost_usd, created_at, spender)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
-            (session_id, purpose, model, *astuple(usage), time.time()),
+            (session_id, purpose, model, *astuple(usage), time.time(), spender),
         )
     except sqlite3.IntegrityError as error:
         raise _explained(error, session_id) from error

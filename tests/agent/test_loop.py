@@ -15,6 +15,7 @@ from agent.errors import EmptyAnswer, ModelOverloaded
 from agent.events import (
     Notice,
     Steered,
+    StepStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -96,7 +97,7 @@ async def test_a_tool_is_run_and_its_result_given_to_the_model(tmp_path: Path) -
     at = await desk(tmp_path, [["Let me count. ", call("double", number=21)], "It is 42."], tools=[double])
     events = await at.say("Twice 21?")
     kinds = [type(event) for event in events if not isinstance(event, TextDelta | UsageReported)]
-    assert kinds == [ToolStarted, ToolFinished, TurnDone]
+    assert kinds == [StepStarted, ToolStarted, ToolFinished, StepStarted, TurnDone]
     asked = at.llm.requests[1].messages
     assert [message["role"] for message in asked] == ["system", "user", "assistant", "tool"]
     assert asked[-1]["content"] == "42"

@@ -95,6 +95,8 @@ class ChatService:
         self.calls: list[Made] = []
         self.violations: list[str] = []
         self.unchanged = 0
+        self.files: dict[str, bytes] = {}
+        """What people have sent, by the `ref` of the attachment."""
         self._faults: list[Fault] = []
         self._in_flight: set[tuple[str, str]] = set()
         self._ids = itertools.count(1)
@@ -205,6 +207,9 @@ class ChatService:
     async def delete(self, place: Place, message_id: str) -> None:
         async with self._carrying_out(self._note("delete", place, message_id)):
             self.messages = [message for message in self.messages if message.id != message_id]
+
+    async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
+        return self.files[ref][:most]
 
     async def typing(self, place: Place) -> None:
         async with self._carrying_out(self._note("typing", place)):

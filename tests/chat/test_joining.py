@@ -120,9 +120,18 @@ async def test_a_part_that_is_held_back_can_be_changed() -> None:
     assert not counter.joining.replace(part(1, "longer"))
 
 
-async def test_the_end_holds_nothing_back() -> None:
-    """At a stop what was waiting for more goes out as it is."""
-    counter = Counter(seconds=60)
+async def test_after_the_end_nothing_is_delivered() -> None:
+    """Each part is in the inbox; at the next start they are put together again."""
+    counter = Counter(seconds=0.001)
     counter.add(part(1, "long", full=True), part(2, "also", BOB, full=True))
-    counter.joining.flush_all()
-    assert [counter.arrived.get_nowait().text for _ in range(2)] == ["long", "also"]
+    counter.joining.close()
+    await asyncio.sleep(0.01)
+    assert counter.arrived.empty()
+
+
+async def test_a_joined_message_names_its_parts() -> None:
+    """When it is answered, all of them are."""
+    counter = Counter()
+    counter.add(part(1, "one", full=True), part(2, "two", full=True), part(3, "three"))
+    joined = await counter.next()
+    assert (joined.id, joined.further_parts) == ("1", ("2", "3"))

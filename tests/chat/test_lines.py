@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+from agent.errors import StoreFull
 from gateway.chat.lines import Lines
 
 
-async def test_a_line_without_a_bound_takes_a_whole_backlog() -> None:
-    """A service hands over a hundred messages of one chat at once: none of them is lost."""
+async def test_a_line_takes_a_whole_backlog() -> None:
+    """A service hands over a hundred messages of one chat at once: none of them is lost, and the order stays."""
     lines, done = Lines(), list[int]()
-    taken = [lines.put("chat", lambda number=number: _note(done, number)) for number in range(1_000)]  # type: ignore[misc]
+    for number in range(1_000):
+        lines.put("chat", partial(_note, done, number))
     await lines.close(10)
-    assert all(taken)
     assert done == list(range(1_000))
 
 
-async def test_a_bounded_line_says_when_it_is_full() -> None:
-    """What it has taken is still done, and later there is room again."""
-    lines, done = Lines(longest=2), list[int]()
-    assert [lines.put("chat", lambda: _note(done, 1)) for _ in range(3)] == [True, True, False]
-    assert lines.put("another chat", lambda: _note(done, 2))
-    await lines.close(10)
-    assert sorted(done) == [1, 1, 2]
-    assert lines.put("chat", lambda: _note(done, 3))
-    await lines.close(10)
+async def test_whoever_waits_for_a_job_hears_of_a_store_that_refused_it() -> None:
+    """Whatever else goes wrong would go wrong again, so nobody is told to try again."""
+    lines, done = Lines(), list[int]()
+
+    async def full() -> None:
+        raise StoreFull
+
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    outcomes = [lines.outcome("chat", job) for job in (partial(_note, done, 1), full, broken)]
+    results = await asyncio.gather(*outcomes, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), StoreFull, type(None)]
+    assert done == [1]
 
 
 async def _note(done: list[int], number: int) -> None:

@@ -264,21 +264,24 @@ async def test_a_broken_file_does_not_lose_the_message(tmp_path: Path) -> None:
 
     async with bot(tmp_path, "One.") as here:
         await here.hears("look", attachments=(Attachment("a.txt", "text/plain", "document", 1, read),))
-        await until(lambda: any("was not taken" in shown.text for shown in here.service.messages))
+        await until(lambda: any("was not answered" in shown.text for shown in here.service.messages))
+        await here.settled()
+        assert len(await here.store.inbox.parked()) == 1
 
 
 async def test_a_flood_is_bounded(tmp_path: Path) -> None:
     """What is accepted is answered; the rest is refused in words, and nothing piles up."""
     gate = asyncio.Event()
-    async with bot(tmp_path, ["One", gate, "."], *["More."] * 60) as here:
+    async with bot(tmp_path, ["One", gate, "."], *["More."] * 120) as here:
         await here.hears("first")
         await here.asked(1)
-        for number in range(60):
+        for number in range(120):
             await here.hears(f"message {number}")
-            await asyncio.sleep(0)
-        await until(lambda: any("messages are waiting" in shown.text for shown in here.service.messages))
+        await until(lambda: any("Too many messages are waiting" in shown.text for shown in here.service.messages))
         gate.set()
-        await until(lambda: len(here.llm.requests) == 51)
+        await until(lambda: len(here.llm.requests) == 100)
+        await here.settled()
+        assert len([shown for shown in here.service.messages if "Too many" in shown.text]) == 1
 
 
 async def test_a_stranger_is_introduced_once_and_not_stored(tmp_path: Path) -> None:
@@ -331,8 +334,8 @@ async def test_forged_button_data(tmp_path: Path, data: str) -> None:
         assert said in ("This request is no longer open.", "That is not for you to decide.")
 
 
-async def test_a_stop_tells_whoever_could_not_be_heard(tmp_path: Path) -> None:
-    """A file is still being fetched when Hermes stops."""
+async def test_a_stop_keeps_what_was_not_read_yet(tmp_path: Path) -> None:
+    """A file is still being fetched when Hermes stops: the message is in the inbox, with where the file can be had."""
 
     async def read(most: int) -> bytes:
         await asyncio.Event().wait()
@@ -344,24 +347,9 @@ async def test_a_stop_tells_whoever_could_not_be_heard(tmp_path: Path) -> None:
     await here.settled()
     await here.gateway.close()
     await here.reception.close()
-    told = [shown.text for shown in here.service.messages]
-    assert len([text for text in told if "send it again" in text]) == 2
-
-
-async def test_a_message_delivered_again_after_a_restart_is_known(tmp_path: Path) -> None:
-    """Its id tells, and what was missed meanwhile is not."""
-    async with bot(tmp_path, "One.") as here:
-        message = await here.hears("hello")
-        await here.asked(1)
-        again = Bot(tmp_path, "Two.")
-        again.store, again.gateway.store = here.store, here.store
-        await again.reception.message(message)
-        await again.settled()
-        assert again.llm.requests == []
-        assert await again.reception.places() == [Place("1")]
-        assert await again.reception.stored(Place("1"), [message.id, "99"]) == {message.id}
-        await again.gateway.close()
-        await again.reception.close()
+    waiting = await here.store.inbox.waiting(here.service.platform)
+    assert [taken.payload["text"] for taken in waiting] == ["look", "and this"]
+    assert waiting[0].payload["attachments"][0]["name"] == "a.txt"
 
 
 @pytest.mark.parametrize(

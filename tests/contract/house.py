@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import socket
 import sqlite3
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,12 +19,13 @@ import aiohttp
 import yaml
 
 from tests.contract.model import PATIENCE, Model
-from tests.worlds import telegram
+from tests.worlds import sandboxed, telegram
 from tests.worlds.discord import DiscordWorld
 from tests.worlds.discord import Person as DiscordUser
 from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.transcription import TranscriptionWorld
+from tests.worlds.warm import HERMES, spawn
 
 TELEGRAM_ADMIN = 1000
 TELEGRAM_USERS = range(1001, 1200)
@@ -97,8 +97,8 @@ class House:
 
     async def cli(self, *arguments: str) -> tuple[int, str]:
         """`hermes ...` as a process of its own, beside the one that runs: exit code and output."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway.cli", "--config", str(self.hermes.config_path), *arguments,
+        process = await spawn(
+            *HERMES, "--config", str(self.hermes.config_path), *arguments,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.hermes.home),
         )  # fmt: skip
         output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
@@ -142,7 +142,7 @@ def _configuration(
             "context_length": 64_000,
             "vision": True,
         },
-        "tools": {"enabled": TOOLS},
+        "tools": {"enabled": TOOLS, "sandbox": {"mode": sandboxed.MODE}},
         "platforms": {
             # A port that is known, so that `hermes chat` finds it.
             "web": {"port": _free_port()},

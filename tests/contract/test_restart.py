@@ -94,12 +94,13 @@ async def test_an_open_question_is_withdrawn(story: tuple[House, dict[str, Talk]
 
 
 @EVERYWHERE
-async def test_what_waited_is_kept(story: tuple[House, dict[str, Talk]], name: str) -> None:
-    """A message whose turn had not come is there when the conversation goes on, and the chat has said so."""
+async def test_what_waited_is_answered(story: tuple[House, dict[str, Talk]], name: str) -> None:
+    """What was being answered when Hermes stopped, and what waited behind it, is answered when it is back."""
     house, talks = story
     bob = talks[name].bob
-    if name != "web":  # the page shows every message that is kept
-        await bob.sees("Your message is kept")
+    await bob.sees("and one more thing", exactly=True)
+    if name != "web":
+        await bob.sees("the answer comes when it is back")
         await bob.no_longer_sees(bob.waiting)
     await bob.asks(f"what did I say on {name}?")
     (asked,) = house.model.requests(f"what did I say on {name}?")

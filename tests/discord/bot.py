@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from pydantic import SecretStr
 
+from agent.errors import StoreFull
 from gateway.chat.contract import ChatDesk, ChatMessage, ChatPort, Place, Press
 from gateway.commands import Command, CommandContext
 from gateway.config.platforms import DiscordBotConfig
@@ -41,13 +43,24 @@ class Desk:
         self.let_in = asyncio.Event()
         self.let_in.set()
         self.welcome = True
+        self.since = time.time()
+        self.known: dict[Place, str] = {}
+        self.refuses = 0
+        """So many messages cannot be kept."""
         self.verdict = "Done."
         self.before_closing: Callable[[], Awaitable[None]] = _at_once
         self._messages: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._presses: asyncio.Queue[Press] = asyncio.Queue()
 
+    async def open(self) -> float:
+        """Nothing was left."""
+        return self.since
+
     async def message(self, message: ChatMessage) -> bool:
+        if self.refuses:
+            self.refuses -= 1
+            raise StoreFull
         self._messages.put_nowait(message)
         await self.let_in.wait()
         return self.welcome
@@ -60,11 +73,8 @@ class Desk:
         await self.let_in.wait()
         return self.verdict
 
-    async def places(self) -> list[Place]:
-        return []
-
-    async def stored(self, place: Place, message_ids: Sequence[str]) -> set[str]:
-        return set()
+    async def newest(self) -> dict[Place, str]:
+        return self.known
 
     async def close(self) -> None:
         await self.before_closing()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import structlog
+from discord.utils import snowflake_time
 
 from gateway.chat.contract import ChatMessage, Place
 from gateway.platforms.discord.last_seen import LastSeen
-from tests.discord.bot import Bot, place, running, send_nonsense
+from tests.discord.bot import Bot, Desk, place, running, send_nonsense
 from tests.worlds.discord import Channel, DiscordWorld, Fault, May, Person
 
 
@@ -94,7 +97,9 @@ async def test_nothing_from_before_the_start_is_read(world: DiscordWorld, ada: P
     """What was written before the process ran is not its business."""
     await ada.says("long ago", channel=world.general)
     world.clock.advance(60)
-    async with running(Bot(world)) as bot:
+    bot = Bot(world)
+    bot.desk.since = time.time() + 30  # by the clock of that world, between the two
+    async with running(bot):
         await interrupted(world)
         world.clock.advance(60)
         await ada.says("meanwhile", channel=world.general)
@@ -162,6 +167,33 @@ async def test_a_channel_that_cannot_be_read_keeps_nobody_from_coming_back(
     assert (await bot.desk.heard()).place == place(ada.dm())
 
 
+async def test_a_channel_that_can_be_read_only_later(bot: Bot, ada: Person, world: DiscordWorld) -> None:
+    """What was missed there still comes before what comes now: once that is kept, nobody would look for it again."""
+    await ada.says("before")
+    await bot.desk.heard()
+    await interrupted(world)
+    await ada.says("meanwhile")
+    world.fail_next("get_messages", Fault.error(503))
+    await back_again(world)
+    await ada.says("now")
+    assert [message.text for message in await heard(bot, 2)] == ["meanwhile", "now"]
+
+
+async def test_a_new_process_goes_on_where_the_last_one_was(world: DiscordWorld, ada: Person) -> None:
+    """The desk knows what was kept last in each place; what was written since then was missed, first words too."""
+    first = await ada.says("kept")
+    await ada.says("missed")
+    await ada.says("first words", channel=world.general)
+    bot = Bot(world)
+    bot.desk.known = {place(ada.dm()): str(first.id)}
+    bot.desk.since = time.time() - 3600
+    async with running(bot):
+        texts = {message.text for message in await heard(bot, 2)}
+        assert texts == {"missed", "first words"}
+        await ada.says("now")
+        assert (await bot.desk.heard()).text == "now"
+
+
 async def test_a_session_that_only_the_service_has_lost(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """The library wants to resume it and must begin a new one, over the same connection."""
     await ada.says("before")
@@ -186,14 +218,14 @@ async def test_who_may_not_speak_is_not_remembered(bot: Bot, ada: Person, world:
     assert (await bot.desk.heard()).text == "now"
 
 
-def test_a_place_that_was_forgotten_is_not_read_from_the_start() -> None:
+async def test_a_place_that_was_forgotten_is_not_read_from_the_start() -> None:
     """What was seen there is older than what made it be forgotten."""
     seen = LastSeen()
-    assert seen.begin(100)
-    assert not seen.begin(200)
-    assert seen.in_place(Place("1")) == 100
+    await seen.begin(Desk())
+    began = seen.in_place(Place("1"))
+    assert time.time() - snowflake_time(began).timestamp() < 10
     for number in range(1001):
-        seen.note(Place(str(number)), 1000 + number)
-    assert seen.in_place(Place("0")) == 1000, "forgotten"
-    assert seen.in_place(Place("1")) == 1001
+        seen.note(Place(str(number)), began + number)
+    assert seen.in_place(Place("0")) == began, "forgotten"
+    assert seen.in_place(Place("1")) == began + 1
     assert seen.direct_chats(2) == [Place("1000"), Place("999")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -47,6 +48,13 @@ def test_a_day_begins_at_its_hour(last: str, now: str, due: bool) -> None:
 def test_a_pause_is_counted_from_the_last_message(minutes: int, due: bool) -> None:
     """The one before the new one."""
     assert is_due(SessionsConfig(reset="idle", idle_minutes=30), 0.0, minutes * 60.0) is due
+
+
+@pytest.mark.parametrize("reset", ["idle", "daily"])
+def test_a_clock_that_was_set_back_ends_nothing(reset: Literal["idle", "daily"]) -> None:
+    """The last message is from tomorrow: whoever wrote it has only just done so."""
+    now = at("2026-03-02T12:00")
+    assert not is_due(SessionsConfig(reset=reset, idle_minutes=30), now + 24 * 3600, now)
 
 
 @pytest.mark.parametrize(("reset", "anew"), [("idle", True), ("daily", True), ("none", False)])

@@ -121,8 +121,8 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
     assert await said(gateway, conversation.id) == ["quick"]
 
 
-async def test_what_waits_at_an_orderly_stop_is_stored(tmp_path: Path) -> None:
-    """It has been accepted; it is there when the conversation goes on."""
+async def test_what_waits_at_an_orderly_stop_is_kept(tmp_path: Path) -> None:
+    """It has been accepted, and is taken up at the next start; so is what was being answered."""
     gateway = await office(tmp_path, ScriptedLLM([["Once", asyncio.Event(), " upon"]]))
     conversation = await send(gateway, "one")
     await until(gateway, conversation, TextDelta)
@@ -130,7 +130,9 @@ async def test_what_waits_at_an_orderly_stop_is_stored(tmp_path: Path) -> None:
     await send(gateway, "/status")
     await send(gateway, "three")
     await gateway.close()
-    assert await said(gateway, conversation) == ["one", "two", "three"]
+    assert await said(gateway, conversation) == ["one"]
+    waiting = await gateway.store.inbox.waiting("web")
+    assert [taken.payload["text"] for taken in waiting] == ["one", "two", "three"]
 
 
 async def test_an_engine_that_cannot_begin_costs_neither_message_nor_answer(tmp_path: Path) -> None:

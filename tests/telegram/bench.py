@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.errors import StoreFull
 from gateway.chat.contract import ChatMessage, ChatPort, Place, Press
 from gateway.commands import Again, Command, CommandContext
 from gateway.config.platforms import TelegramBotConfig
@@ -22,6 +23,9 @@ class Desk:
     """A `ChatDesk`. Everything waits for its gate first, open unless a test closes it."""
 
     def __init__(self) -> None:
+        self.opened = 0
+        self.refuses = 0
+        """So many messages cannot be kept."""
         self.messages: list[ChatMessage] = []
         self.edits: list[ChatMessage] = []
         self.presses: list[Press] = []
@@ -33,8 +37,15 @@ class Desk:
         self._new: asyncio.Queue[ChatMessage] = asyncio.Queue()
         self._new_edits: asyncio.Queue[ChatMessage] = asyncio.Queue()
 
+    async def open(self) -> float:
+        self.opened += 1
+        return 0.0
+
     async def message(self, message: ChatMessage) -> bool:
         await self.gates[message.place.chat_id].wait()
+        if self.refuses:
+            self.refuses -= 1
+            raise StoreFull
         if message.text == "explode":
             raise RuntimeError("the desk broke down")
         self.messages.append(message)

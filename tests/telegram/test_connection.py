@@ -212,14 +212,27 @@ async def test_messages_can_be_sent_while_none_come_in(bench: Bench) -> None:
     assert bench.ada.chat.texts == ["I can still talk"]
 
 
-async def test_stopping_waits_for_what_is_being_taken(world: TelegramWorld) -> None:
-    """A message that is on its way to the desk arrives."""
+async def test_nothing_is_confirmed_before_it_is_kept(world: TelegramWorld) -> None:
+    """A message that is still on its way to the disk comes again at the next start; the desk knows it by its number."""
     async with running(world) as bench:
         gate = bench.desk.gates[str(bench.ada.id)] = asyncio.Event()
+        bob = world.person(first_name="Bob")
         await bench.ada.says("just in time")
-        await world.wait_for(lambda: world.bot.updates.pending == [])
+        await bob.says("at the same time")
+        assert (await bench.desk.next()).text == "at the same time"
+        assert len(world.bot.updates.pending) == 2
         asyncio.get_running_loop().call_later(0.05, gate.set)
-    assert [message.text for message in bench.desk.messages] == ["just in time"]
+    assert [message.text for message in bench.desk.messages] == ["at the same time", "just in time"]
+
+
+async def test_what_could_not_be_kept_comes_again(bench: Bench) -> None:
+    """A full disk: the connection says so, and once there is room nothing is missing."""
+    bench.desk.refuses = 2
+    await bench.ada.says("hello")
+    assert "disk" in (await bench.until("down")).detail
+    assert (await bench.desk.next()).text == "hello"
+    await bench.until("up")
+    assert (await bench.says("and again")).text == "and again"
 
 
 async def test_the_desk_can_still_send_while_the_platform_stops(world: TelegramWorld) -> None:

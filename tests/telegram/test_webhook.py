@@ -48,6 +48,13 @@ async def _call(address: str, body: bytes, **headers: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
+async def test_what_cannot_be_kept_is_not_confirmed(hooked: Bench) -> None:
+    """Telegram calls again until it is."""
+    hooked.desk.refuses = 1
+    assert (await hooked.says("hello")).text == "hello"
+    assert hooked.desk.refuses == 0
+
+
 async def test_updates_are_pushed(hooked: Bench) -> None:
     """The webhook is set with its secret and the kinds of updates that are wanted; nobody polls."""
     assert [(await hooked.says(text)).text for text in ("one", "two")] == ["one", "two"]

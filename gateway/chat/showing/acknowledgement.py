@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from agent.events import Queued
-from gateway.chat.showing.fleeting import Fleeting
+from gateway.chat.showing.fleeting import EntryAt, Fleeting
 from gateway.chat.showing.venue import Venue
 
 
 class Acknowledgement(Fleeting):
     """One message for all that wait; it goes when the last of them is taken up."""
 
-    def __init__(self, venue: Venue) -> None:
-        super().__init__(venue)
+    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
+        super().__init__(venue, new_entry)
         self._ahead: dict[str, int] = {}
         """By the id of a message that waits: how many turns come before its own."""
         self._steers = False

@@ -7,6 +7,7 @@ from math import inf
 
 from gateway.chat.errors import DeliveryError
 from gateway.chat.showing.calls import Call
+from gateway.chat.showing.ledger import Entry
 from gateway.chat.showing.venue import Venue
 
 NEVER = inf
@@ -21,11 +22,13 @@ class Block(ABC):
     """Pure state: it says which call is due when, and hears what came of it.
 
     At most one of its calls is under way at any time; events may change it meanwhile. Pauses that the service asks
-    for and moved chats are dealt with before a block hears of them.
+    for and moved chats are dealt with elsewhere: the block is asked again. Where it has an `entry`, it enters there how
+    far it has come: that the next call may send something, before that call is made, and all the rest afterwards.
     """
 
-    def __init__(self, venue: Venue) -> None:
+    def __init__(self, venue: Venue, entry: Entry | None = None) -> None:
         self.venue = venue
+        self.entry = entry
         self.act = 0
         """The turn it belongs to."""
         self.over = False
@@ -53,6 +56,16 @@ class Block(ABC):
     @abstractmethod
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         """Gives a sentence to be said instead, if there is one."""
+
+    def put_off(self) -> None:
+        """The call was not carried out, but the service is there: it is asked for again after a pause, however long."""
+        self._failing_since = None
+
+    def give_up(self, reason: str) -> None:
+        """It will not be shown, also not after a restart."""
+        if self.entry:
+            self.entry.park(reason)
+            self.entry = None
 
     def _is_hopeless(self, now: float) -> bool:
         """Whether a call that has to succeed has failed again and again for too long."""

@@ -45,9 +45,6 @@ class Draft:
         self._parts = ["".join(self._parts)]
         return self._parts[0]
 
-    def added_since(self, count: int) -> str:
-        return self.text()[count:]
-
     def not_visible(self, count: int) -> str:
         """Of so many characters those that are not seen, for another message. A code block that is open where the
         seen text ends is opened again."""
@@ -56,6 +53,18 @@ class Draft:
         if fence is None:
             return rest
         return fence.reopening_line + ("" if rest.startswith("\n") else "\n") + rest
+
+
+def common_ending(one: str, other: str) -> int:
+    """How many characters both end with. A shorter ending than that is common, too, and a longer one is not."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        length = (least + most + 1) // 2
+        if one.endswith(other[len(other) - length :]):
+            least = length
+        else:
+            most = length - 1
+    return least
 
 
 def _open_fence(text: str) -> Fence | None:

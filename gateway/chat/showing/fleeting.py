@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
+from gateway.chat.contract import Place
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, Block
 from gateway.chat.showing.calls import Call, Delete, Edit, Send
+from gateway.chat.showing.ledger import Entry
 from gateway.chat.showing.venue import Venue
+from gateway.outbox import Progress
+
+EntryAt = Callable[[Place], Entry | None]
 
 
 class Fleeting(Block):
-    """One message at most. A courtesy: whatever goes wrong with it is left at that."""
+    """One message at most. A courtesy: whatever goes wrong with it is left at that. Only that it is there is entered,
+    so that it goes also after a crash."""
 
-    def __init__(self, venue: Venue) -> None:
+    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
         super().__init__(venue)
+        self._new_entry = new_entry
         self._can_change = venue.port.can_edit
         self._wanted = ""
         self._not_before = AT_ONCE
@@ -70,6 +78,9 @@ class Fleeting(Block):
                 self._shown = call.text
             case Send():
                 self._message_id, self._shown, self._sent_at = message_id, call.text, now
+                self.entry = self._new_entry(self.venue.place) if self._can_change else None
+                if self.entry:
+                    self.entry.note(Progress(shown_in=(message_id,), growing=True))
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         if isinstance(call, Delete):
@@ -82,6 +93,9 @@ class Fleeting(Block):
         return ""
 
     def _forget_message(self) -> None:
+        if self.entry:
+            self.entry.close()
+            self.entry = None
         self._failing_since = None
         self._message_id = self._shown = ""
         self._sent_at = self._last_call = -inf

@@ -12,8 +12,11 @@ from gateway.chat.contract import Button
 from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Undeliverable, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, POSSIBLY_TWICE, Block
 from gateway.chat.showing.calls import Call, Delete, Edit, Send
-from gateway.chat.showing.draft import Draft
+from gateway.chat.showing.draft import Draft, common_ending
+from gateway.chat.showing.ledger import Entry
 from gateway.chat.showing.venue import Venue
+from gateway.outbox import Progress, State
+from gateway.text.characters import is_blank
 from gateway.text.pieces import first_piece
 
 log = structlog.get_logger(__name__)
@@ -23,6 +26,7 @@ CURSOR = " ▌"
 
 _MARK = POSSIBLY_TWICE + "\n\n"
 _REFUSED = "⚠ The chat service did not take a part of this text; it is kept in the conversation."
+_PARTLY_REFUSED = "The chat service did not take a part of it."
 
 
 def _nothing(now: float) -> str:
@@ -52,8 +56,9 @@ class _Attempt:
 class Passage(Block):
     """Markdown: shown as it is while it grows, formatted when it is finished.
 
-    `whole` is all of the text where that is known. `reply_to` is for its first message, `buttons` for its last.
-    `take_over` gives a message that may be edited into this text, or nothing.
+    `whole` is all of the text where that is known, or all that is left of it after what is there `so_far`. `reply_to`
+    is for its first message, `buttons` for its last. `take_over` gives a message that may be edited into this text, or
+    nothing. `in_doubt`: an earlier process may have sent it.
     """
 
     def __init__(
@@ -65,8 +70,11 @@ class Passage(Block):
         reply_to: str = "",
         buttons: Sequence[Button] = (),
         take_over: Callable[[float], str] = _nothing,
+        entry: Entry | None = None,
+        so_far: Progress | None = None,
+        in_doubt: bool = False,
     ) -> None:
-        super().__init__(venue)
+        super().__init__(venue, entry)
         self.last_id = ""
         """The newest message that shows some of it."""
         self._port = venue.port
@@ -74,12 +82,23 @@ class Passage(Block):
         self._reply_to = reply_to
         self._buttons = tuple(buttons)
         self._take_over = take_over
-        self._closed = False
+        self._closed = self._cut_short = self._refused = False
         self._last_call = -inf
-        self._draft = Draft(venue.port.measure)
-        self._attempt = _Attempt(0, is_final=False)
+        self._attempt: _Attempt | None = None
         self._leftover = ""
-        """A message that was taken over and cannot become text; it has to go."""
+        """A message that cannot become text; it has to go."""
+        so_far = so_far or Progress()
+        self._shown_in = list(so_far.shown_in)
+        self._dealt, self._rest = so_far.dealt, so_far.rest
+        """Characters that are no longer in the draft; what it begins with that is no part of the text from there on."""
+        self._in_doubt = in_doubt or so_far.state == "sending"
+        self._draft = Draft(venue.port.measure, may_be_there=self._in_doubt)
+        if so_far.growing and is_blank(whole or ""):
+            self._leftover = so_far.shown_in[-1]
+        elif so_far.growing:
+            # What it shows is not known. If it cannot be edited, all of it is to be seen again.
+            self._draft.message_id = so_far.shown_in[-1]
+            self._draft.may_show_more = True
         if style.streaming:
             venue.pace.growing.add(self)
         if whole is not None:
@@ -96,6 +115,13 @@ class Passage(Block):
         self._closed = True
         self.venue.pace.growing.discard(self)
         self._settle()
+        self._note()
+
+    def cut_short(self) -> None:
+        """More may come of it, but not from this process: what is there is left as a text that can be read, and the
+        next process finishes it or takes it away."""
+        self._cut_short = self.entry is not None
+        self.close()
 
     @property
     def is_visible(self) -> bool:
@@ -139,10 +165,13 @@ class Passage(Block):
             return Delete(self._leftover)
         draft = self._draft
         piece, rest = first_piece(draft.text(), self._room, self._port.measure)
-        draft.message_id = draft.message_id or self._take_over(now)
+        if not draft.message_id and (taken := self._take_over(now)):
+            draft.message_id = taken
+            self._shown_in.append(taken)
         shown = self._mark + piece
         is_final = self._closed or bool(rest)
         self._attempt = _Attempt(draft.count, is_final, rest)
+        self._note()
         if is_final:
             is_last = self._closed and not rest
             return self._show(shown, formatted=True, buttons=self._buttons if is_last else ())
@@ -155,76 +184,134 @@ class Passage(Block):
             return Edit(self._draft.message_id, text, formatted, buttons)
         return Send(text, formatted, self._reply_to, buttons, self._style.silent)
 
+    def _note(self) -> None:
+        if self.entry and not self.lost:
+            self.entry.note(self._progress())
+
+    def _progress(self) -> Progress:
+        if self.over and not self._cut_short:
+            state: State = "parked" if self._refused else "sent"
+            return Progress(state, tuple(self._shown_in), reason=_PARTLY_REFUSED if self._refused else "")
+        draft = self._draft
+        is_sending = self._attempt is not None and not draft.message_id
+        # While the model writes, all of it may yet have to be written anew, and the doubt is about all of it.
+        is_whole = self._closed and not self._cut_short
+        in_doubt = draft.may_be_there or (self._in_doubt and not is_whole)
+        return Progress(
+            "sending" if is_sending or in_doubt else "pending",
+            tuple(self._shown_in),
+            bool(draft.message_id or self._leftover),
+            self._dealt,
+            self._rest,
+        )
+
     # -- what came of them -----------------------------------------------------------------------------------
 
     def done(self, call: Call, message_id: str, now: float) -> None:
-        if isinstance(call, Delete):
-            self._leftover = ""
-            self._settle()
-            return
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            self._forget_leftover()
+        else:
+            self._was_shown(attempt, message_id, now)
+        self._note()
+
+    def _was_shown(self, attempt: _Attempt, message_id: str, now: float) -> None:
         self._last_call = now
         self._failing_since = None
         self.last_id = message_id
         self._reply_to = ""
-        if self._attempt.is_final:
-            self._begin_message(self._attempt.rest, self._attempt.count, now)
+        if message_id not in self._shown_in:
+            self._shown_in.append(message_id)
+        may_go_on = self._cut_short and not attempt.rest
+        if attempt.is_final and not may_go_on:
+            self._begin_message(attempt.rest, attempt.count, now)
         else:
             self._draft.message_id = message_id
-            self._draft.visible = self._attempt.count
+            self._draft.visible = attempt.count
             self._draft.may_show_more = False
+            self.over = attempt.is_final
+
+    def put_off(self) -> None:
+        super().put_off()
+        self._attempt = None
+        self._settle()
+        self._note()
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            self._forget_leftover()
+            sentence = ""
+        else:
+            sentence = self._was_not_shown(attempt, call, error, now)
+            self._settle()
+        self._note()
+        return sentence
+
+    def _was_not_shown(self, attempt: _Attempt, call: Call, error: DeliveryError, now: float) -> str:
         match error, call:
-            case _, Delete():
-                self._leftover = ""
-                self._settle()
             case Undeliverable(), _:
-                self.over = self.lost = True
-            case ContentRefused(), _ if not self._attempt.is_final:
+                self.lost = True
+            case ContentRefused(), _ if not attempt.is_final:
                 self._draft.refused = True
             case ((MessageGone() | ContentRefused()), Edit()):
-                self._go_on_below(now)
+                self._go_on_below(attempt, now)
             case ContentRefused(), _:
                 log.warning("chat.text_refused", platform=self._port.platform)
-                self._begin_message(self._attempt.rest, self._attempt.count, now)
+                self._refused = True
+                self._begin_message(attempt.rest, attempt.count, now)
                 return "" if self._style.is_apology else _REFUSED
             case _:
-                self._try_again(call, now, maybe_done=isinstance(error, Unreachable) and error.maybe_done)
+                maybe_done = isinstance(error, Unreachable) and error.maybe_done
+                self._try_again(attempt, call, now, maybe_done=maybe_done)
         return ""
 
-    def _try_again(self, call: Call, now: float, *, maybe_done: bool) -> None:
+    def _try_again(self, attempt: _Attempt, call: Call, now: float, *, maybe_done: bool) -> None:
         """An edit may be repeated at will; of a message that is sent again there may be two."""
         is_edit = isinstance(call, Edit)
         if is_edit:
             self._draft.may_show_more |= maybe_done
         else:
             self._draft.may_be_there |= maybe_done
-        if not self._attempt.is_final or not self._is_hopeless(now):
+            self._in_doubt |= maybe_done
+        if not attempt.is_final or not self._is_hopeless(now):
             return
         if is_edit:
             self._failing_since = None
-            self._go_on_below(now)
+            self._go_on_below(attempt, now)
         else:
-            self.over = self.lost = True
+            self.lost = True
 
-    def _go_on_below(self, now: float) -> None:
+    def _go_on_below(self, attempt: _Attempt, now: float) -> None:
         """That message stays as it was seen last. What it does not show comes in another."""
         old = self._draft
         if not old.visible:
             self._leftover = old.message_id
-        unseen = old.not_visible(self._attempt.count)
-        if self._attempt.is_final and old.may_show_more and len(self._attempt.rest) >= len(unseen):
+        unseen = old.not_visible(attempt.count)
+        if attempt.is_final and old.may_show_more and len(attempt.rest) >= len(unseen):
             # It may show its final text, which ends earlier than the unfinished one did.
-            unseen = self._attempt.rest
-        self._begin_message(unseen, self._attempt.count, now)
+            unseen = attempt.rest
+        self._begin_message(unseen, attempt.count, now)
         self._draft.may_be_there = old.may_show_more
 
     def _begin_message(self, rest: str, count: int, now: float) -> None:
         """So many characters are dealt with, but for this rest; what has come since is still to be shown."""
-        since = self._draft.added_since(count)
+        text = self._draft.text()
+        of_the_text = count - len(self._rest)
+        again = min(of_the_text, common_ending(text[:count], rest))
+        self._dealt += of_the_text - again
+        self._rest = rest[: len(rest) - again]
         self._draft = Draft(self._port.measure)
-        self._draft.add(rest + since, now)
+        self._draft.add(rest + text[count:], now)
+        self._settle()
+
+    def _forget_leftover(self) -> None:
+        self._shown_in.remove(self._leftover)
+        self._leftover = ""
         self._settle()
 
     def _settle(self) -> None:
-        self.over = self._closed and self._draft.began is None and not self._leftover
+        draft = self._draft
+        is_hidden = not draft.message_id and self._attempt is None
+        is_through = draft.began is None or (self._cut_short and is_hidden)
+        self.over = self.lost or (self._closed and is_through and not self._leftover)

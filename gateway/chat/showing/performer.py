@@ -11,16 +11,20 @@ import structlog
 from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Undeliverable
 from gateway.chat.showing.block import NEVER, Block
 from gateway.chat.showing.calls import Call, Edit
+from gateway.chat.showing.ledger import Ledger
 from gateway.chat.showing.stage import Stage
 
 log = structlog.get_logger(__name__)
 
+_BROKE_DOWN = "Showing it broke down; the log says more."
+
 
 class Performer:
-    """Works only while something is due; a nudge makes it look again."""
+    """Works only while something is due or to be written down; a nudge makes it look again."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, ledger: Ledger | None = None) -> None:
         self._stage = stage
+        self._ledger = ledger or Ledger()
         self._wake = asyncio.Event()
         self._asleep_until = -inf
         self._task: asyncio.Task[None] | None = None
@@ -36,17 +40,19 @@ class Performer:
         """After every change of what should be visible. Costs next to nothing when it changes no appointment."""
         due = self._stage.due()
         if self.task is None:
-            if due < NEVER:
+            if due < NEVER or self._ledger.has_news:
                 self._task = asyncio.create_task(self.run(), name="showing")
                 self._task.add_done_callback(self._ended)
-        elif due < self._asleep_until:
+        elif due < self._asleep_until or self._ledger.has_news:
             self._wake.set()
 
     async def run(self) -> None:
         """Until nothing is due."""
         clock = asyncio.get_running_loop().time
-        while (due := self._stage.due()) < NEVER:
-            if due > clock():
+        while (due := self._stage.due()) < NEVER or self._ledger.has_news:
+            if self._ledger.has_news:
+                await self._ledger.write()
+            elif due > clock():
                 await self._sleep(due)
             elif block := self._stage.next(clock()):
                 await self._perform(block)
@@ -64,13 +70,17 @@ class Performer:
         venue = block.venue
         clock = asyncio.get_running_loop().time
         call = block.call(clock())
+        await self._ledger.write()
         try:
             message_id = await call.make(venue.port, venue.place)
         except SlowDown as error:
             log.info("chat.slow_down", platform=venue.port.platform, seconds=error.retry_after)
             venue.pace.slow_down(error.retry_after, clock())
+            block.put_off()
         except ChatMoved as error:
-            if not venue.move(error.new_chat_id):
+            if venue.move(error.new_chat_id):
+                block.put_off()
+            else:
                 self._failed(block, call, Undeliverable())
         except DeliveryError as error:
             self._failed(block, call, error)
@@ -93,7 +103,7 @@ class Performer:
         if not task.cancelled() and (error := task.exception()):
             # A fault of ours or of an adapter. What led to it must not lead to it again with the next event.
             assert self._block
-            self._stage.abandon(self._block)
+            self._stage.abandon(self._block, _BROKE_DOWN)
             self.nudge()
             report = {"message": "Showing a turn broke down", "exception": error, "task": task}
             asyncio.get_running_loop().call_exception_handler(report)

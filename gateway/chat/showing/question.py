@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Literal
 
 from agent.events import ApprovalAsked
@@ -10,8 +11,10 @@ from gateway.chat.contract import Button
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.chat.showing.block import AT_ONCE, NEVER, POSSIBLY_TWICE, Block
 from gateway.chat.showing.calls import Call, Edit, Send
+from gateway.chat.showing.ledger import Entry
 from gateway.chat.showing.venue import Venue
 from gateway.chat.showing.wording import code, code_block, in_full
+from gateway.outbox import Progress
 from gateway.text.measure import longest_prefix
 
 _AROUND_THE_CODE = 300
@@ -25,11 +28,14 @@ _OUTCOMES: dict[Outcome, str] = {
     "deny": "🚫 Denied",
     "expired": "⌛ Not answered; not run",
 }
+_LEFT_OPEN = "⌛ No longer open; Hermes was restarted"
 _REFUSED = "⚠ The chat service did not take my question whether a tool may run, so it does not run."
 
 
 class Question(Block):
-    def __init__(self, venue: Venue, event: ApprovalAsked) -> None:
+    """While it is open, that is entered, with what it is to say if a crash leaves it so."""
+
+    def __init__(self, venue: Venue, event: ApprovalAsked, new_entry: Callable[[str], Entry | None]) -> None:
         super().__init__(venue)
         port = venue.port
         self.command = in_full(event.arguments)
@@ -44,6 +50,7 @@ class Question(Block):
             Button(label, f"approve:{event.approval_id}:{choice}")
             for label, choice in (("Once", "once"), ("This conversation", "conversation"), ("Deny", "deny"))
         )
+        self._new_entry = new_entry
         self._outcome: Outcome | None = None
         self._message_id = ""
         self._under_way = self._doubtful = False
@@ -69,7 +76,7 @@ class Question(Block):
         self._under_way = True
         if not self._message_id:
             return Send(self._asked(), formatted=True, buttons=self._buttons)
-        settled = f"{_OUTCOMES[self._outcome or 'expired']}: {self._tool}\n{self._code}"
+        settled = self._closing_with(_OUTCOMES[self._outcome or "expired"])
         return Edit(self._message_id, settled, formatted=True) if self._can_edit else Send(settled, True)
 
     def done(self, call: Call, message_id: str, now: float) -> None:
@@ -77,6 +84,17 @@ class Question(Block):
         self._failing_since = None
         self.over = bool(self._message_id)
         self._message_id = message_id
+        if self.over:
+            self._close_entry()
+        elif self._can_edit and (entry := self._new_entry(self._closing_with(_LEFT_OPEN))):
+            self.entry = entry
+            entry.note(Progress(shown_in=(message_id,), growing=True))
+
+    def put_off(self) -> None:
+        super().put_off()
+        self._under_way = False
+        if self._outcome:
+            self.settle(self._outcome)
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         self._under_way = False
@@ -86,7 +104,16 @@ class Question(Block):
         is_futile = not isinstance(error, Unreachable) or self._is_hopeless(now)
         self.lost = isinstance(error, Undeliverable)
         self.over = is_futile or (is_asking and self._outcome is not None)
+        if self.over:
+            self._close_entry()
         return _REFUSED if is_asking and isinstance(error, ContentRefused) else ""
+
+    def _close_entry(self) -> None:
+        if self.entry:
+            self.entry.close()
+
+    def _closing_with(self, outcome: str) -> str:
+        return f"{outcome}: {self._tool}\n{self._code}"
 
     def _asked(self) -> str:
         lines = [POSSIBLY_TWICE] if self._doubtful else []

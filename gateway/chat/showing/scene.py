@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from agent.events import (
@@ -13,6 +13,7 @@ from agent.events import (
     Notice,
     Queued,
     Steered,
+    StepStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -21,13 +22,18 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
+from agent.ids import new_id
+from gateway.chat.contract import Place
 from gateway.chat.showing.acknowledgement import Acknowledgement
+from gateway.chat.showing.ledger import Entry, Ledger
 from gateway.chat.showing.parcel import Parcel, file_of
 from gateway.chat.showing.passage import Passage, Style
 from gateway.chat.showing.question import Question
+from gateway.chat.showing.restoring import restored
 from gateway.chat.showing.stage import Stage
 from gateway.chat.showing.tool_line import ToolLine
-from gateway.chat.showing.venue import Venue
+from gateway.chat.showing.venue import Venue, Venues
+from gateway.outbox import Kind, Outgoing
 from gateway.text.characters import is_blank
 from gateway.text.long_code import long_code_files
 
@@ -40,16 +46,29 @@ _LONGEST_CAPTION = 1_000
 class Scene:
     """One conversation, in the place where it is held."""
 
-    def __init__(self, venue: Venue, *, streaming: bool, platform_id: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        conversation_id: str,
+        venue: Venue,
+        ledger: Ledger,
+        *,
+        streaming: bool,
+        platform_id: Callable[[str], str],
+    ) -> None:
         """`platform_id` gives the service's id for a message of ours, or nothing."""
         self.venue = venue
+        self.ledger = ledger
         self.running = False
+        self._conversation_id = conversation_id
         self._next_venue = venue
         self._streams = streaming and venue.port.can_edit
         self._platform_id = platform_id
-        self._tools = ToolLine(venue)
-        self._acknowledgement = Acknowledgement(venue)
+        self._tools = ToolLine(venue, self._passing_entry)
+        self._acknowledgement = Acknowledgement(venue, self._passing_entry)
         self.stage = Stage((self._acknowledgement, self._tools))
+        self._turn_id = self._step_id = ""
+        self._in_doubt: set[str] = set()
+        """Turns of which an earlier process may have begun to show a text that is written anew now."""
         self._answer: Passage | None = None
         self._said: list[str] = []
         """The text of the model's present step, as it came."""
@@ -64,7 +83,7 @@ class Scene:
         is_writing = self._answer is not None and self._answer.is_visible
         is_asking = any(question.is_open for question in self._questions.values())
         is_shown = is_writing or is_asking or self._tools.is_visible
-        return self.running and not is_shown and not self.stage.is_abandoned
+        return self.running and not is_shown and not self.stage.abandoned_because
 
     def go_to(self, venue: Venue) -> None:
         """The conversation is held there now; a turn that is being shown is not torn apart."""
@@ -72,18 +91,49 @@ class Scene:
         if not self.running:
             self._change_place()
 
+    def restore(self, left: Iterable[Outgoing], venues: Venues) -> None:
+        """What an earlier process did not bring to its end comes before anything new."""
+        turn_id = None
+        for outgoing in left:
+            if outgoing.content is None and outgoing.kind == "text":
+                self._in_doubt.add(outgoing.turn_id)
+            elif entry := self.ledger.entry(outgoing):
+                if outgoing.turn_id != turn_id:
+                    turn_id = outgoing.turn_id
+                    self.stage.begin_act()
+                if block := restored(entry, venues.at(outgoing.place)):
+                    self.stage.add(block)
+
     def apply(self, event: TurnEvent, now: float) -> None:
         if isinstance(event, TurnStarted) or not self.running:
             self.stage.begin_act()
-        if not self.stage.is_abandoned:
+        if not self.stage.abandoned_because:
             self._show(event, now)
-        elif isinstance(event, TurnDone | TurnFailed):
-            self._end_turn()
+        else:
+            self._leave_out(event)
 
     def finish(self) -> None:
         """No more events will come: what is there is brought to its end."""
+        self._cut_short()
         self._end_turn()
         self._acknowledgement.vanish()
+
+    def _leave_out(self, event: TurnEvent) -> None:
+        match event:
+            case StepStarted():
+                self._start_step(event)
+            case TextDelta() if self._answer is None:
+                self._give_up("text", self._step_id)
+                self._step_id = ""
+            case FileSent():
+                self._give_up("file", event.outbox_id)
+            case Notice():
+                self._give_up("notice", event.outbox_id)
+            case TurnDone():
+                self._end_turn()
+            case TurnFailed():
+                self._give_up("notice", event.outbox_id)
+                self._end_turn()
 
     def _show(self, event: TurnEvent, now: float) -> None:
         match event:
@@ -93,6 +143,8 @@ class Scene:
                 self._acknowledgement.queued(event, self._platform_id(event.message_id))
             case Steered():
                 self._acknowledgement.taken(event.message_id)
+            case StepStarted():
+                self._start_step(event)
             case TextDelta():
                 self._write(event.text, now)
             case ToolStarted():
@@ -112,12 +164,11 @@ class Scene:
                 self._say(f"🗜 Condensed {before} → {after} messages; everything stays searchable.")
             case Notice():
                 self._stop_told = event.text == _STOPPED
-                self._say(event.text)
+                self._say(event.text, entry=self._entry("notice", event.outbox_id))
             case TurnDone():
                 self._done(event, now)
             case TurnFailed():
-                self._end_turn()
-                self._say(f"⚠ {event.error}", silent=False)
+                self._fail(event)
 
     # -- a turn ----------------------------------------------------------------------------------------------
 
@@ -126,10 +177,16 @@ class Scene:
             self._end_turn()
         self._change_place()
         self.running, self._stop_told = True, False
+        self._turn_id = event.message_id
         had_waited = self._acknowledgement.taken(event.message_id)
         in_group = self.venue.place.kind == "group"
         self._reply_to = self._platform_id(event.message_id) if in_group or had_waited else ""
         self._tools.answer(self._reply_to)
+
+    def _start_step(self, event: StepStarted) -> None:
+        if event.message_id != self._step_id:
+            self._end_step()
+            self._step_id = event.message_id
 
     def _write(self, text: str, now: float) -> None:
         self._said.append(text)
@@ -139,7 +196,16 @@ class Scene:
             text = "".join(self._said)
             style = Style(streaming=self._streams)
             reply_to, self._reply_to = self._reply_to, ""
-            self._answer = Passage(self.venue, style, reply_to=reply_to, take_over=self._take_over)
+            in_doubt = self._turn_id in self._in_doubt
+            self._in_doubt.discard(self._turn_id)
+            self._answer = Passage(
+                self.venue,
+                style,
+                reply_to=reply_to,
+                take_over=self._take_over,
+                entry=self._entry("text", self._step_id),
+                in_doubt=in_doubt,
+            )
             self._tools.answer("")
             self.stage.add(self._answer)
         self._answer.add(text, now)
@@ -157,10 +223,23 @@ class Scene:
         if event.stopped and not self._stop_told:
             self._say(_STOPPED)
 
+    def _fail(self, event: TurnFailed) -> None:
+        if not event.outbox_id:
+            # What was not stored is written anew after a restart: nothing tells that it was.
+            self._cut_short()
+        self._end_turn()
+        self._say(f"⚠ {event.error}", silent=False, entry=self._entry("notice", event.outbox_id))
+
+    def _cut_short(self) -> None:
+        if self._answer is not None:
+            self._answer.cut_short()
+        self._answer = None
+
     def _end_step(self) -> None:
         if self._answer is not None:
             self._answer.close()
         self._answer = None
+        self._step_id = ""
         self._said.clear()
 
     def _end_turn(self) -> None:
@@ -181,7 +260,7 @@ class Scene:
 
     def _ask(self, event: ApprovalAsked) -> None:
         self._tools.wait()
-        question = Question(self.venue, event)
+        question = Question(self.venue, event, partial(self._passing_entry, self.venue.place))
         self._questions[event.approval_id] = question
         self.stage.add(question)
         if question.left_out:
@@ -195,15 +274,39 @@ class Scene:
 
     def _give(self, event: FileSent) -> None:
         has_long_caption = len(event.caption) > _LONGEST_CAPTION
-        self._send_file(event.name, file_of(event), "" if has_long_caption else event.caption)
+        caption = "" if has_long_caption else event.caption
+        self._send_file(event.name, file_of(event), caption, self._entry("file", event.outbox_id))
         if has_long_caption:
             self._say(event.caption)
 
-    def _send_file(self, name: str, read: Callable[[], bytes], caption: str = "") -> None:
-        self.stage.add(Parcel(self.venue, name, read, caption))
+    def _send_file(
+        self, name: str, read: Callable[[], bytes], caption: str = "", entry: Entry | None = None
+    ) -> None:
+        self.stage.add(Parcel(self.venue, name, read, caption, entry=entry))
 
-    def _say(self, text: str, *, silent: bool = True) -> None:
-        self.stage.add(Passage(self.venue, Style(silent=silent), whole=text))
+    def _say(self, text: str, *, silent: bool = True, entry: Entry | None = None) -> None:
+        self.stage.add(Passage(self.venue, Style(silent=silent), whole=text, entry=entry))
+
+    # -- what must not be lost -------------------------------------------------------------------------------
+
+    def _entry(self, kind: Kind, outgoing_id: str) -> Entry | None:
+        """None for what is shown as well as it goes."""
+        return self._entry_at(self.venue.place, kind, outgoing_id) if outgoing_id else None
+
+    def _passing_entry(self, place: Place, last_words: str | None = None) -> Entry | None:
+        return self._entry_at(place, "fleeting", new_id("out"), last_words)
+
+    def _entry_at(
+        self, place: Place, kind: Kind, outgoing_id: str, content: str | None = None
+    ) -> Entry | None:
+        reply_to = self._platform_id(self._turn_id)
+        return self.ledger.entry(
+            Outgoing(outgoing_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
+        )
+
+    def _give_up(self, kind: Kind, outgoing_id: str) -> None:
+        if entry := self._entry(kind, outgoing_id):
+            entry.park(self.stage.abandoned_because)
 
 
 def _encoded(text: str) -> bytes:

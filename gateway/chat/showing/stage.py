@@ -20,25 +20,28 @@ class Stage:
     def __init__(self, fleeting: Sequence[Fleeting] = ()) -> None:
         self.newest_id = ""
         """The lowest of our messages in the chat."""
-        self.is_abandoned = False
-        """The present act is not shown."""
+        self.abandoned_because = ""
+        """Why the present act is not shown, if it is not."""
         self._act = 0
         self._blocks: list[Block] = []
         self._fleeting = fleeting
 
     def begin_act(self) -> None:
         self._act += 1
-        self.is_abandoned = False
+        self.abandoned_because = ""
 
     def add(self, block: Block) -> None:
         block.act = self._act
         self._blocks.append(block)
 
-    def abandon(self, failed: Block) -> None:
+    def abandon(self, failed: Block, reason: str) -> None:
         act = self._act if failed in self._fleeting else failed.act
+        for block in self._blocks:
+            if block.act == act:
+                block.give_up(reason)
         self._blocks = [block for block in self._blocks if block.act != act]
         if act == self._act:
-            self.is_abandoned = True
+            self.abandoned_because = reason
             for each in self._fleeting:
                 each.reset()
 
@@ -57,7 +60,7 @@ class Stage:
     def failed(self, block: Block, call: Call, error: DeliveryError, now: float) -> None:
         sentence = block.failed(call, error, now)
         if block.lost:
-            self.abandon(block)
+            self.abandon(block, str(error))
         elif sentence:
             apology = Passage(block.venue, Style(is_apology=True), whole=sentence)
             apology.act = block.act

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.events import ToolStarted
-from gateway.chat.showing.fleeting import Fleeting
+from gateway.chat.showing.fleeting import EntryAt, Fleeting
 from gateway.chat.showing.venue import Venue
 from gateway.chat.showing.wording import brief, one_line
 
@@ -16,8 +16,8 @@ _LONGEST = 60
 class ToolLine(Fleeting):
     """Appears when a tool takes long; becomes the text that follows, or goes."""
 
-    def __init__(self, venue: Venue) -> None:
-        super().__init__(venue)
+    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
+        super().__init__(venue, new_entry)
         self._running: dict[str, ToolStarted] = {}
         self._waits = False
 

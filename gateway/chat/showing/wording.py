@@ -6,6 +6,8 @@ import json
 import re
 import unicodedata
 
+from gateway.text.lookalikes import code_of, written_out
+
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -15,7 +17,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def unmasked(text: str) -> str:
-    """Characters that hide or reorder others are written out: what is approved is what is seen."""
+    """Characters that hide or reorder others are written out."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_seen, text.replace("\r\n", "\n")))
@@ -32,13 +34,13 @@ def brief(arguments: str) -> str:
 
 
 def in_full(arguments: str) -> str:
-    """Everything, readable: the only value as it is, several as JSON on lines of their own."""
+    """Everything, readable and exactly: the only value as it is, several as JSON on lines of their own."""
     given = _fields(arguments)
     if given is None:
-        return unmasked(arguments)
+        return written_out(arguments)
     if len(given) == 1:
-        return unmasked(next(iter(given.values())))
-    return unmasked(json.dumps(json.loads(arguments), ensure_ascii=False, indent=1))
+        return written_out(next(iter(given.values())))
+    return written_out(json.dumps(json.loads(arguments), ensure_ascii=False, indent=1))
 
 
 def code(text: str) -> str:
@@ -69,5 +71,4 @@ def _fields(arguments: str) -> dict[str, str] | None:
 def _seen(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
         return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return code_of(character)

@@ -25,7 +25,9 @@ def attachments_of(files: Iterable[discord.Attachment]) -> tuple[Attachment, ...
 def _attachment(file: discord.Attachment) -> Attachment:
     mime = _mime(file)
     kind = "voice" if file.is_voice_message() else _KINDS.get(mime.partition("/")[0], "document")
-    return Attachment(name=file.filename, mime=mime, kind=kind, size=file.size, read=_reader(file))
+    return Attachment(
+        name=file.filename, mime=mime, kind=kind, size=file.size, read=_reader(file), ref=file.url
+    )
 
 
 def _mime(file: discord.Attachment) -> str:
@@ -35,12 +37,12 @@ def _mime(file: discord.Attachment) -> str:
 
 
 def _reader(file: discord.Attachment) -> Callable[[int], Awaitable[bytes]]:
-    return partial(_fetch, file.url, file.size)
+    return partial(fetch, file.url, file.size)
 
 
-async def _fetch(url: str, size: int, most: int) -> bytes:
+async def fetch(url: str, size: int | None, most: int) -> bytes:
     """The SDK's own `read` takes whatever comes; this one stops at the bytes that are wanted."""
-    if size > most:
+    if size is not None and size > most:
         raise AttachmentRefused(f"it has {size:,} bytes, and at most {most:,} are taken.")
     try:
         async with aiohttp.ClientSession(timeout=_PATIENCE) as session, session.get(url) as answer:

@@ -13,16 +13,17 @@ from typing import Any
 import discord
 import structlog
 
+from agent.errors import StoreError
 from gateway.chat.contract import ChatDesk, ChatMessage, Place
 from gateway.chat.lines import Job, Lines
-from gateway.commands import Command, is_command
+from gateway.commands import Command
 from gateway.config.platforms import BotConfig
 from gateway.platforms.discord.errors import SERVICE_ERRORS
 from gateway.platforms.discord.inbound import Reader, place_of
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.menu import keep_menu_current
-from gateway.platforms.discord.missed import Channel, Missed, Readable
+from gateway.platforms.discord.missed import Channel, Missed
 from gateway.platforms.discord.port import NOBODY
 from gateway.text.characters import whole_characters
 
@@ -32,6 +33,9 @@ INTENTS = discord.Intents(guilds=True, messages=True, message_content=True)
 
 _LONGEST_SLEEP = 30.0
 """Pauses up to this the library makes itself; longer ones become SlowDown. It allows no shorter."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+"""Between attempts to keep a message while the store refuses."""
 
 _GUILDS_SECONDS = 0.1
 """What the library waits for more servers to arrive. One that comes later is looked through later."""
@@ -64,9 +68,10 @@ class BotClient(discord.Client):
         self._seen = seen
         self._settings = settings
         self._missed: Missed | None = None
+        self._has_begun = asyncio.Event()
+        """Set once a new session knows where it has to look for what was missed."""
         self._is_complete = asyncio.Event()
-        """Unset while a new session looks for what was missed: that stands in line before what comes now."""
-        self._is_complete.set()
+        """Set once that stands in line, before what comes now."""
         self._tell_up, self._tell_lost = up, lost
         self._reader = Reader(0, commands)
         self._menu: asyncio.Task[None] | None = None
@@ -86,6 +91,7 @@ class BotClient(discord.Client):
     async def close(self) -> None:
         if self._menu is not None:
             self._menu.cancel()
+        self._has_begun.set()
         self._is_complete.set()
         await super().close()
 
@@ -96,23 +102,27 @@ class BotClient(discord.Client):
 
     async def on_connect(self) -> None:
         """A session that begins anew, unlike one that is resumed, does not tell what was missed."""
-        self._tell_up()
-        if self._seen.begin(discord.utils.time_snowflake(discord.utils.utcnow())):
-            await self._read_since_the_last_run()
-            return
+        self._has_begun.clear()
         self._is_complete.clear()
+        self._tell_up()
+        await self._seen.begin(self._desk)
         self._missed = missed = Missed(self, self._seen.copy(), self._settings)
         for place in missed.known_direct_chats():
             await self._catch_up(missed, place)
+        self._has_begun.set()
         async for place in missed.other_direct_chats():
             await self._catch_up(missed, place)
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
-        if self._missed is not None:
-            for channel in self._missed.channels_of(guild):
-                await self._catch_up(self._missed, place_of(channel), channel)
+        await self._has_begun.wait()
+        if self._missed is None:  # closed meanwhile
+            return
+        for channel in self._missed.channels_of(guild):
+            await self._catch_up(self._missed, place_of(channel), channel)
 
     async def on_ready(self) -> None:
+        for guild in self.guilds:  # those of which it was not told yet that they are there
+            await self.on_guild_available(guild)
         self._is_complete.set()
 
     async def on_resumed(self) -> None:
@@ -174,15 +184,12 @@ class BotClient(discord.Client):
         if self._listens:
             await self._line_up(message.channel.id, text, job)
 
-    async def _line_up(self, channel_id: int, text: str, job: Job) -> bool:
+    async def _line_up(self, channel_id: int, text: str, job: Job) -> None:
         """`/stop` and its like must not wait for what is still being accepted."""
         if self._reader.overtakes(text):
             await job()
-            return True
-        is_taken = self._lines.put(channel_id, job)
-        if not is_taken:
-            log.warning("discord.flooded", channel=channel_id)
-        return is_taken
+        else:
+            self._lines.put(channel_id, job)
 
     async def _take_in_line(self, command: ChatMessage) -> bool:
         """Whether its author may speak here."""
@@ -196,7 +203,8 @@ class BotClient(discord.Client):
                     welcome.set_result(False)
 
         channel_id = int(command.place.thread_id or command.place.chat_id)
-        return await self._line_up(channel_id, command.text, hand_in) and await welcome
+        await self._line_up(channel_id, command.text, hand_in)
+        return await welcome
 
     async def _catch_up(self, missed: Missed, place: Place, channel: Channel | None = None) -> None:
         """A direct chat is not in the library's memory, so its place is told."""
@@ -209,24 +217,6 @@ class BotClient(discord.Client):
 
         await self._line_up(where.id, "", hand_in_missed)
 
-    async def _read_since_the_last_run(self) -> None:
-        """A process that has just started knows from the store where people have talked."""
-        places = await self._desk.places()
-        if places:
-            self._is_complete.clear()
-        missed = Missed(self, self._seen.copy(), self._settings)
-        for place in places:
-            if channel := await missed.channel_at(place):
-                await self._line_up(channel.id, "", partial(self._hand_in_unread, missed, channel))
-
-    async def _hand_in_unread(self, missed: Missed, channel: Readable) -> None:
-        place = place_of(channel)
-        for message in await missed.unread(channel, place, self._desk.stored):
-            read = self._reader.message(message, place)
-            # Commands are not stored, so nobody knows whether this one was carried out.
-            if self._concerns(message) and not is_command(read.text):
-                await self._take(read)
-
     # -- to the desk ----------------------------------------------------------------------------------------
 
     async def _hand_in(self, message: discord.Message) -> None:
@@ -236,10 +226,21 @@ class BotClient(discord.Client):
         await self._desk.edited(await self._read(message))
 
     async def _take(self, message: ChatMessage) -> bool:
-        welcome = await self._desk.message(message)
+        welcome = await self._kept(message)
         if welcome:
             self._seen.note(message.place, int(message.id))
         return welcome
+
+    async def _kept(self, message: ChatMessage) -> bool:
+        """Discord delivers a message once, so the line waits here until it can be kept."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await self._desk.message(message)
+            except StoreError as error:
+                log.warning("discord.not_kept", error=type(error).__name__, seconds=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _read(self, message: discord.Message) -> ChatMessage:
         channel: object = message.channel

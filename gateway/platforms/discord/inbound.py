@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import discord
 
@@ -37,7 +38,9 @@ class Reader:
 
     def message(self, message: discord.Message, place: Place) -> ChatMessage:
         text = self.words(message)
-        forwarded = [file for snapshot in message.message_snapshots for file in snapshot.attachments]
+        forwarded = attachments_of(file for each in message.message_snapshots for file in each.attachments)
+        # Forwarded, it is somebody else who speaks.
+        others = (replace(file, kind="audio") if file.kind == "voice" else file for file in forwarded)
         return ChatMessage(
             id=str(message.id),
             place=place,
@@ -45,8 +48,9 @@ class Reader:
             text=text,
             addressed=place.kind == "direct" or self._is_addressed(message, text),
             quote=_quote(message),
-            attachments=attachments_of([*message.attachments, *forwarded]),
+            attachments=(*attachments_of(message.attachments), *others),
             maybe_unfinished=len(message.content) >= _LONG,
+            written_at=message.created_at.timestamp(),
         )
 
     def _is_addressed(self, message: discord.Message, text: str) -> bool:

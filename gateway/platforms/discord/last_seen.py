@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
 
-from gateway.chat.contract import Place
+from discord.utils import time_snowflake, utcnow
+
+from gateway.chat.contract import ChatDesk, Place
 
 _MOST_PLACES = 1000
+_LONGEST_ABSENCE = timedelta(days=1)
+"""What was written before that is not answered after a start: Telegram keeps no more either."""
 
 
 class LastSeen:
@@ -16,13 +21,16 @@ class LastSeen:
         self._newest: OrderedDict[Place, int] = OrderedDict()
         self._began = 0
 
-    def begin(self, now: int) -> bool:
-        """At the first connection, with the id that a message would have now; there is nothing before that. False if
-        it has begun already."""
+    async def begin(self, desk: ChatDesk) -> None:
+        """At the first connection: what an earlier process has seen is known to the desk. There is nothing before the
+        bot's first day, nor before a longer absence."""
         if self._began:
-            return False
-        self._began = now
-        return True
+            return
+        since = datetime.fromtimestamp(await desk.open(), UTC)
+        newest = await desk.newest()
+        self._began = time_snowflake(max(since, utcnow() - _LONGEST_ABSENCE))
+        for place, message_id in reversed(newest.items()):
+            self.note(place, int(message_id))
 
     def note(self, place: Place, message_id: int) -> None:
         self._newest[place] = max(message_id, self._newest.get(place, 0))
@@ -40,7 +48,7 @@ class LastSeen:
 
     def in_place(self, place: Place) -> int:
         """What is newer has not been seen there."""
-        return self._newest.get(place, self._began)
+        return max(self._newest.get(place, 0), self._began)
 
     def direct_chats(self, most: int) -> list[Place]:
         """Those that were busy last."""

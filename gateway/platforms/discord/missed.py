@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from datetime import timedelta
-from itertools import takewhile
+from collections.abc import AsyncIterator, Iterator
 
 import discord
 import structlog
@@ -26,14 +24,10 @@ _MOST_PEOPLE = 10
 _AT_ONCE = 5
 """Requests: Discord allows a bot fifty in a second, and answers are to be sent meanwhile."""
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+"""Between attempts to read a channel."""
+
 Channel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
-
-
-Readable = Channel | discord.DMChannel
-Stored = Callable[[Place, Sequence[str]], Awaitable[set[str]]]
-
-_LONGEST_ABSENCE = timedelta(days=1)
-"""What was written before that is not answered after a start: Telegram keeps no more either."""
 
 
 class Missed:
@@ -72,42 +66,33 @@ class Missed:
     async def messages(
         self, channel: Channel | discord.PartialMessageable, place: Place
     ) -> list[discord.Message]:
-        """The oldest first. What is delivered as well meanwhile is among them; the desk knows what it has seen."""
-        after = discord.Object(self._seen.in_place(place))
-        found: list[discord.Message] = []
-        try:
-            async with self._requests:
-                async for message in channel.history(after=after, limit=_MOST_MISSED + 1, oldest_first=False):
-                    found.append(message)
-        except SERVICE_ERRORS as error:
-            log.warning("discord.missed_messages_not_read", channel=channel.id, error=str(error))
+        """The oldest first. What is delivered as well meanwhile is among them; the desk knows what it has seen.
+
+        Discord's trouble is waited for, and with it what is in line behind: once something newer is kept, nobody would
+        look for these again."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                found = await self._history(channel, discord.Object(self._seen.in_place(place)))
+                break
+            except (discord.Forbidden, discord.NotFound) as error:
+                log.warning("discord.missed_messages_not_read", channel=channel.id, error=str(error))
+                return []
+            except SERVICE_ERRORS as error:
+                log.warning("discord.missed_messages_later", channel=channel.id, error=str(error))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         if len(found) > _MOST_MISSED:
             log.warning("discord.missed_messages_left_out", channel=channel.id, read=_MOST_MISSED)
         return found[_MOST_MISSED - 1 :: -1]
 
-    async def channel_at(self, place: Place) -> Readable | None:
-        try:
-            channel = await self._client.fetch_channel(int(place.thread_id or place.chat_id))
-        except SERVICE_ERRORS as error:
-            log.info("discord.channel_not_found", channel=place.chat_id, error=str(error))
-            return None
-        return channel if isinstance(channel, Readable) else None
-
-    async def unread(self, channel: Readable, place: Place, stored: Stored) -> list[discord.Message]:
-        """What is newer than the newest message that was read; the oldest first."""
-        since = discord.utils.utcnow() - _LONGEST_ABSENCE
-        try:
-            async with self._requests:
-                newest = [
-                    message
-                    async for message in channel.history(after=since, limit=_MOST_MISSED, oldest_first=False)
-                ]
-        except SERVICE_ERRORS as error:
-            log.warning("discord.missed_messages_not_read", channel=channel.id, error=str(error))
-            return []
-        read = await stored(place, [str(message.id) for message in newest])
-        unread = list(takewhile(lambda message: str(message.id) not in read, newest))
-        return unread[::-1]
+    async def _history(
+        self, channel: Channel | discord.PartialMessageable, after: discord.Object
+    ) -> list[discord.Message]:
+        """The newest first, one more than is wanted if there are more."""
+        async with self._requests:
+            newest = channel.history(after=after, limit=_MOST_MISSED + 1, oldest_first=False)
+            return [message async for message in newest]
 
     def _has_news(self, channel: Channel) -> bool:
         is_readable = isinstance(channel, discord.Thread) or _is_readable(channel)

@@ -12,6 +12,7 @@ import discord
 
 from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
+from gateway.platforms.discord.attachments import fetch
 from gateway.platforms.discord.errors import (
     ARCHIVED_FOR_EDITS,
     LIKE_EVERYWHERE,
@@ -121,6 +122,9 @@ class DiscordPort:
                 await message.delete()
         except MessageGone:
             return
+
+    async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
+        return await fetch(ref, size, most)
 
     async def typing(self, place: Place) -> None:
         with delivery_errors():

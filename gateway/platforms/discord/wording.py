@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import discord
 
+from agent.untrusted import in_a_note, marked
+
 _MENTION = re.compile(r"<(@[!&]?|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
 _LONGEST_EMBED = 500
@@ -46,11 +48,11 @@ def readable(text: str, message: discord.Message) -> str:
 
 
 def _shown(message: discord.Message) -> Iterator[str]:
-    yield from (f"[sticker: {sticker.name}]" for sticker in message.stickers)
+    yield from (f"[sticker: {in_a_note(sticker.name)}]" for sticker in message.stickers)
     yield from _embeds(message.embeds)
     if message.poll:
         answers = " / ".join(str(answer) for answer in message.poll.answers)
-        yield f"[poll: {message.poll.question} {answers}]"
+        yield f"[poll: {in_a_note(f'{message.poll.question} {answers}')}]"
     for snapshot in message.message_snapshots:
         yield _forwarded(snapshot)
 
@@ -60,11 +62,11 @@ def _embeds(embeds: list[discord.Embed]) -> Iterator[str]:
     for embed in embeds:
         text = " - ".join(part for part in (embed.title, embed.description) if part)
         if embed.type == "rich" and text:
-            yield f"[embed: {text[:_LONGEST_EMBED]}]"
+            yield f"[embed: {in_a_note(text[:_LONGEST_EMBED])}]"
 
 
 def _forwarded(snapshot: discord.MessageSnapshot) -> str:
-    """Somebody else's words: marked line by line, so that they cannot pass for the sender's own."""
+    """Somebody else's words: marked, so that they cannot pass for the sender's own."""
     parts = [snapshot.content, *(f"[sticker: {sticker.name}]" for sticker in snapshot.stickers)]
-    lines = "\n".join([*filter(None, parts), *_embeds(snapshot.embeds)]).splitlines()
-    return "\n".join(["[forwarded message]", *(f"> {line}" for line in lines)])
+    said = "\n".join([*filter(None, parts), *_embeds(snapshot.embeds)])
+    return f"[forwarded message]\n{marked(said)}" if said else "[forwarded message]"

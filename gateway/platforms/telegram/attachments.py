@@ -26,9 +26,10 @@ class Files:
             photo = _best(message.photo)
             return self._one(photo.file_id, "photo.jpg", "image/jpeg", "image", photo.file_size)
         if (voice := message.voice) is not None:
-            return self._one(
-                voice.file_id, "voice.ogg", voice.mime_type or "audio/ogg", "voice", voice.file_size
-            )
+            # Forwarded, it is somebody else who speaks.
+            whose: AttachmentKind = "voice" if message.forward_origin is None else "audio"
+            mime = voice.mime_type or "audio/ogg"
+            return self._one(voice.file_id, "voice.ogg", mime, whose, voice.file_size)
         if (note := message.video_note) is not None:
             return self._one(note.file_id, "video.mp4", "video/mp4", "video", note.file_size)
         if (audio := message.audio) is not None:
@@ -59,9 +60,9 @@ class Files:
     def _one(
         self, file_id: str, name: str, mime: str, kind: AttachmentKind, size: int | None
     ) -> tuple[Attachment, ...]:
-        return (Attachment(name, mime, kind, size, partial(self._read, file_id, name, size)),)
+        return (Attachment(name, mime, kind, size, partial(self.read, file_id, name, size), file_id),)
 
-    async def _read(self, file_id: str, name: str, size: int | None, limit: int) -> bytes:
+    async def read(self, file_id: str, name: str, size: int | None, limit: int) -> bytes:
         _check(name, size, limit)
         try:
             file = await self._bot.get_file(file_id)

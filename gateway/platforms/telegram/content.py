@@ -12,9 +12,11 @@ from telegram import (
     MessageOriginUser,
 )
 
+from agent.untrusted import in_a_note, marked
 from gateway.chat.contract import Quote
 
 _LONGEST_NAME = 64
+_NO_BRACKETS = str.maketrans("", "", "[]")
 _FILES = {
     "photo": "image",
     "voice": "voice message",
@@ -38,26 +40,27 @@ def described(message: Message) -> str:
         return f"[sticker {message.sticker.emoji or ''}".rstrip() + "]"
     if message.venue is not None:
         place = message.venue
-        return f"[place: {place.title}, {place.address}, {_position(place.location)}]"
+        return f"[place: {in_a_note(f'{place.title}, {place.address}')}, {_position(place.location)}]"
     if message.location is not None:
         return f"[location: {_position(message.location)}]"
     if message.contact is not None:
         person = message.contact
-        return f"[contact: {name_of(person.first_name, person.last_name)}, {person.phone_number}]"
+        name = name_of(person.first_name, person.last_name)
+        return f"[contact: {name}, {in_a_note(person.phone_number)}]"
     if message.poll is not None:
         options = " / ".join(option.text for option in message.poll.options)
-        return f"[poll: {message.poll.question} {options}]"
+        return f"[poll: {in_a_note(f'{message.poll.question} {options}')}]"
     if message.dice is not None:
         return f"[dice {message.dice.emoji} {message.dice.value}]"
     return next((f"[{kind.replace('_', ' ')}]" for kind in _UNREADABLE if getattr(message, kind)), "")
 
 
 def forwarded(message: Message, text: str) -> str:
-    """The text; in a forward each line is marked, so that none of them passes for the sender's own."""
+    """The text; in a forward it is marked, so that none of it passes for the sender's own."""
     if message.forward_origin is None:
         return text
-    lines = (f"> {line}" for line in text.splitlines())
-    return "\n".join([f"[forwarded from {_origin_name(message.forward_origin)}]", *lines])
+    note = f"[forwarded from {_origin_name(message.forward_origin)}]"
+    return f"{note}\n{marked(text)}" if text else note
 
 
 def quote_of(message: Message) -> Quote | None:
@@ -88,8 +91,7 @@ def sender_name(message: Message) -> str:
 
 def name_of(*parts: str | None) -> str:
     """On one line and without brackets: a name must not look like a note of ours."""
-    without = str.maketrans("", "", "[]")
-    name = " ".join(" ".join(part for part in parts if part).translate(without).split())
+    name = in_a_note(" ".join(part for part in parts if part).translate(_NO_BRACKETS))
     return name[:_LONGEST_NAME] or "somebody"
 
 

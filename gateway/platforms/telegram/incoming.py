@@ -52,6 +52,7 @@ class Reader:
             attachments=attachments,
             album=message.media_group_id or "",
             maybe_unfinished=utf16_units(said) >= _PROBABLY_CUT,
+            written_at=message.date.timestamp(),
         )
 
     def press(self, query: CallbackQuery) -> Press | None:

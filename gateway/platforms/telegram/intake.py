@@ -6,6 +6,8 @@ edit that changes nothing is none, and what a button decides is decided once.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import structlog
@@ -30,14 +32,27 @@ class Intake:
         self._reader = reader
         self._lines = lines
 
-    def put(self, update: Update) -> None:
-        """Once this returns, the update is confirmed to Telegram. It only goes into a line: what cannot be read must
-        not be asked for again and again."""
+    async def take(self, updates: Sequence[Update]) -> None:
+        """Once this returns they are kept and may be confirmed to Telegram. Raises StoreError if one of them is not:
+        then all have to come again. What cannot be read must not be asked for again and again."""
+        # All of them come to their end before one of them counts, or the next attempt would run into this one.
+        taken = [outcome for update in updates if (outcome := self._put(update))]
+        await asyncio.gather(*taken, return_exceptions=True)
+        for outcome in taken:
+            outcome.result()
+
+    def _put(self, update: Update) -> asyncio.Future[None] | None:
         if update.message is not None:
-            self._lines.put(update.message.chat_id, partial(self._message, update.message))
-        elif update.edited_message is not None:
-            self._lines.put(update.edited_message.chat_id, partial(self._edited, update.edited_message))
-        elif update.callback_query is not None:
+            return self._lines.outcome(update.message.chat_id, partial(self._message, update.message))
+        if update.edited_message is not None:
+            edited = update.edited_message
+            return self._lines.outcome(edited.chat_id, partial(self._edited, edited))
+        self._put_aside(update)
+        return None
+
+    def _put_aside(self, update: Update) -> None:
+        """What is over if it is not dealt with at once."""
+        if update.callback_query is not None:
             # Not behind the messages of its chat: it may be what they wait for.
             query = update.callback_query
             self._lines.put(("press", query.from_user.id), partial(self._pressed, query))

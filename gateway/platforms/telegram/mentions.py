@@ -22,6 +22,9 @@ _NOTHING_FOUND_WITHIN = (MessageEntity.CODE, MessageEntity.PRE, MessageEntity.TE
 def notifying_nobody(text: str, entities: Sequence[MessageEntity]) -> Sequence[MessageEntity]:
     """The entities, and a link for each name that Telegram would find."""
     links = [link for link in _links(text) if all(_goes_with(link, entity) for entity in entities)]
+    if len(links) > MOST:
+        # More names than links that Telegram takes. In code it finds none.
+        return [MessageEntity(MessageEntity.CODE, 0, utf16_units(text))]
     return [*links, *entities][:MOST] if links else entities
 
 

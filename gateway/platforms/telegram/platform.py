@@ -107,6 +107,7 @@ class TelegramPlatform:
         self._bring_menu()
         names = {spelled(name) for command in self._commands for name in (command.name, *command.aliases)}
         reader = Reader(self._me, names, Files(self._api.bot))
+        await self._desk.open()
         await self._source.run(bot, Intake(self._desk, reader, self._lines), up)
 
     def _bring_menu(self) -> None:

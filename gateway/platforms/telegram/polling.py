@@ -45,9 +45,8 @@ class Polling:
             if seconds or not self._contested:
                 self._contested = False
                 up()
-            for update in updates:
-                intake.put(update)
-            # Not before all are taken in: a failure brings the whole lot again.
+            # Not confirmed before all are kept: a failure brings the whole lot again.
+            await intake.take(updates)
             self._offset = max([self._offset, *(update.update_id + 1 for update in updates)])
             seconds = self._seconds
 

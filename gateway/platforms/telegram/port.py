@@ -20,6 +20,7 @@ from telegram.error import BadRequest
 
 from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused
+from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.failures import NotPermitted, delivering
 from gateway.platforms.telegram.formatting import LIMIT
 from gateway.platforms.telegram.formatting import formatted as as_entities
@@ -121,6 +122,9 @@ class TelegramPort:
             except BadRequest as error:
                 if "not found" not in error.message.lower() or "chat" in error.message.lower():
                     raise
+
+    async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
+        return await Files(self._bot).read(ref, name, size, most)
 
     async def typing(self, place: Place) -> None:
         with delivering():

@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 from telegram import Bot, Update
 
+from agent.errors import StoreError
 from gateway.config.platforms import WebhookConfig
 from gateway.platforms.telegram.failures import WebhookNotHeard, WebhookReplaced
 from gateway.platforms.telegram.intake import Intake
@@ -74,7 +75,10 @@ class Webhook:
     async def _listening(self, bot: Bot, intake: Intake) -> AsyncIterator[None]:
         async def take(request: web.Request) -> web.Response:
             self._admit(request)
-            intake.put(await _update(request, bot))
+            try:
+                await intake.take([await _update(request, bot)])
+            except StoreError:
+                raise web.HTTPServiceUnavailable from None  # Telegram calls again
             return web.Response()
 
         app = web.Application(client_max_size=_LARGEST_BODY)
@@ -103,7 +107,7 @@ async def _update(request: web.Request, bot: Bot) -> Update:
     try:
         update = json.loads(await request.read())
         return Update.de_json(readable(update), bot)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         # Not even a number to confirm it by.
         log.warning("telegram.webhook_unreadable")
         raise web.HTTPBadRequest from None

@@ -1,0 +1,44 @@
+"""A chat message as it lies in the inbox, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+
+from gateway.chat.contract import Attachment, Author, ChatMessage, ChatPort, Place, Quote
+from gateway.inbox import Payload
+
+
+def as_payload(message: ChatMessage) -> Payload:
+    """All of it; of a file, where the service keeps it."""
+    kept = {
+        name: getattr(message, name)
+        for name in ("id", "text", "addressed", "album", "maybe_unfinished", "written_at")
+    }
+    return kept | {
+        "place": asdict(message.place),
+        "author": asdict(message.author),
+        "quote": asdict(message.quote) if message.quote else None,
+        "attachments": [
+            {name: getattr(file, name) for name in ("name", "mime", "kind", "size", "ref")}
+            for file in message.attachments
+        ],
+    }
+
+
+def from_payload(payload: Payload, port: ChatPort) -> ChatMessage:
+    """Raises KeyError, TypeError or ValueError for what it has not written itself."""
+    rest = dict(payload)
+    place, author = Place(**rest.pop("place")), Author(**rest.pop("author"))
+    quote = rest.pop("quote")
+    files = [
+        Attachment(**file, read=partial(port.fetch, file["ref"], file["name"], file["size"]))
+        for file in rest.pop("attachments")
+    ]
+    return ChatMessage(
+        **rest,
+        place=place,
+        author=author,
+        quote=Quote(**quote) if quote else None,
+        attachments=tuple(files),
+    )

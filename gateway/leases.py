@@ -1,0 +1,98 @@
+"""Who works on a conversation: one process at a time, and whoever was given up for dead cannot write any more.
+
+A lease lasts for a while and is renewed as long as its holder lives. With each change of hands its token grows; every
+write of a turn carries the token it began with (the fence), and the store refuses an old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from agent.errors import StoreError
+from agent.ids import new_id
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 30.0
+_TRY_AGAIN_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    conversation_id: str
+    token: int
+
+
+fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
+"""What the writes of the present task, and of all tasks that it starts, are checked against."""
+
+
+class Leases(Protocol):
+    async def acquire(self, conversation_id: str, *, holder: str, seconds: float) -> int | None:
+        """Its token, or None while somebody else has it."""
+        ...
+
+    async def renew(self, *, holder: str, seconds: float) -> None:
+        """All that this holder still has."""
+        ...
+
+    async def release(self, conversation_id: str, *, holder: str) -> None: ...
+
+    async def expire_all(self) -> None:
+        """For whoever knows that all other holders are dead."""
+        ...
+
+
+class Holder:
+    """This process, as a holder of leases."""
+
+    def __init__(self, leases: Leases, *, seconds: float = LEASE_SECONDS) -> None:
+        self.id = new_id("proc")
+        self._leases = leases
+        self._seconds = seconds
+        self._held: set[str] = set()
+        self._renewing: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def holding(self, conversation_id: str) -> AsyncIterator[None]:
+        """Waits until nobody else works on it. What is written inside is fenced."""
+        token = await self._acquire(conversation_id)
+        self._held.add(conversation_id)
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self._renew(), name="leases")
+        before = fence.set(Fence(conversation_id, token))
+        try:
+            yield
+        finally:
+            fence.reset(before)
+            self._held.discard(conversation_id)
+            with suppress(StoreError):  # then it expires
+                await self._leases.release(conversation_id, holder=self.id)
+
+    async def close(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+
+    async def _acquire(self, conversation_id: str) -> int:
+        while True:
+            token = await self._leases.acquire(conversation_id, holder=self.id, seconds=self._seconds)
+            if token is not None:
+                return token
+            await asyncio.sleep(_TRY_AGAIN_SECONDS)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds / 3)
+            if self._held:
+                try:
+                    await self._leases.renew(holder=self.id, seconds=self._seconds)
+                except StoreError as error:
+                    log.warning("leases.not_renewed", error=str(error))

@@ -1,0 +1,222 @@
+"""Messages that were taken: `gateway.inbox.Inbox` in the store's database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from agent.messages import Message
+from gateway.chat.contract import Place
+from gateway.errors import QueueFull
+from gateway.inbox import Parked, Payload, Room, Taken
+from gateway.store import outbox
+from gateway.store.people import Run
+from gateway.store.rules import storable
+from gateway.text.characters import is_blank
+
+_REMEMBERED_SECONDS = 30 * 86_400.0
+"""Telegram delivers again for a day, and Discord's history is read as far back."""
+
+
+class StoredInbox:
+    """Questions go to the store's readers, changes to its writer. `write_soon` survives the end of the process, but
+    not a power cut."""
+
+    def __init__(self, read: Run, write: Run, write_soon: Run) -> None:
+        self._read = read
+        self._write = write
+        self._write_soon = write_soon
+
+    async def listening_since(self, platform: str) -> float:
+        return await self._write_soon(_listening_since, platform)
+
+    async def take(self, taken: Taken, *, room: Room | None = None) -> bool:
+        return await self._write(_take, taken, room)
+
+    async def rewrite(self, message_id: str, payload: Payload) -> bool:
+        return await self._write(_rewrite, message_id, payload)
+
+    async def waiting(self, platform: str) -> list[Taken]:
+        return await self._read(_waiting, platform)
+
+    async def is_waiting(self, message_id: str) -> bool:
+        return await self._read(_is_waiting, message_id)
+
+    async def newest(self, platform: str, *, limit: int) -> dict[Place, str]:
+        return await self._read(_newest, platform, limit)
+
+    async def begin(self, message_id: str) -> int:
+        return await self._write_soon(_begin, message_id)
+
+    async def settle(
+        self, message_ids: Sequence[str], *, conversation_id: str = "", notice_id: str = "", notice: str = ""
+    ) -> bool:
+        return await self._write(_settle, message_ids, conversation_id, notice_id, notice)
+
+    async def park(self, message_id: str, reason: str) -> None:
+        await self._write(_park, message_id, reason)
+
+    async def tidy(self) -> None:
+        await self._write_soon(_tidy, time.time() - _REMEMBERED_SECONDS)
+
+    async def parked(self) -> list[Parked]:
+        return await self._read(_parked)
+
+
+def settle(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
+    """In the transaction that deals with them. What they said is where it belongs by now."""
+    connection.executemany(
+        "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'waiting'",
+        [(message_id,) for message_id in message_ids],
+    )
+
+
+def answer(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    messages: Sequence[Message],
+    answers: str,
+    settles: Sequence[str],
+) -> None:
+    """In the transaction that stores the messages: the model's words among them are put on their way."""
+    for message in messages:
+        if answers and message.role == "assistant" and not is_blank(message.content):
+            outbox.put(
+                connection,
+                message.id,
+                conversation_id=conversation_id,
+                turn_id=answers,
+                kind="text",
+                content=message.content,
+            )
+    settle(connection, settles)
+
+
+def _listening_since(connection: sqlite3.Connection, platform: str) -> float:
+    connection.execute(
+        "INSERT INTO bots (platform, since) VALUES (?, ?) ON CONFLICT DO NOTHING", (platform, time.time())
+    )
+    return float(connection.execute("SELECT since FROM bots WHERE platform = ?", (platform,)).fetchone()[0])
+
+
+def _take(connection: sqlite3.Connection, taken: Taken, room: Room | None) -> bool:
+    place = None if taken.place is None else _as_json(asdict(taken.place))
+    if room is not None:
+        _check_room(connection, taken, place, room)
+    written = connection.execute(
+        """
+        INSERT INTO inbox (id, platform, place, number, payload, received_at) VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO NOTHING
+        """,
+        (taken.id, taken.platform, place, taken.number, _as_json(taken.payload), time.time()),
+    )
+    return written.rowcount > 0
+
+
+def _check_room(connection: sqlite3.Connection, taken: Taken, place: str | None, room: Room) -> None:
+    """In a group, what one person sends leaves room for the others."""
+    in_all, own = connection.execute(
+        """
+        SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
+        FROM inbox WHERE state = 'waiting' AND platform = ? AND place = ?
+        """,
+        (taken.payload["author"]["id"], taken.platform, place),
+    ).fetchone()
+    if own >= room.of_one_person or in_all >= room.in_all:
+        raise QueueFull(own if own >= room.of_one_person else in_all)
+
+
+def _rewrite(connection: sqlite3.Connection, message_id: str, payload: Payload) -> bool:
+    written = connection.execute(
+        "UPDATE inbox SET payload = ? WHERE id = ? AND state = 'waiting' AND attempts = 0",
+        (_as_json(payload), message_id),
+    )
+    return written.rowcount > 0
+
+
+def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
+    rows = connection.execute(
+        "SELECT id, payload, place, number FROM inbox WHERE state = 'waiting' AND platform = ? ORDER BY seq",
+        (platform,),
+    )
+    return [
+        Taken(
+            message_id,
+            platform,
+            json.loads(payload),
+            None if place is None else Place(**json.loads(place)),
+            number,
+        )
+        for message_id, payload, place, number in rows
+    ]
+
+
+def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
+    row = connection.execute("SELECT state FROM inbox WHERE id = ?", (message_id,)).fetchone()
+    return row is not None and row[0] == "waiting"
+
+
+def _newest(connection: sqlite3.Connection, platform: str, limit: int) -> dict[Place, str]:
+    rows = connection.execute(
+        """
+        SELECT place, max(CAST(number AS INTEGER)) FROM inbox
+        WHERE platform = ? AND place IS NOT NULL AND number <> ''
+        GROUP BY place ORDER BY max(seq) DESC LIMIT ?
+        """,
+        (platform, limit),
+    )
+    return {Place(**json.loads(place)): str(number) for place, number in rows}
+
+
+def _begin(connection: sqlite3.Connection, message_id: str) -> int:
+    row = connection.execute(
+        "UPDATE inbox SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", (message_id,)
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _settle(
+    connection: sqlite3.Connection,
+    message_ids: Sequence[str],
+    conversation_id: str,
+    notice_id: str,
+    notice: str,
+) -> bool:
+    settle(connection, message_ids)
+    if not notice:
+        return False
+    return outbox.put(
+        connection,
+        notice_id,
+        conversation_id=conversation_id,
+        turn_id=message_ids[0],
+        kind="notice",
+        content=notice,
+    )
+
+
+def _park(connection: sqlite3.Connection, message_id: str, reason: str) -> None:
+    connection.execute(
+        "UPDATE inbox SET state = 'parked', reason = ? WHERE id = ? AND state = 'waiting'",
+        (reason, message_id),
+    )
+
+
+def _tidy(connection: sqlite3.Connection, before: float) -> None:
+    connection.execute("DELETE FROM inbox WHERE state = 'done' AND received_at < ?", (before,))
+    connection.execute("DELETE FROM outbox WHERE state = 'sent' AND created_at < ?", (before,))
+
+
+def _parked(connection: sqlite3.Connection) -> list[Parked]:
+    rows = connection.execute(
+        "SELECT id, platform, reason, received_at FROM inbox WHERE state = 'parked' ORDER BY seq"
+    )
+    return [Parked(*row) for row in rows]
+
+
+def _as_json(value: Any) -> str:
+    return storable(json.dumps(value, ensure_ascii=False))

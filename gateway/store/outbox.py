@@ -1,0 +1,190 @@
+# ruff: noqa: S608 - only our own conditions are put into the SQL; values are always bound
+"""What is on its way: `gateway.outbox.Outbox` in the store's database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from dataclasses import asdict
+from typing import Any
+
+from agent.ids import new_id
+from gateway.chat.contract import Place
+from gateway.outbox import Kind, Outgoing, Progress
+from gateway.store.people import Run
+from gateway.store.rules import storable
+
+_IS_UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
+
+_WILL_BE_WRITTEN = """
+    EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.state = 'waiting')
+"""
+
+_IS_NOT_ANSWERED = """
+    EXISTS (SELECT 1 FROM inbox
+            WHERE inbox.id = outbox.turn_id AND inbox.state <> 'done' AND inbox.place IS NOT NULL)
+"""
+
+
+class StoredOutbox:
+    """`write_soon` survives the end of the process, but not a power cut."""
+
+    def __init__(self, read: Run, write: Run, write_soon: Run) -> None:
+        self._read = read
+        self._write = write
+        self._write_soon = write_soon
+
+    async def add(
+        self, outgoing_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
+    ) -> bool:
+        return await self._write(_add, outgoing_id, conversation_id, turn_id, kind, content)
+
+    async def note(self, platform: str, *outgoing: Outgoing) -> None:
+        # What is being sent must be known for certain; that it has arrived may be forgotten, for then it is in doubt.
+        is_lasting = any(each.progress.state == "sending" for each in outgoing)
+        await (self._write if is_lasting else self._write_soon)(_note_all, platform, outgoing)
+
+    async def withdraw(self, platform: str) -> None:
+        await self._write(_withdraw, platform)
+
+    async def open(self, platform: str) -> list[Outgoing]:
+        return await self._read(_open, platform)
+
+
+def put(
+    connection: sqlite3.Connection,
+    outgoing_id: str,
+    *,
+    conversation_id: str,
+    turn_id: str,
+    kind: Kind,
+    content: str,
+) -> bool:
+    """In the transaction of whatever it tells of. It goes where the message came from; False if that is nowhere."""
+    written = connection.execute(
+        """
+        INSERT INTO outbox (id, conversation_id, turn_id, reply_to, platform, place, kind, content, created_at)
+        SELECT ?, ?, id, number, platform, place, ?, ?, ? FROM inbox WHERE id = ? AND place IS NOT NULL
+        ON CONFLICT (id) DO UPDATE SET content = CASE state WHEN 'sent' THEN NULL ELSE excluded.content END
+        """,
+        (outgoing_id, conversation_id, kind, storable(content), time.time(), turn_id),
+    )
+    return written.rowcount > 0
+
+
+def _add(
+    connection: sqlite3.Connection,
+    outgoing_id: str,
+    conversation_id: str,
+    turn_id: str,
+    kind: Kind,
+    content: str,
+) -> bool:
+    return put(
+        connection,
+        outgoing_id,
+        conversation_id=conversation_id,
+        turn_id=turn_id,
+        kind=kind,
+        content=content,
+    )
+
+
+def _note_all(connection: sqlite3.Connection, platform: str, outgoing: tuple[Outgoing, ...]) -> None:
+    for each in outgoing:
+        if each.kind == "fleeting" and each.progress.state == "sent":
+            connection.execute("DELETE FROM outbox WHERE id = ?", (each.id,))
+        else:
+            _note(connection, platform, each)
+
+
+def _note(connection: sqlite3.Connection, platform: str, outgoing: Outgoing) -> None:
+    """What has arrived is forgotten but for the fact: its text is in the conversation."""
+    progress = outgoing.progress
+    has_arrived = progress.state == "sent"
+    connection.execute(
+        """
+        INSERT INTO outbox (id, conversation_id, turn_id, reply_to, platform, place, kind, content,
+            state, shown_in, growing, dealt, rest, reason, created_at)
+        VALUES (:id, :conversation_id, :turn_id, :reply_to, :platform, :place, :kind, :content,
+            :state, :shown_in, :growing, :dealt, :rest, :reason, :now)
+        ON CONFLICT (id) DO UPDATE SET
+            state = :state, shown_in = :shown_in, growing = :growing, dealt = :dealt, rest = :rest, reason = :reason,
+            content = CASE :state WHEN 'sent' THEN NULL ELSE outbox.content END
+        """,
+        {
+            "id": outgoing.id,
+            "conversation_id": outgoing.conversation_id,
+            "turn_id": outgoing.turn_id,
+            "reply_to": outgoing.reply_to,
+            "platform": platform,
+            "place": json.dumps(asdict(outgoing.place)),
+            "kind": outgoing.kind,
+            "content": None if has_arrived or outgoing.content is None else storable(outgoing.content),
+            "state": progress.state,
+            "shown_in": json.dumps(progress.shown_in),
+            "growing": progress.growing,
+            "dealt": progress.dealt,
+            "rest": "" if has_arrived else storable(progress.rest),
+            "reason": storable(progress.reason),
+            "now": time.time(),
+        },
+    )
+
+
+def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
+    # What was written from elsewhere, and is answered there, has nothing that must go.
+    seen = connection.execute(
+        f"""
+        SELECT conversation_id, turn_id, reply_to, place, shown_in FROM outbox
+        WHERE {_IS_UNFINISHED} AND shown_in <> '[]' AND {_IS_NOT_ANSWERED} ORDER BY seq
+        """,
+        (platform,),
+    ).fetchall()
+    connection.executemany(
+        """
+        INSERT INTO outbox
+            (id, platform, kind, growing, created_at, conversation_id, turn_id, reply_to, place, shown_in)
+        VALUES (?, ?, 'fleeting', 1, ?, ?, ?, ?, ?, ?)
+        """,
+        [(new_id("out"), platform, time.time(), *row) for row in seen],
+    )
+    connection.execute(
+        f"DELETE FROM outbox WHERE {_IS_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_WRITTEN})",
+        (platform,),
+    )
+    connection.execute(
+        f"UPDATE outbox SET shown_in = '[]', growing = 0, dealt = 0, rest = '' WHERE {_IS_UNFINISHED}",
+        (platform,),
+    )
+
+
+def _open(connection: sqlite3.Connection, platform: str) -> list[Outgoing]:
+    rows = connection.execute(
+        """
+        SELECT id, conversation_id, turn_id, reply_to, place, kind, content,
+            state, shown_in, growing, dealt, rest, reason
+        FROM outbox WHERE state IN ('pending', 'sending') AND platform = ? ORDER BY seq
+        """,
+        (platform,),
+    )
+    return [_outgoing_from(*row) for row in rows]
+
+
+def _outgoing_from(
+    outgoing_id: str,
+    conversation_id: str,
+    turn_id: str,
+    reply_to: str,
+    place: str,
+    kind: Kind,
+    content: str | None,
+    state: Any,
+    shown_in: str,
+    growing: int,
+    *how_far: Any,
+) -> Outgoing:
+    progress = Progress(state, tuple(json.loads(shown_in)), bool(growing), *how_far)
+    where = Place(**json.loads(place))
+    return Outgoing(outgoing_id, conversation_id, turn_id, reply_to, where, kind, content, progress)

@@ -1,0 +1,289 @@
+"""One message to its end: a command or a turn of the agent, and whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from agent.approval import Approve
+from agent.budget import spending_for
+from agent.context_plan import LiveContext
+from agent.errors import HermesError, LeaseLost, StoreError
+from agent.events import FileSent, Notice, TurnDone, TurnFailed, TurnStarted
+from agent.ids import new_id
+from agent.loop import Turn, nothing_new
+from agent.messages import Message
+from agent.store import Conversation
+from agent.uninterrupted import uninterrupted
+from gateway.commands import Again, CommandContext, is_command
+from gateway.config.platforms import SessionsConfig
+from gateway.expiry import begin_anew_if_due
+from gateway.hygiene import keep_in_bounds
+from gateway.leases import Holder
+from gateway.mailbox import Mailbox
+from gateway.messages import OWNER, InboundMessage
+from gateway.outbox import file_content
+
+if TYPE_CHECKING:
+    from gateway.gateway import Gateway
+
+log = structlog.get_logger(__name__)
+
+Busy = Literal["queue", "steer", "interrupt"]
+
+MOST_ATTEMPTS = 3
+"""Of one message. What breaks Hermes three times breaks it a fourth time."""
+
+_COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
+_PARKED = (
+    "Something in Hermes broke down over this message, and trying again did not help. The message is kept; `/retry` "
+    "asks once more, and `hermes doctor` and the log say more."
+)
+_CUT_SHORT = (
+    "Hermes was stopped while it carried out this command, so it may or may not have taken effect. `/status` shows how "
+    "things are."
+)
+
+
+class Turns:
+    """Every way out of here settles the message in the inbox, but for those after which it is taken up again."""
+
+    def __init__(
+        self, gateway: Gateway, holder: Holder, *, busy: Busy, sessions: SessionsConfig, ask: bool
+    ) -> None:
+        self._gateway = gateway
+        self._agent = gateway.agent
+        self._store = gateway.store
+        self._holder = holder
+        self._busy = busy
+        self._sessions = sessions
+        self._ask_before_danger = ask
+        self._publish = gateway.publish
+
+    async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        """Nothing that goes wrong with one message may reach the next one."""
+        conversation_id = mailbox.conversation_id
+        logged = structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id)
+        with logged, spending_for(inbound.by):
+            is_over = False
+            try:
+                async with self._holder.holding(conversation_id):
+                    await self._try(mailbox, inbound)
+                    is_over = True
+            except asyncio.CancelledError:
+                if not is_over:
+                    await uninterrupted(self._stopped(mailbox, inbound))
+            except LeaseLost:
+                log.warning("turn.taken_over")
+            except HermesError as error:
+                log.warning("turn.failed", error=type(error).__name__)
+                await self._failed(conversation_id, inbound, str(error))
+
+    async def run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
+        """Tells its answer; gives back a message for the model, if that is what it led to."""
+        gateway = self._gateway
+        context = CommandContext(
+            conversation,
+            self._store,
+            self._agent,
+            gateway.commands,
+            gateway.stop_turn,
+            author=inbound.by,
+            is_admin=inbound.is_admin or inbound.by == OWNER,
+            budget=gateway.limits.budget,
+            group=inbound.group,
+        )
+        answer = await gateway.commands.run(inbound.text, context)
+        if isinstance(answer, Again):
+            self._publish(inbound, conversation.id, Notice(answer.notice))
+            return answer
+        await self._settle_with(conversation.id, inbound, answer)
+        return None
+
+    async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
+        as well."""
+        while True:
+            attempts = await self._store.inbox.begin(inbound.id)
+            if attempts > MOST_ATTEMPTS:
+                await self._park(mailbox.conversation_id, inbound)
+                return
+            try:
+                await self._attempt(mailbox, inbound, attempts)
+                return
+            except HermesError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
+                # In a thread, because showing a traceback reads source files.
+                await asyncio.to_thread(log.error, "turn.crashed", attempts=attempts, exc_info=error)
+            inbound = replace(inbound, has_begun=bool(await self._store.known([inbound.id])))
+
+    async def _attempt(self, mailbox: Mailbox, inbound: InboundMessage, attempts: int) -> None:
+        conversation_id = mailbox.conversation_id
+        if not await _is_still_allowed(inbound):
+            await self._store.inbox.settle([inbound.id, *inbound.joined])
+            return
+        self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
+        if is_command(inbound.text) and not inbound.has_begun:
+            if attempts > 1:
+                await self._settle_with(conversation_id, inbound, _CUT_SHORT)
+                self._publish(inbound, conversation_id, TurnDone(""))
+                return
+            again = await self.run_command(await self._store.conversation(conversation_id), inbound)
+            if again is None:
+                self._publish(inbound, conversation_id, TurnDone(""))
+                return
+            inbound = replace(inbound, text=again.text, parts=again.parts)
+        await self._answer(mailbox, inbound)
+
+    async def _answer(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        turn, live = await uninterrupted(self._accept(mailbox, inbound))
+        if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
+            # Somebody has gone on already; what they said last is what they want an answer to.
+            await self._store.inbox.settle([inbound.id])
+            self._publish(inbound, live.conversation.id, TurnDone("", stopped=True))
+            return
+        await self._gateway.limits.budget.check(inbound.by)
+        for event in await keep_in_bounds(self._agent, live):
+            self._publish(inbound, live.conversation.id, event)
+        async with aclosing(self._agent.run(turn, live)) as events:
+            async for event in events:
+                self._publish(inbound, live.conversation.id, event)
+        log.info("turn.done")
+
+    async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
+        """The message is stored first of all: nothing that happens to the turn can lose it."""
+
+        async def steering() -> Sequence[Message]:
+            welcome: list[Message] = []
+            for waiting in mailbox.take_while(lambda waiting: not is_command(waiting.text)):
+                if await _is_still_allowed(waiting):
+                    welcome.append(_said(waiting))
+                    await self._store.inbox.settle(waiting.joined)
+                else:
+                    await self._store.inbox.settle([waiting.id, *waiting.joined])
+            return welcome
+
+        # Read now, not when it was queued: a command before it may have moved the live session.
+        conversation = await self._store.conversation(mailbox.conversation_id)
+        if not inbound.has_begun and (
+            announced := await begin_anew_if_due(self._agent, conversation, self._sessions)
+        ):
+            self._publish(inbound, conversation.id, Notice(announced))
+            conversation = await self._store.conversation(conversation.id)
+        turn = Turn(
+            conversation,
+            _said(inbound),
+            workspace=self._gateway.workspace(conversation.id),
+            steering=steering if self._busy == "steer" else nothing_new,
+            publish=partial(self._publish, inbound, conversation.id),
+            give=partial(self._give, conversation.id, inbound),
+            approve=self._approver(conversation.id, inbound) if self._ask_before_danger else None,
+            has_begun=inbound.has_begun,
+            settles=inbound.joined,
+            goes_on_later=lambda: self._gateway.is_closing,
+        )
+        return turn, await self._agent.accept(turn)
+
+    def _approver(self, conversation_id: str, inbound: InboundMessage) -> Approve:
+        if not inbound.may_approve:
+            return self._gateway.approvals.refuse
+        return self._gateway.approvals.approver(conversation_id, inbound.by, inbound.still_allowed)
+
+    async def _give(self, conversation_id: str, inbound: InboundMessage, file: FileSent) -> None:
+        outgoing_id = new_id("out")
+        is_to_be_brought = await self._store.outbox.add(
+            outgoing_id,
+            conversation_id=conversation_id,
+            turn_id=inbound.id,
+            kind="file",
+            content=file_content(file),
+        )
+        file = replace(file, outbox_id=outgoing_id) if is_to_be_brought else file
+        self._publish(inbound, conversation_id, file)
+
+    # -- its end ---------------------------------------------------------------------------------------------
+
+    async def _settle_with(self, conversation_id: str, inbound: InboundMessage, answer: str) -> None:
+        outgoing_id = await self._settle(conversation_id, inbound, answer)
+        self._publish(inbound, conversation_id, Notice(answer, outgoing_id))
+
+    async def _settle(self, conversation_id: str, inbound: InboundMessage, notice: str) -> str:
+        """Gives the id under which the notice is on its way, if it has to be brought to somebody."""
+        outgoing_id = new_id("out")
+        is_to_be_brought = await uninterrupted(
+            self._store.inbox.settle(
+                [inbound.id, *inbound.joined],
+                conversation_id=conversation_id,
+                notice_id=outgoing_id,
+                notice=notice,
+            )
+        )
+        return outgoing_id if is_to_be_brought else ""
+
+    async def _failed(self, conversation_id: str, inbound: InboundMessage, error: str) -> None:
+        """A message that could not even be stored is told of all the same, and tried again at the next start."""
+        outgoing_id = ""
+        with suppress(StoreError):
+            if await self._is_stored(inbound):
+                outgoing_id = await self._settle(conversation_id, inbound, f"⚠ {error}")
+        self._publish(inbound, conversation_id, TurnFailed(error, outgoing_id))
+
+    async def _stopped(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        """By its author; or by a shutdown, after which it is taken up again."""
+        conversation_id = mailbox.conversation_id
+        running = self._gateway.hub.running(conversation_id)
+        if running is None or running.message_id != inbound.id:
+            self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
+        if self._gateway.is_closing:
+            await self._interrupted(conversation_id, inbound)
+            return
+        log.info("turn.stopped")
+        with suppress(StoreError):
+            if not await self._is_stored(inbound) and await _is_still_allowed(inbound):
+                await self._accept(mailbox, inbound)
+            await self._store.inbox.settle([inbound.id, *inbound.joined])
+        self._publish(inbound, conversation_id, TurnDone("", stopped=True))
+
+    async def _interrupted(self, conversation_id: str, inbound: InboundMessage) -> None:
+        """The answer may be complete all the same, if only what comes after it was cut short."""
+        with suppress(StoreError):
+            if not await self._store.inbox.is_waiting(inbound.id):
+                self._publish(inbound, conversation_id, TurnDone(""))
+                return
+        log.info("turn.interrupted")
+        self._publish(inbound, conversation_id, TurnFailed(_COMES_LATER))
+
+    async def _is_stored(self, inbound: InboundMessage) -> bool:
+        """Where it belongs; a command belongs nowhere."""
+        return is_command(inbound.text) or bool(await self._store.known([inbound.id]))
+
+    async def _park(self, conversation_id: str, inbound: InboundMessage) -> None:
+        log.error("turn.parked")
+        await self._store.inbox.park(inbound.id, f"{MOST_ATTEMPTS} attempts ended with a crash")
+        outgoing_id = new_id("out")
+        is_to_be_brought = await self._store.outbox.add(
+            outgoing_id,
+            conversation_id=conversation_id,
+            turn_id=inbound.id,
+            kind="notice",
+            content=f"⚠ {_PARKED}",
+        )
+        self._publish(inbound, conversation_id, TurnFailed(_PARKED, outgoing_id if is_to_be_brought else ""))
+
+
+async def _is_still_allowed(inbound: InboundMessage) -> bool:
+    if inbound.still_allowed is None or await inbound.still_allowed():
+        return True
+    log.info("turn.refused", author=inbound.by)
+    return False
+
+
+def _said(inbound: InboundMessage) -> Message:
+    return Message("user", inbound.text, parts=inbound.parts, id=inbound.id)

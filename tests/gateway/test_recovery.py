@@ -1,0 +1,350 @@
+"""What happens after the process has died: the database as it was at that moment, and a new gateway on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.errors import LeaseLost
+from agent.events import Notice, TextDelta, ToolStarted, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.messages import Message, ToolCall
+from agent.scripted import ScriptedLLM, Step
+from agent.store import Address
+from agent.tool import ToolContext, tool
+from gateway.chat.contract import Place
+from gateway.commands import Commands
+from gateway.gateway import Gateway
+from gateway.inbox import Taken
+from gateway.leases import Fence, Holder, fence
+from gateway.messages import OWNER, InboundMessage
+from gateway.plugins import Plugins
+from gateway.store.sqlite import SqliteStore
+from gateway.turns import MOST_ATTEMPTS, Busy
+from tests.worlds.agents import make_agent
+
+COMMANDS = Commands.discover()
+HERE = Address("web", "desk")
+runs: list[str] = []
+
+
+@tool(effects=True)
+async def launch(ctx: ToolContext, what: str) -> str:
+    """Starts something that cannot be taken back, and never comes to its end."""
+    runs.append(what)
+    await asyncio.Event().wait()
+    return "launched"
+
+
+@dataclass
+class House:
+    gateway: Gateway
+    store: SqliteStore
+    llm: ScriptedLLM
+    path: Path
+
+    async def send(self, text: str, **more: object) -> InboundMessage:
+        inbound = InboundMessage(HERE, OWNER, text, **more)  # type: ignore[arg-type]
+        await self.gateway.receive(inbound)
+        return inbound
+
+    async def conversation_id(self) -> str:
+        return (await self.store.open_conversation(HERE, person=OWNER)).id
+
+    async def until(self, *kinds: type[TurnEvent], count: int = 1) -> list[TurnEvent]:
+        seen: list[TurnEvent] = []
+        with self.gateway.hub.watch(await self.conversation_id(), after=0) as watcher:
+            while sum(isinstance(event, kinds) for event in seen) < count:
+                seen.append((await asyncio.wait_for(anext(watcher), 10)).event)
+        return seen
+
+    async def said(self) -> list[tuple[str, str]]:
+        transcript = await self.store.transcript(await self.conversation_id())
+        return [(message.role, message.content) for message in transcript]
+
+    async def idle(self) -> None:
+        async with asyncio.timeout(10):
+            while self.gateway._mailboxes:  # noqa: ASYNC110 - a turn that lost its lease tells nobody
+                await asyncio.sleep(0)
+
+    def query(self, sql: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def as_it_is_now(self) -> Path:
+        """A copy of the file: what a process finds that starts after this one was killed at this moment."""
+        copy = self.path.with_name(f"after_{self.path.name}")
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+        return copy
+
+
+@asynccontextmanager
+async def house(path: Path, *steps: Step, busy: Busy = "queue", drain: float = 0.0) -> AsyncIterator[House]:
+    store, llm = await SqliteStore.open(path), ScriptedLLM(steps)
+    await store.leases.expire_all()
+    agent = make_agent(llm, store, [launch])
+    where = {"workspaces": path.parent / "workspaces"}
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), busy=busy, drain_seconds=drain, **where)
+    try:
+        yield House(gateway, store, llm, path)
+    finally:
+        await gateway.close()
+        await store.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+def never() -> list[str | asyncio.Event]:
+    return ["Well, ", asyncio.Event(), "."]
+
+
+async def test_the_turn_and_what_waited_behind_it_are_answered_once_each_in_order(path: Path) -> None:
+    """The first was being answered, the others waited. Half an answer is none, and is written anew."""
+    async with house(path, never()) as before:
+        for text in ("one", "two", "three"):
+            await before.send(text)
+        await before.until(TextDelta)
+        left = before.as_it_is_now()
+    async with house(left, "Answer one.", "Answer two.", "Answer three.") as after:
+        await after.gateway.recover("web")
+        await after.until(TurnDone, count=3)
+        expected = [
+            (role, text)
+            for n in ("one", "two", "three")
+            for role, text in (("user", n), ("assistant", f"Answer {n}."))
+        ]
+        assert await after.said() == expected
+        assert await after.store.inbox.waiting("web") == []
+
+
+async def test_a_call_without_a_result_is_not_run_again(path: Path) -> None:
+    """Nobody knows whether it took effect: the model is told so, and decides."""
+    runs.clear()
+    call = ToolCall("c1", "launch", json.dumps({"what": "rocket"}))
+    async with house(path, ["Here goes.", call]) as before:
+        await before.send("Launch it")
+        await before.until(ToolStarted)
+        while not runs:  # noqa: ASYNC110 - the tool has no way to call us
+            await asyncio.sleep(0)
+        left = before.as_it_is_now()
+    async with house(left, "I do not know whether it flies.") as after:
+        await after.gateway.recover("web")
+        await after.until(TurnDone)
+        assert runs == ["rocket"]
+        (request,) = after.llm.requests
+        assert "Whether it took effect is unknown" in str(request.messages[-1])
+        roles = [role for role, _ in await after.said()]
+        assert roles == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path) -> None:
+    """`/undo` twice would take back more than was meant."""
+    async with house(path, "One.", "Two.") as before:
+        await before.send("first")
+        await before.send("second")
+        await before.until(TurnDone, count=2)
+        taken = Taken(
+            "msg_command",
+            "web",
+            {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "/undo"},
+        )
+        await before.store.inbox.take(taken)
+        await before.store.inbox.begin(taken.id)
+        left = before.as_it_is_now()
+    async with house(left) as after:
+        await after.gateway.recover("web")
+        events = await after.until(TurnDone)
+        (notice,) = [event for event in events if isinstance(event, Notice)]
+        assert "may or may not have taken effect" in notice.text
+        assert [text for role, text in await after.said() if role == "user"] == ["first", "second"]
+
+
+async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -> None:
+    """It is told to its author and to the operator, and the next one is answered."""
+    async with house(path, never()) as before:
+        poison = await before.send("poison")
+        await before.until(TextDelta)
+        left = before.as_it_is_now()
+    for _ in range(MOST_ATTEMPTS - 1):
+        async with house(left, never()) as again:
+            await again.gateway.recover("web")
+            await again.until(TextDelta)
+            left = again.as_it_is_now()
+    async with house(left, "Fine.") as after:
+        await after.gateway.recover("web")
+        (told,) = [event for event in await after.until(TurnFailed) if isinstance(event, TurnFailed)]
+        assert "kept" in told.error
+        assert [parked.id for parked in await after.store.inbox.parked()] == [poison.id]
+        await after.send("Are you there?")
+        assert (await after.until(TurnDone))[-1] == TurnDone("Fine.")
+
+
+async def test_a_message_delivered_again_is_taken_once(path: Path) -> None:
+    """Its id is its identity, however often it comes."""
+    async with house(path, "Once.") as at:
+        first = await at.send("hello", id="msg_1")
+        await at.until(TurnDone)
+        await at.gateway.receive(first)
+        assert await at.said() == [("user", "hello"), ("assistant", "Once.")]
+        assert len(at.llm.requests) == 1
+
+
+async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path: Path) -> None:
+    """Whoever looks sees all of it or nothing: there is no moment in which a crash loses the reply or doubles it."""
+    gate = asyncio.Event()
+    place = Place("4711")
+    async with house(path, ["Fine", gate, "."]) as at:
+        await at.store.inbox.take(Taken("msg_1", "web", {"text": "x"}, place, "17"))
+        await at.send("hello", id="msg_1", is_taken=True)
+        await at.until(TextDelta)
+        look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
+            (SELECT count(*) FROM outbox), (SELECT state FROM inbox)"""
+        assert at.query(look) == [(0, 0, "waiting")]
+        gate.set()
+        await at.until(TurnDone)
+        assert at.query(look) == [(1, 1, "done")]
+        (outgoing,) = await at.store.outbox.open("web")
+        assert (outgoing.content, outgoing.place, outgoing.reply_to) == ("Fine.", place, "17")
+        assert at.query("SELECT id FROM messages WHERE role = 'assistant'") == [(outgoing.id,)]
+
+
+async def test_a_failure_is_a_reply_too(path: Path) -> None:
+    """The sentence about it is on its way in the same commit that ends the turn."""
+    async with house(path) as at:
+        await at.store.inbox.take(Taken("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
+        await at.send("/nonsense", id="msg_1", is_taken=True)
+        await at.until(TurnDone)
+        (outgoing,) = await at.store.outbox.open("web")
+        assert outgoing.kind == "notice" and "There is no /nonsense" in (outgoing.content or "")
+
+
+async def test_a_stop_lets_running_answers_end(path: Path) -> None:
+    """Within the time they are given. What waits is not begun any more."""
+    gate = asyncio.Event()
+    async with house(path, ["Nearly", gate, " done."], drain=10.0) as at:
+        await at.send("one")
+        await at.send("two")
+        await at.until(TextDelta)
+        closing_down = asyncio.create_task(at.gateway.close())
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.wait_for(closing_down, 5)
+        assert await at.said() == [("user", "one"), ("assistant", "Nearly done.")]
+        assert [taken.payload["text"] for taken in await at.store.inbox.waiting("web")] == ["two"]
+
+
+async def test_a_stop_leaves_what_takes_longer_for_the_next_start(path: Path) -> None:
+    """Its author is told, and half an answer is not stored as if it were one."""
+    async with house(path, never(), drain=0.01) as at:
+        await at.send("one")
+        await at.until(TextDelta)
+        await at.gateway.close()
+        events = await at.until(TurnFailed)
+        assert isinstance(events[-1], TurnFailed) and "comes when it is back" in events[-1].error
+        assert await at.said() == [("user", "one")]
+    async with house(path, "Now then.") as after:
+        await after.gateway.recover("web")
+        await after.until(TurnDone)
+        assert await after.said() == [("user", "one"), ("assistant", "Now then.")]
+
+
+async def test_a_message_stopped_by_its_author_is_not_taken_up_again(path: Path) -> None:
+    """/stop is an answer."""
+    async with house(path, never()) as at:
+        await at.send("one")
+        await at.until(TextDelta)
+        at.gateway.stop_turn(await at.conversation_id())
+        await at.until(TurnDone)
+        assert await at.store.inbox.waiting("web") == []
+        assert await at.said() == [("user", "one"), ("assistant", "Well, ")]
+
+
+async def test_messages_given_to_a_running_turn_need_no_turn_of_their_own(path: Path) -> None:
+    """After a crash they are in the history, not in line."""
+    gate = asyncio.Event()
+    call = ToolCall("c1", "todo_nothing", "{}")
+    async with house(path, ["Hm. ", gate, call], never(), busy="steer") as before:
+        await before.send("a")
+        await before.until(TextDelta)
+        await before.send("b")
+        gate.set()
+        await before.until(TextDelta, count=2)
+        left = before.as_it_is_now()
+    async with house(left, "Both.") as after:
+        assert [taken.payload["text"] for taken in await after.store.inbox.waiting("web")] == ["a"]
+        await after.gateway.recover("web")
+        await after.until(TurnDone)
+        assert [text for role, text in await after.said() if role == "user"] == ["a", "b"]
+
+
+async def test_two_processes_never_work_on_one_conversation(path: Path) -> None:
+    """The second waits for the first; and who was given up for dead cannot write any more."""
+    async with house(path, never()) as one, house(path, "From the second.") as two:
+        await one.send("to the first")
+        await one.until(TextDelta)
+        conversation = await one.conversation_id()
+        assert await two.store.leases.acquire(conversation, holder="two", seconds=30) is None
+        await two.store.leases.expire_all()  # the first is given up for dead
+        await two.send("to the second")
+        await two.until(TurnDone)
+        one.gateway.stop_turn(conversation)
+        await one.idle()
+        answers = [text for role, text in await two.said() if role == "assistant"]
+        assert answers == ["From the second."]
+
+
+async def test_a_write_behind_an_old_fence_is_refused_whole(path: Path) -> None:
+    """Whatever it would have written, in the transaction that would have written it."""
+    async with house(path) as at:
+        conversation = await at.store.open_conversation(HERE, person=OWNER)
+        token = await at.store.leases.acquire(conversation.id, holder="one", seconds=0)
+        assert await at.store.leases.acquire(conversation.id, holder="two", seconds=30) == (token or 0) + 1
+        before = fence.set(Fence(conversation.id, token or 0))
+        try:
+            with pytest.raises(LeaseLost):
+                await at.store.append(conversation.live_session_id, [Message("user", "late")])
+        finally:
+            fence.reset(before)
+        assert await at.said() == []
+
+
+async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
+    """Work left running in the background by one turn may still write during the next."""
+    async with house(path) as at:
+        conversation_id = await at.conversation_id()
+        holder = Holder(at.store.leases)
+        tokens: Sequence[int] = []
+        for _ in range(2):
+            async with holder.holding(conversation_id):
+                guard = fence.get()
+                assert guard is not None
+                tokens = [*tokens, guard.token]
+        assert tokens[0] == tokens[1]
+        await at.store.leases.acquire(conversation_id, holder="one", seconds=0.001)
+        await at.store.leases.renew(holder="one", seconds=30)
+        assert await at.store.leases.acquire(conversation_id, holder="two", seconds=30) is None
+        await holder.close()
+
+
+async def test_a_single_question_is_not_asked_again(path: Path) -> None:
+    """Whoever typed `hermes chat -q` has left; an answer would only cost money."""
+    async with house(path, never()) as before:
+        inbound = InboundMessage(Address("terminal", "once_1"), OWNER, "quick?")
+        conversation = await before.gateway.receive(inbound)
+        with before.gateway.hub.watch(conversation.id, after=0) as watcher:
+            assert isinstance((await asyncio.wait_for(anext(watcher), 10)).event, TurnStarted)
+        left = before.as_it_is_now()
+    async with house(left) as after:
+        await after.gateway.recover("terminal")
+        assert await after.store.inbox.waiting("terminal") == []
+        assert after.llm.requests == []
