@@ -15,6 +15,7 @@ from typing import Literal
 import structlog
 
 from agent import auxiliary_client
+from agent.budget import spender
 from agent.carried_state import carried_state, with_state
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
 from agent.context_plan import LiveContext, for_engine, plan_from
@@ -177,18 +178,25 @@ class Compactor:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
         resolver = await self._with_fork(live)
         calls: list[Completion] = []
+        recording: list[asyncio.Task[None]] = []
+
+        def paid(_: str, call: Completion) -> None:
+            """At once, so that the next call of the same summary finds it in the budget."""
+            calls.append(call)
+            record = self._store.record_usage(
+                session_id, call.usage, model=call.model, purpose="compression", spender=spender()
+            )
+            recording.append(asyncio.create_task(record))
+
         began, loop = time.perf_counter(), asyncio.get_running_loop()
         try:
-            with auxiliary_client.bound(resolver, loop, on_usage=lambda _, done: calls.append(done)):
+            with auxiliary_client.bound(resolver, loop, on_usage=paid):
                 returned = await seat.call(
                     seat.engine.compress, given, current_tokens=tokens, focus_topic=focus
                 )
         finally:
             # What was asked was paid for, whatever becomes of it.
-            for call in calls:
-                await self._store.record_usage(
-                    session_id, call.usage, model=call.model, purpose="compression"
-                )
+            await asyncio.gather(*recording)
         if self._flush_memory and returned != given:
             # Now it is known that turns will leave the context, and they are still here.
             await self._flush_memory(live)

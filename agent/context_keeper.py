@@ -155,6 +155,7 @@ def _engine_tool(seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
         effects=False,
         arguments=None,
         function=call,
+        outside=True,
     )
 
 

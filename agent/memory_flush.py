@@ -11,15 +11,18 @@ from pathlib import Path
 
 import structlog
 
+from agent.budget import spender
 from agent.context_plan import LiveContext
 from agent.errors import HermesError
 from agent.llm import ChatRequest, LLMClient
 from agent.messages import Message
 from agent.models import Models
+from agent.redaction import redact
 from agent.store import SessionStore
 from agent.tokens import cut_to_tokens
 from agent.tool import Tool, ToolContext
 from agent.toolbox import Toolbox
+from agent.untrusted import own_words
 
 log = structlog.get_logger(__name__)
 
@@ -67,8 +70,13 @@ class MemoryFlush:
     async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
         facts = await self._store.facts(live.conversation.person)
         known = "\n".join(f"- {fact.text}" for fact in facts) or "- nothing yet"
-        spoken = (f"{message.role}: {message.content}" for message in reversed(new) if message.role != "tool")
-        newest_first = cut_to_tokens("\n".join(spoken), _MOST_TOKENS)
+        # What others wrote is no fact about the person, and would be believed in every session to come.
+        spoken = (
+            f"{message.role}: {own_words(message.content)}"
+            for message in reversed(new)
+            if message.role != "tool"
+        )
+        newest_first = await asyncio.to_thread(redact, cut_to_tokens("\n".join(spoken), _MOST_TOKENS))
         request = ChatRequest(
             [
                 {"role": "system", "content": _TASK + known},
@@ -80,7 +88,7 @@ class MemoryFlush:
         )
         answer = await llm.complete(request)
         await self._store.record_usage(
-            live.session.id, answer.usage, model=answer.model, purpose=request.purpose
+            live.session.id, answer.usage, model=answer.model, purpose=request.purpose, spender=spender()
         )
         for call in answer.tool_calls[:_MOST_FACTS]:
             await self._toolbox.run(call, self._context(live))

@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import structlog
 
+from agent.budget import spender
 from agent.errors import ModelError, ModelNotAvailable
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, Usage
 from agent.locks import turn_on
@@ -74,7 +75,11 @@ class Models:
         if client is not self._default:
             usage = await _asked(client)
             await self._store.record_usage(
-                conversation.live_session_id, usage, model=client.model, purpose=_QUESTION.purpose
+                conversation.live_session_id,
+                usage,
+                model=client.model,
+                purpose=_QUESTION.purpose,
+                spender=spender(),
             )
         await self._choose(conversation, "" if client is self._default else client.model)
         return client

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from agent.loop import Agent
 from agent.messages import ChatDict
 from agent.store import Conversation, SessionStore
+from gateway.limits.spending import DailyBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class CommandContext:
     """Who typed it: `telegram:4711`, or the owner."""
     is_admin: bool
     """The owner at this machine always is."""
+    budget: DailyBudget
     group: str = ""
     """What `allowed_groups` calls this group. Empty in a direct chat."""
 

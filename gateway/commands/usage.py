@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from agent.llm import Usage
 from gateway.commands import Command, CommandContext
+from gateway.limits.spending import Spending, dollars
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -15,8 +18,16 @@ async def _run(context: CommandContext, rest: str) -> str:
             f"In the window: {session.prompt_tokens or 0:,} of {window:,} tokens ({filled:.0%})",
             f"This conversation: {described(await store.usage(conversation_id=conversation.id))}",
             f"Compactions: {len(compactions)}",
+            *[line async for line in _today(context)],
         )
     )
+
+
+async def _today(context: CommandContext) -> AsyncIterator[str]:
+    """What everybody spends is for the owner and the admins, and not for a group that reads along."""
+    yield f"You today: {spending(await context.budget.of_person(context.author))}"
+    if context.is_admin and not context.group:
+        yield f"Everybody today: {spending(await context.budget.of_everybody())}"
 
 
 def described(usage: Usage) -> str:
@@ -28,4 +39,16 @@ def described(usage: Usage) -> str:
     return f"{usage.prompt_tokens:,} tokens in{cached}, {usage.completion_tokens:,} out, {cost}"
 
 
-COMMAND = Command("usage", "tokens and cost of this conversation", _run)
+def spending(today: Spending) -> str:
+    """`$0.30 plus 2 calls of unknown price, counted as $0.12; $0.58 of $1.00 left until midnight`."""
+    told = dollars(today.reported)
+    if today.unknown_calls:
+        calls = "call" if today.unknown_calls == 1 else "calls"
+        told += f" plus {today.unknown_calls} {calls} of unknown price"
+    if today.cap is None or today.left is None:
+        return f"{told}; no daily limit"
+    counted = f", counted as {dollars(today.assumed)}" if today.unknown_calls else ""
+    return f"{told}{counted}; {dollars(today.left)} of {dollars(today.cap)} left until midnight"
+
+
+COMMAND = Command("usage", "tokens and cost of this conversation, and what you spent today", _run)

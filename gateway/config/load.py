@@ -53,6 +53,11 @@ class Loaded:
         """The store's file: `storage.path`, or `state.db` in the state directory."""
         return self.home / (self.config.storage.path or "state.db")
 
+    @property
+    def workspaces(self) -> Path:
+        """The agents' folders, one per conversation."""
+        return self.home / "workspaces"
+
 
 def load(explicit: Path | None = None) -> Loaded:
     """Raises ConfigError with all problems of the file."""

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
+from gateway.config.limits import LimitsConfig
 from gateway.config.platforms import GatewayConfig, PlatformsConfig, SessionsConfig
-from gateway.config.section import Count, Name, Section, Share, Steps, TailShare, Url
+from gateway.config.sandbox import SandboxConfig
+from gateway.config.section import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word
 
 DEFAULT_SYSTEM_PROMPT = """\
 You are Hermes, a helpful assistant. Answer in the language you are spoken to, plainly and briefly.
@@ -99,10 +101,11 @@ class ToolsConfig(Section):
     platforms: Mapping[Name, tuple[Name, ...]] = Field(
         default={}, description="Other lists for single platforms, such as `web: [todo, memory]`."
     )
-    approval: Literal["ask", "off"] = Field(
+    approval: Annotated[Literal["ask", "off"], BeforeValidator(off_is_a_word)] = Field(
         default="ask",
         description="Whether a dangerous tool, such as `terminal`, asks the person before each call.",
     )
+    sandbox: SandboxConfig = Field(default_factory=SandboxConfig)
 
 
 class StorageConfig(Section):
@@ -219,6 +222,7 @@ class Config(Section):
     platforms: PlatformsConfig = Field(default_factory=PlatformsConfig)
     gateway: GatewayConfig = Field(default_factory=GatewayConfig)
     sessions: SessionsConfig = Field(default_factory=SessionsConfig)
+    limits: LimitsConfig = Field(default_factory=LimitsConfig)
     context: ContextConfig = Field(default_factory=ContextConfig)
     compression: CompressionConfig = Field(default_factory=CompressionConfig)
     auxiliary: AuxiliaryConfig = Field(default_factory=AuxiliaryConfig)

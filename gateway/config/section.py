@@ -18,6 +18,11 @@ def refuse_booleans(value: object) -> object:
     return value
 
 
+def off_is_a_word(value: object) -> object:
+    """YAML reads `off` as false."""
+    return "off" if value is False else value
+
+
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(refuse_booleans)]
 Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(refuse_booleans)]

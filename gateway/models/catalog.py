@@ -83,6 +83,14 @@ def context_length_for(model_id: str, configured: int | None = None) -> int:
     return facts.context_length if facts else DEFAULT_WINDOW
 
 
+def has_price(model_id: str) -> bool:
+    """Whether a call's cost will be known: from litellm's table, or because the provider tells it."""
+    if model_id == embedded.MODEL_ID or model_id.startswith("openrouter/"):
+        return True
+    listed = _read(_PRICES)
+    return model_id in listed or model_id.partition("/")[2] in listed
+
+
 def provider_of(model_id: str) -> str | None:
     """The provider that an id names, or that the table knows for a bare name."""
     prefix, slash, _ = model_id.partition("/")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
 from agent.resilient import ResilientLLM
+from gateway.config.platforms import is_loopback
 from gateway.models import embedded
 from gateway.models.catalog import context_length_for, lookup, provider_of
 from gateway.models.embedded import EmbeddedLLM, EmbeddedServer
@@ -155,8 +156,14 @@ def _client(
         api_key=spec.api_key or (None if base_url else keys.get(_key_variable(spec.name))),
         base_url=base_url,
         max_tokens=max_tokens,
+        is_free=is_on_this_machine(base_url),
         litellm_model=litellm_model,
     )
+
+
+def is_on_this_machine(base_url: str | None) -> bool:
+    """What answers there costs nothing, unless it says otherwise."""
+    return base_url is not None and is_loopback(urlsplit(base_url).hostname or "")
 
 
 def _key_variable(model: str) -> str:

@@ -23,6 +23,11 @@ def configured_names(model: ModelConfig) -> list[str]:
     return list(dict.fromkeys(spec.name for spec in _specs(model)))
 
 
+def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
+    """The full ids of the model and its fallbacks, and where each is served if not at its provider."""
+    return [(spec.name, spec.base_url) for spec in _specs(model)]
+
+
 def named_llm(model: ModelConfig, name: str) -> LLMClient:
     """Any model by its id, without fallbacks: a configured one as configured, another with its provider's key."""
     return build_named(name, _specs(model), keys=provider_keys(), max_tokens=model.max_tokens)

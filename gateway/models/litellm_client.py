@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -38,10 +39,12 @@ class LiteLLMClient:
         api_key: str | None = None,
         base_url: str | None = None,
         max_tokens: int | None = None,
+        is_free: bool = False,
         timeout: float = 300.0,
         litellm_model: str | None = None,
     ) -> None:
-        """`timeout` bounds each silence of the provider; `litellm_model` is litellm's name for the model."""
+        """`is_free`: where nobody says what it costs, it costs nothing. `timeout` bounds each silence of the provider;
+        `litellm_model` is litellm's name for the model."""
         self._model = model
         self._context_length = context_length
         self._supports_tools = supports_tools
@@ -49,6 +52,7 @@ class LiteLLMClient:
         self._api_key = api_key
         self._base_url = base_url
         self._max_tokens = max_tokens
+        self._is_free = is_free
         self._timeout = timeout
         self._litellm_model = litellm_model or model
         _open_clients.add(self)
@@ -134,6 +138,8 @@ class LiteLLMClient:
 
     def _completion(self, library: Library, answer: Answer) -> Completion:
         usage = normal_usage(library.litellm, answer.usage, model=self._litellm_model)
+        if usage.cost_usd is None and self._is_free:
+            usage = replace(usage, cost_usd=0.0)
         return answer.completion(model=self._model, usage=usage)
 
 

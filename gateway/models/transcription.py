@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import Any
 
 from agent.errors import ModelError
+from agent.llm import Usage
 from gateway.config.schema import TranscriptionConfig
+from gateway.models.choose import is_on_this_machine
 from gateway.models.error_map import translate
 from gateway.models.litellm_library import load_litellm
 
 _SECONDS = 120.0
+_BYTES_PER_TOKEN = 250
+"""Of a recording whose length nobody tells: speech as chats record it, priced as most providers price a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    text: str
+    model: str
+    usage: Usage
 
 
 class Transcriber:
-    """Called with a file's name and content, gives what was said in it. Raises ModelError."""
+    """Called with a file's name and content, gives what was said in it and what it cost. Raises ModelError."""
 
     def __init__(self, settings: TranscriptionConfig) -> None:
         self._settings = settings
 
-    async def __call__(self, name: str, data: bytes) -> str:
+    async def __call__(self, name: str, data: bytes) -> Transcript:
         library = await load_litellm()
         settings = self._settings
         key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -38,7 +51,29 @@ class Transcriber:
         text = str(answer.text).strip()
         if not text:
             raise ModelError("It heard nothing in the recording.")
-        return text
+        usage = self._usage(library.litellm.model_cost, answer, len(data))
+        return Transcript(text, settings.model or "", usage)
+
+    def _usage(self, prices: dict[str, Any], answer: Any, size: int) -> Usage:
+        cost = _cost(prices, answer, self._settings.model or "")
+        if cost is None and is_on_this_machine(self._settings.base_url):
+            cost = 0.0
+        told = getattr(answer, "usage", None)
+        tokens = getattr(told, "input_tokens", None), getattr(told, "output_tokens", None)
+        if tokens[0] is None:
+            tokens = (size // _BYTES_PER_TOKEN if cost is None else 0), 0
+        return Usage(tokens[0] or 0, tokens[1] or 0, cost_usd=cost)
+
+
+def _cost(prices: dict[str, Any], answer: Any, model: str) -> float | None:
+    """What litellm makes of the tokens, else the seconds that were reported at the price in its table."""
+    by_tokens = answer._hidden_params.get("response_cost")
+    if by_tokens is not None:
+        return float(by_tokens)
+    seconds = getattr(getattr(answer, "usage", None), "seconds", None)
+    listed = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    price = listed.get("input_cost_per_second")
+    return None if seconds is None or price is None else float(seconds * price)
 
 
 def transcriber(settings: TranscriptionConfig) -> Transcriber | None:

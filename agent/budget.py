@@ -1,0 +1,101 @@
+"""What may be spent on models: asked before every call, whoever makes it and whatever it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from agent.errors import StreamCut
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
+from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, estimate_tools_tokens
+
+_spender: ContextVar[str] = ContextVar("spender", default="")
+
+
+def spender() -> str:
+    """Whose money the code that asks is spending. Empty where it is nobody's in particular."""
+    return _spender.get()
+
+
+@contextmanager
+def spending_for(person: str) -> Iterator[None]:
+    """For the code inside, and for the tasks and threads that it starts: a summary that is written later, in the
+    background, is still theirs."""
+    token = _spender.set(person)
+    try:
+        yield
+    finally:
+        _spender.reset(token)
+
+
+class Budget(Protocol):
+    async def check(self, spender: str) -> None:
+        """Raises BudgetReached if this person may not spend anything now."""
+        ...
+
+    def note_price(self, model: str, usage: Usage) -> None:
+        """What a call came to."""
+        ...
+
+    def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
+        """A call was stopped, or broke off, before anybody said what it costs. `tokens` is an estimate of both ways."""
+        ...
+
+
+class BudgetedLLM:
+    """A model that is asked only while there is money for it. What it costs is recorded by whoever asks."""
+
+    def __init__(self, llm: LLMClient, budget: Budget) -> None:
+        self._llm = llm
+        self._budget = budget
+
+    @property
+    def model(self) -> str:
+        return self._llm.model
+
+    @property
+    def context_length(self) -> int:
+        return self._llm.context_length
+
+    @property
+    def supports_tools(self) -> bool:
+        return self._llm.supports_tools
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
+        await self._budget.check(spender())
+        written: list[str] = []
+        is_complete = False
+        try:
+            async with aclosing(self._llm.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, Completion):
+                        is_complete = True
+                        self._budget.note_price(event.model, event.usage)
+                    elif isinstance(event, TextChunk):
+                        written.append(event.text)
+                    yield event
+        except (asyncio.CancelledError, GeneratorExit, StreamCut):
+            # The provider wants its money all the same: otherwise whoever stops in time would pay nothing.
+            if not is_complete:
+                self._abandoned(request, "".join(written))
+            raise
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        await self._budget.check(spender())
+        try:
+            completion = await self._llm.complete(request)
+        except (asyncio.CancelledError, StreamCut):
+            self._abandoned(request, "")
+            raise
+        self._budget.note_price(completion.model, completion.usage)
+        return completion
+
+    async def close(self) -> None:
+        await self._llm.close()
+
+    def _abandoned(self, request: ChatRequest, written: str) -> None:
+        asked = estimate_messages_tokens_rough(request.messages) + estimate_tools_tokens(request.tools)
+        self._budget.note_abandoned(spender(), self.model, asked + estimate_text_tokens(written))

@@ -1,0 +1,59 @@
+"""All limits together, as the gateway asks for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from agent.store import SessionStore
+from gateway.config.limits import LimitsConfig
+from gateway.errors import QueueFull
+from gateway.inbox import Room
+from gateway.limits.rate import RateLimit, Refusal
+from gateway.limits.spending import DailyBudget
+from gateway.messages import OWNER, InboundMessage
+
+_PEOPLE_IN_LINE = 4
+"""A conversation of many takes so many times what waits for one person."""
+
+
+class Limits:
+    """What `limits` in the configuration says."""
+
+    def __init__(
+        self,
+        config: LimitsConfig,
+        store: SessionStore,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock` counts seconds; `calendar` tells the date as well."""
+        self.budget = DailyBudget(config, store, clock=calendar)
+        self.room = Room(_PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages)
+        """In each conversation. Each message that waits becomes a turn that somebody pays for."""
+        people, owner = config.messages_per_minute, config.owner_messages_per_minute
+        self._people = RateLimit(people, clock=clock) if people else None
+        # Whoever calls an interface reads every answer: they need not be spared, nor be kept waiting for longer.
+        self._owner = RateLimit(owner, pause=0.0, clock=clock) if owner else None
+
+    @classmethod
+    def none(cls, store: SessionStore) -> Limits:
+        """Only what waits is bounded."""
+        return cls(LimitsConfig(messages_per_minute=None, owner_messages_per_minute=None), store)
+
+    def refusal(self, person: str, written_at: float | None = None) -> Refusal | None:
+        """Asked once for each message that would begin a turn, before it is taken."""
+        rate = self._owner if person == OWNER else self._people
+        return rate.refusal(person, written_at) if rate else None
+
+    def give_back(self, person: str) -> None:
+        """A message that was counted could not be kept; it comes again, and counts then."""
+        if person != OWNER and self._people:
+            self._people.give_back(person)
+
+    def check_room(self, waiting: Sequence[InboundMessage], inbound: InboundMessage) -> None:
+        """Raises QueueFull. For what is not taken through the inbox of a chat, which counts for itself."""
+        own = sum(message.by == inbound.by for message in waiting)
+        if own >= self.room.of_one_person:
+            raise QueueFull(own)

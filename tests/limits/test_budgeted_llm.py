@@ -1,0 +1,133 @@
+"""A model that is asked only while there is money: nothing gets past it, and whoever asks is known."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent.budget import BudgetedLLM, spender, spending_for
+from agent.errors import BudgetReached, QuotaExhausted, RateLimited, StreamCut
+from agent.llm import ChatRequest, Completion, TextChunk, Usage
+from agent.scripted import ScriptedLLM
+
+ASK = ChatRequest([{"role": "user", "content": "word " * 400}])
+
+
+@dataclass
+class Purse:
+    """Implements `Budget`."""
+
+    is_empty: bool = False
+    asked: list[str] = field(default_factory=list)
+    prices: list[tuple[str, float | None]] = field(default_factory=list)
+    abandoned: list[tuple[str, str, int]] = field(default_factory=list)
+
+    async def check(self, spender: str) -> None:
+        self.asked.append(spender)
+        if self.is_empty:
+            raise BudgetReached
+
+    def note_price(self, model: str, usage: Usage) -> None:
+        self.prices.append((model, usage.cost_usd))
+
+    def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
+        self.abandoned.append((spender, model, tokens))
+
+
+async def _streamed(llm: BudgetedLLM) -> str:
+    return "".join([event.text async for event in llm.stream(ASK) if isinstance(event, TextChunk)])
+
+
+async def test_it_is_asked_before_every_call() -> None:
+    """However the call is made, and with the name of whoever makes it."""
+    purse, inner = (
+        Purse(),
+        ScriptedLLM(["One.", Completion("Two.", usage=Usage(1, 1, cost_usd=0.5), model="m")]),
+    )
+    llm = BudgetedLLM(inner, purse)
+    with spending_for("ada"):
+        assert await _streamed(llm) == "One."
+        assert (await llm.complete(ASK)).text == "Two."
+    assert purse.asked == ["ada", "ada"]
+    assert purse.prices == [("scripted/model", 0.0), ("m", 0.5)]
+    purse.is_empty = True
+    with pytest.raises(BudgetReached):
+        await _streamed(llm)
+    with pytest.raises(BudgetReached):
+        await llm.complete(ASK)
+    assert len(inner.requests) == 2 and not purse.abandoned
+
+
+async def test_it_is_otherwise_the_model_itself() -> None:
+    """Name, window, tools, and its end."""
+    inner = ScriptedLLM(model="m", context_length=7, supports_tools=False)
+    llm = BudgetedLLM(inner, Purse())
+    assert (llm.model, llm.context_length, llm.supports_tools) == ("m", 7, False)
+    await llm.close()
+    assert inner.closed
+
+
+async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
+    """By closing the stream, or by cancelling whoever waits for it."""
+    purse, gate = Purse(), asyncio.Event()
+    llm = BudgetedLLM(ScriptedLLM([["Slowly ", gate]] * 3), purse)
+    with spending_for("ada"):
+        async with aclosing(llm.stream(ASK)) as events:
+            await anext(events)
+    for ask in (_streamed(llm), llm.complete(ASK)):
+        waiting = asyncio.create_task(ask)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert [(who, model) for who, model, _ in purse.abandoned] == [
+        ("ada", "scripted/model"),
+        ("", "scripted/model"),
+        ("", "scripted/model"),
+    ]
+    assert all(500 <= tokens <= 520 for *_, tokens in purse.abandoned)
+
+
+async def test_what_fails_costs_only_if_something_came() -> None:
+    """A refusal is free; a stream that was cut is not."""
+    purse = Purse()
+    llm = BudgetedLLM(ScriptedLLM([RateLimited(), ["Half", StreamCut(partial_text="Half")]]), purse)
+    with pytest.raises(RateLimited):
+        await _streamed(llm)
+    assert not purse.abandoned
+    with pytest.raises(StreamCut):
+        await _streamed(llm)
+    assert len(purse.abandoned) == 1
+
+
+async def test_a_whole_answer_is_not_abandoned() -> None:
+    """The loop closes the stream once it has the answer."""
+    purse = Purse()
+    async with aclosing(BudgetedLLM(ScriptedLLM(["Yes."]), purse).stream(ASK)) as events:
+        async for event in events:
+            if isinstance(event, Completion):
+                break
+    assert not purse.abandoned
+
+
+async def test_tasks_and_threads_spend_for_whoever_started_them() -> None:
+    """And two people at once do not pay for each other."""
+
+    async def later(gate: asyncio.Event) -> tuple[str, str]:
+        await gate.wait()
+        return spender(), await asyncio.to_thread(spender)
+
+    gate, waiting = asyncio.Event(), []
+    for person in ("ada", "bob"):
+        with spending_for(person):
+            waiting.append(asyncio.create_task(later(gate)))
+    assert spender() == ""
+    gate.set()
+    assert await asyncio.gather(*waiting) == [("ada", "ada"), ("bob", "bob")]
+
+
+def test_nothing_covers_up_that_the_money_is_gone() -> None:
+    """The compressor takes it like an empty account: it makes nothing up in the place of a summary."""
+    assert issubclass(BudgetReached, QuotaExhausted) and not BudgetReached.transient
