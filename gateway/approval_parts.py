@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gateway.chat.showing.wording import unmasked
+from gateway.text.lookalikes import written_out
 
 
 def approval_parts(arguments: str) -> list[tuple[str, str]]:
@@ -12,10 +12,10 @@ def approval_parts(arguments: str) -> list[tuple[str, str]]:
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
-        return [("", unmasked(arguments))]
+        return [("", written_out(arguments))]
     if not isinstance(given, dict):
-        return [("", unmasked(arguments))]
-    return [(unmasked(name), unmasked(_as_text(value))) for name, value in given.items()]
+        return [("", written_out(arguments))]
+    return [(written_out(name), written_out(_as_text(value))) for name, value in given.items()]
 
 
 def _as_text(value: object) -> str:

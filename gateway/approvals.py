@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -53,10 +53,14 @@ class Approvals:
         self._pending: dict[str, _Pending] = {}
         self._granted: set[tuple[str, str, ApprovalRequest]] = set()
 
-    def approver(self, conversation_id: str, person: str) -> Approve:
-        """What a turn of this person asks."""
+    def approver(
+        self, conversation_id: str, person: str, still_allowed: Callable[[], Awaitable[bool]] | None = None
+    ) -> Approve:
+        """What a turn of this person asks. `still_allowed` tells whether they may speak here at all by now."""
 
         async def approve(request: ApprovalRequest) -> str:
+            if still_allowed is not None and not await still_allowed():
+                return await self.refuse(request)
             if (conversation_id, person, request) in self._granted:
                 return ""
             choice = await self._ask(conversation_id, person, request)

@@ -7,8 +7,8 @@ import os
 import secrets
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ _MARK = "HERMES_RUN"
 """An environment variable whose value tells the processes of one run from all others."""
 
 _SWEEPS = 20
+_END_SECONDS = 5.0
 _DRAIN_SECONDS = 2.0
 _CHUNK = 65_536
 
@@ -44,8 +45,12 @@ async def run_process(
     seconds: float,
     keep_bytes: int = 1_000_000,
     pass_fds: Sequence[int] = (),
+    end: Callable[[], bool] | None = None,
 ) -> Finished:
-    """When this returns or raises, by cancellation too, every process of the command is gone."""
+    """When this returns or raises, by cancellation too, every process of the command is gone.
+
+    `end` is for a command that ends only after everything it started: it makes those end, and says whether it could.
+    """
     mark = secrets.token_hex(16)
     process: asyncio.subprocess.Process | None = None
     exit_code: int | None = None
@@ -66,14 +71,23 @@ async def run_process(
                     exit_code = await process.wait()
         finally:
             # Shielded: a second cancellation must not leave anything running.
-            await asyncio.shield(_end(process, mark))
+            await asyncio.shield(_end(process, mark, end))
     return Finished(exit_code, output.kept(), output.left_out)
 
 
-async def _end(process: asyncio.subprocess.Process | None, mark: str) -> None:
+async def _end(process: asyncio.subprocess.Process | None, mark: str, end: Callable[[], bool] | None) -> None:
+    over = process is not None and process.returncode is not None
+    if end is not None and not over and end() and process is not None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await process.wait()
     if process is not None:
+        over = process.returncode is not None
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+    if end is not None and not over:
+        # Only now may it have come to where it can be ended.
+        end()
     await asyncio.to_thread(_kill_marked, mark)
     if process is not None:
         await process.wait()
@@ -112,23 +126,21 @@ async def _collected_output(keep_bytes: int) -> AsyncIterator[tuple[int, _HeadAn
     A pipe of our own, because asyncio's would make `process.wait()` wait for every heir of the pipe.
     """
     loop = asyncio.get_running_loop()
-    read_end, write_end = os.pipe()
     reader = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
-    )
     output = _HeadAndTail(keep_bytes)
-    pump = asyncio.create_task(_pump(reader, output))
-    try:
-        try:
+    with ExitStack() as opened:
+        read_end, write_end = os.pipe()
+        writing = opened.enter_context(ExitStack())
+        writing.callback(os.close, write_end)
+        source = opened.enter_context(os.fdopen(read_end, "rb", buffering=0))
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+        opened.callback(transport.close)
+        pump = asyncio.create_task(_pump(reader, output))
+        opened.callback(pump.cancel)
+        with writing:
             yield write_end, output
-        finally:
-            os.close(write_end)
         # All writers are dead by now, so the end is near; if one got away, it is not waited for.
         await asyncio.wait([pump], timeout=_DRAIN_SECONDS)
-    finally:
-        pump.cancel()
-        transport.close()
 
 
 async def _pump(reader: asyncio.StreamReader, output: _HeadAndTail) -> None:

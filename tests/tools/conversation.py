@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+from agent.messages import ToolCall
 from agent.store import Address, Fact, SessionStore
 from agent.tool import ToolContext
-from agent.toolbox import ToolResult
+from agent.tool_support.sandbox import Sandbox
+from agent.toolbox import Toolbox, ToolResult
+from agent.tools.terminal import terminal_in
 from gateway.store.memory import MemoryStore
 
 Run = Callable[..., Awaitable[ToolResult]]
@@ -39,3 +44,14 @@ async def context_of(store: SessionStore, workspace: Path, *, person: str) -> To
         workspace=workspace,
         store=store,
     )
+
+
+def terminal_of(ctx: ToolContext, sandbox: Sandbox | None) -> Run:
+    """Runs a command as the model does."""
+    toolbox = Toolbox([terminal_in(sandbox)])
+
+    async def run(command: str, **arguments: Any) -> ToolResult:
+        call = ToolCall("call_1", "terminal", json.dumps({"command": command, **arguments}))
+        return await toolbox.run(call, ctx)
+
+    return run

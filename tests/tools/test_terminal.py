@@ -1,47 +1,71 @@
-"""The terminal: bounded in time and output, without Hermes' environment, and with nothing left behind."""
+"""The terminal, in its sandbox and without one: bounded in time and output, without Hermes' environment, and with
+nothing left behind."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import secrets
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent.tool import ToolContext
-from agent.tools.terminal import terminal
+from agent.messages import ToolCall
+from agent.tool import Tool, ToolContext
+from agent.tool_support.sandbox import Sandbox
+from agent.toolbox import Toolbox, ToolResult
+from agent.tools.terminal import terminal_in
 from tests.tools.conversation import Run
+from tests.worlds.sandboxed import NEEDS_SANDBOX, processes_with
 
-LEAVE_CHILDREN = """
-sleep 1000 & echo $! > child.pid
-env -i sleep 1000 & echo $! > unmarked.pid
-setsid sleep 1000 & echo $! > apart.pid
-(setsid bash -c 'trap "" TERM HUP; echo $$ > daemon.pid; sleep 1000; true' </dev/null >/dev/null 2>&1 &)
-until [ -s daemon.pid ]; do :; done
+MARK = f"1000.{secrets.randbelow(10**9):09}"
+"""Seconds to sleep that nobody else sleeps: so the processes of these tests are told from all others."""
+
+LEAVE_CHILDREN = f"""
+sleep {MARK} & echo > child.started
+env -i sleep {MARK} & echo > unmarked.started
+setsid sleep {MARK} & echo > apart.started
+nohup sleep {MARK} >/dev/null 2>&1 & echo > immune.started
+(setsid bash -c 'trap "" TERM HUP; echo > daemon.started; sleep {MARK}; true' </dev/null >/dev/null 2>&1 &)
+until [ -s daemon.started ]; do :; done
 echo ready
 """
 
 
-def is_running(pid: int) -> bool:
-    """A zombie that nobody has buried yet is not running."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
+@pytest.fixture(params=[pytest.param("bubblewrap", marks=NEEDS_SANDBOX), "off"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def survivors(workspace: Path) -> list[str]:
-    pids = {path.stem: int(path.read_text()) for path in workspace.glob("*.pid")}
-    assert sorted(pids) == ["apart", "child", "daemon", "unmarked"]
-    return [name for name, pid in pids.items() if is_running(pid)]
+@pytest.fixture
+def terminal(mode: str) -> Tool:
+    return terminal_in(None if mode == "off" else Sandbox())
 
 
-async def test_a_command_runs_in_the_workspace(run: Run, workspace: Path) -> None:
+@pytest.fixture
+def run(ctx: ToolContext, terminal: Tool) -> Run:
+    """Calls the tool as the model does, through the toolbox."""
+    toolbox = Toolbox([terminal])
+
+    async def call(name: str, /, **arguments: Any) -> ToolResult:
+        return await toolbox.run(ToolCall("call_1", name, json.dumps(arguments)), ctx)
+
+    return call
+
+
+def survivors(workspace: Path) -> list[int]:
+    started = sorted(path.stem for path in workspace.glob("*.started"))
+    assert started == ["apart", "child", "daemon", "immune", "unmarked"]
+    return processes_with(MARK)
+
+
+async def test_a_command_runs_in_the_workspace(run: Run, mode: str, workspace: Path) -> None:
     """Its output, both kinds as they come, and its exit code."""
     result = await run("terminal", command="pwd; echo oops >&2; echo hello > file; exit 3")
     assert result.ok
-    assert result.content == f"{workspace}\noops\n[exit code 3]"
+    assert result.content == f"{workspace if mode == 'off' else '/workspace'}\noops\n[exit code 3]"
     assert (workspace / "file").read_text() == "hello\n"
 
 
@@ -57,15 +81,25 @@ async def test_there_is_no_input(run: Run) -> None:
     )
 
 
-async def test_the_environment_is_bare(run: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_bare(
+    run: Run, mode: str, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No key of Hermes' own environment is passed on, nor anything else."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     content = (await run("terminal", command="/usr/bin/env -0 | tr '\\0' '\\n'")).content
     variables = dict(line.split("=", 1) for line in content.splitlines()[:-1])
-    ours = {"PATH", "HOME", "LANG", "TERM", "HERMES_RUN"}
+    ours = {"PATH", "HOME", "LANG", "TERM"} | ({"HERMES_RUN"} if mode == "off" else set())
     bashs = {"PWD", "OLDPWD", "SHLVL", "_"}
     assert set(variables) - bashs == ours
-    assert variables["HOME"] == str(workspace)
+    assert variables["HOME"] == (str(workspace) if mode == "off" else "/workspace")
+
+
+async def test_a_command_that_kills_itself(run: Run) -> None:
+    """Is not mistaken for one that was killed, and nothing is said on its behalf."""
+    assert (await run("terminal", command="echo a; kill -9 $$")).content in (
+        "a\n[exit code 137]",
+        "a\n[exit code -9]",
+    )
 
 
 async def test_what_is_left_in_the_background_ends_too(run: Run, workspace: Path) -> None:
@@ -91,7 +125,9 @@ def barrier(workspace: Path) -> Path:
     return workspace / "barrier"
 
 
-async def test_a_stop_ends_everything(ctx: ToolContext, workspace: Path, barrier: Path) -> None:
+async def test_a_stop_ends_everything(
+    ctx: ToolContext, terminal: Tool, workspace: Path, barrier: Path
+) -> None:
     """A cancelled call leaves no process behind."""
     command = LEAVE_CHILDREN + "echo go > barrier; wait"
     task = asyncio.create_task(terminal.call(ctx, {"command": command}))

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import aiohttp
 import yaml
+
+from tests.worlds.warm import HERMES, Process, spawn
 
 _WHERE = re.compile(r"http://127\.0\.0\.1:\d+")
 _READY = "Ctrl-C stops Hermes"
@@ -36,9 +37,9 @@ def environment(home: Path, **extra: str) -> dict[str, str]:
 
 
 class HermesProcess:
-    """`hermes run` on a state directory and a configuration."""
+    """`hermes run` on a state directory and a configuration. `cold`: it imports its libraries itself."""
 
-    def __init__(self, home: Path, config: dict[str, Any]) -> None:
+    def __init__(self, home: Path, config: dict[str, Any], *, cold: bool = False) -> None:
         config.setdefault("platforms", {}).setdefault("web", {}).setdefault("port", 0)
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
@@ -46,13 +47,14 @@ class HermesProcess:
         self.config_path.write_text(yaml.safe_dump(config))
         self.output: list[str] = []
         self.url = ""
-        self._process: asyncio.subprocess.Process | None = None
+        self._spawn = asyncio.create_subprocess_exec if cold else spawn
+        self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gateway.cli", "--config", str(self.config_path), "run",
+        self._process = await self._spawn(
+            *HERMES, "--config", str(self.config_path), "run",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.home),
         )  # fmt: skip
         self._reader = asyncio.create_task(self._read())
@@ -87,8 +89,8 @@ class HermesProcess:
 
 
 @asynccontextmanager
-async def hermes(home: Path, config: dict[str, Any]) -> AsyncIterator[HermesProcess]:
-    process = HermesProcess(home, config)
+async def hermes(home: Path, config: dict[str, Any], *, cold: bool = False) -> AsyncIterator[HermesProcess]:
+    process = HermesProcess(home, config, cold=cold)
     await process.start()
     try:
         yield process

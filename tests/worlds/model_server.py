@@ -289,6 +289,8 @@ class ModelServer(ABC):
                 stop_at = None
                 if await self._breaks(request, reply) or await self._ends_early(response, reply):
                     return response
+            if reply.pace and frame.piece:
+                await asyncio.sleep(reply.pace)
             await response.write(frame.data)
             sent += frame.piece
         await response.write_eof()

@@ -76,6 +76,8 @@ class Reply:
     """With `after`: an error event in the middle of the stream. Without: the whole response."""
     after: int | None = None
     """Pieces of text or arguments sent before hold and trouble. None: before the headers; a cut: after all."""
+    pace: float = 0.0
+    """Seconds before each piece of a stream."""
 
     @property
     def pieces(self) -> list[str]:

@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 
 from wcwidth import wcwidth
 
+from tests.worlds.warm import Process, spawn
+
 PATIENCE = 30.0
 """Seconds until something awaited on the screen counts as missing."""
 
@@ -102,7 +104,7 @@ class Screen:
 class Terminal:
     """A program in a window of its own."""
 
-    def __init__(self, process: asyncio.subprocess.Process, master: int, screen: Screen) -> None:
+    def __init__(self, process: Process, master: int, screen: Screen) -> None:
         self._process = process
         self._master = master
         self._decoder = codecs.getincrementaldecoder("utf-8")()
@@ -118,7 +120,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         # Asking for the cursor's position is optional, and nobody here would answer.
         env = {**env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        process = await asyncio.create_subprocess_exec(
+        process = await spawn(
             *command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True
         )
         os.close(slave)

@@ -14,6 +14,8 @@ class TranscriptionWorld:
     def __init__(self, text: str = "Hello from the microphone.") -> None:
         self.text = text
         self.status = 200
+        self.usage: dict[str, object] | None = None
+        """What it says about its price, as OpenAI does: in tokens or in seconds."""
         self.heard: list[tuple[str, bytes]] = []
         """File name and content of each request."""
         self.url = ""
@@ -43,7 +45,8 @@ class TranscriptionWorld:
         self.heard.append((file.filename, file.file.read()))
         if self.status != 200:
             return _error(self.status, "The recording cannot be used.")
-        return web.json_response({"text": self.text})
+        usage = {"usage": self.usage} if self.usage else {}
+        return web.json_response({"text": self.text, **usage})
 
 
 def _error(status: int, message: str) -> web.Response:
