@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gateway.errors import AlreadyRunning, StateDirectoryUnusable
+from gateway.store.swap import finish
 
 
 @contextmanager
@@ -21,6 +22,8 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         stack.enter_context(_locked(home / "hermes.lock"))
         if database is not None and database.parent != home:
             stack.enter_context(_locked(database.with_name(f"{database.name}.lock")))
+        if database is not None:
+            finish(database)  # a restore that was interrupted
         yield
 
 

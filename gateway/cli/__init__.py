@@ -39,6 +39,8 @@ COMMANDS = {
     "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask one question with -q."),
     "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
     "doctor": Entry("Look", "doctor", "Check this installation and say what to mend."),
+    "backup": Entry("Keep", "backup", "Copy everything into one file, also while the gateway runs."),
+    "restore": Entry("Keep", "backup", "Put a backup in the place of what is there."),
     "setup": Entry("Set up", "setup", "Choose a model, connect Telegram and Discord, write hermes.yaml."),
     "pairing": Entry("Set up", "pairing", "Let people talk to your bots, and take that back."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli import Options
-from gateway.cli.output import console
+from gateway.cli.output import console, local_time, one_line, print_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.cli.doctor_checks import Finding
 
+_WIDTH = 200
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
 @click.option("--offline", is_flag=True, help="Do not ask the model for an answer, nor try the bots' tokens.")
+@click.option("--repair", is_flag=True, help="Build a damaged search index anew. Nothing else is changed.")
+@click.option("--parked", is_flag=True, help="Only list what could not be answered or delivered, and why.")
 @click.pass_context
-def doctor(ctx: click.Context, offline: bool) -> None:
+def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> None:
     """Check this installation and say what to mend.
 
     Each line begins with ok, warn or fail. The exit code is 1 if anything failed.
@@ -30,15 +33,21 @@ def doctor(ctx: click.Context, offline: bool) -> None:
 
     options: Options = ctx.obj
     configure_logging("error", "human")  # log lines would stand between the findings
-    findings = _report(_examine(options.config_path, offline))
+    if parked:
+        _list_parked(options.config_path)
+        return
+    findings = _report(_examine(options.config_path, offline, repair))
     if any(finding.level == "fail" for finding in findings):
         ctx.exit(1)
 
 
-def _examine(config_path: Path | None, offline: bool) -> Iterable[Finding]:
+def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[Finding]:
     """From the ground up: what stands on something broken is not examined."""
     from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
     from gateway.cli.doctor_checks_bots import bots  # noqa: PLC0415
+    from gateway.cli.doctor_checks_limits import limits  # noqa: PLC0415
+    from gateway.cli.doctor_checks_sandbox import sandbox  # noqa: PLC0415
+    from gateway.cli.doctor_checks_store import store  # noqa: PLC0415
 
     yield check.python()
     yield from check.packages()
@@ -47,11 +56,28 @@ def _examine(config_path: Path | None, offline: bool) -> Iterable[Finding]:
     yield from check.keys()
     if loaded is not None:
         yield from check.tools(loaded)
+        yield from sandbox(loaded)
         yield from check.plugins(loaded)
-        yield from check.store(loaded)
+        yield from store(loaded, repair=repair)
         yield from check.web_port(loaded.config.platforms.web)
         yield from bots(loaded, offline=offline)
         yield from check.model(loaded, offline=offline)
+        yield from limits(loaded.config)
+
+
+def _list_parked(config_path: Path | None) -> None:
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.store.health import parked_in  # noqa: PLC0415
+
+    database = load(config_path).database
+    rows = [
+        [each.kind, each.platform, each.chat_id or "-", local_time(each.since), one_line(each.reason, _WIDTH)]
+        for each in (parked_in(database) if database.exists() else [])
+    ]
+    if rows:
+        print_rows(console(), ("WHAT", "PLATFORM", "CHAT", "SINCE", "WHY"), rows)
+    else:
+        click.echo("Everything was answered and delivered.", err=True)
 
 
 def _report(findings: Iterable[Finding]) -> list[Finding]:

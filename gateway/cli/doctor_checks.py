@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import http.client
 import importlib.metadata
@@ -29,7 +28,6 @@ from gateway.errors import ConfigError
 from gateway.models import embedded
 from gateway.models.choose import explain_choice
 from gateway.plugins import check_engine, survey_plugins
-from gateway.store.sqlite import SqliteStore
 
 OLDEST_PYTHON = (3, 11)
 SECONDS_TO_ANSWER = 20
@@ -74,14 +72,14 @@ def state_directory() -> Iterator[Finding]:
             yield Finding("ok", f"the state directory {home} will be made at the first start")
             return
         configuration_files.ensure_home(home)
-        yield from _private(home, "chmod 700")
+        yield from private(home, "chmod 700")
         if (home / ".env").exists():
-            yield from _private(home / ".env", "chmod 600")
+            yield from private(home / ".env", "chmod 600")
     except (HermesError, OSError) as error:
         yield Finding("fail", str(error))
 
 
-def _private(path: Path, remedy: str) -> Iterator[Finding]:
+def private(path: Path, remedy: str) -> Iterator[Finding]:
     if path.stat().st_mode & _OTHERS:
         yield Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
     else:
@@ -127,22 +125,6 @@ def tools(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("ok", f"tools: {', '.join(names) or 'none'}")
 
 
-def store(loaded: Loaded) -> Iterator[Finding]:
-    """Opened for reading only, so that nothing is made, migrated or locked by looking."""
-    path = loaded.database
-    try:
-        if not path.exists():
-            yield Finding("ok", f"the database {path} will be made at the first start")
-            return
-        if damage := asyncio.run(_damage(path)):
-            yield Finding("fail", f"{path} is damaged ({damage}); move it aside and restore a backup")
-            return
-        yield Finding("ok", f"the database {path} is sound")
-        yield from _private(path, "chmod 600")
-    except (HermesError, OSError) as error:
-        yield Finding("fail", f"{path}: {error}")
-
-
 def plugins(loaded: Loaded) -> Iterator[Finding]:
     """Whether the enabled plugins and the context engine can be used; their code is run for that."""
     config, home = loaded.config, loaded.home
@@ -156,14 +138,6 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("fail", str(error))
     else:
         yield Finding("ok", f"context engine: {config.context.engine}")
-
-
-async def _damage(path: Path) -> str | None:
-    opened = await SqliteStore.open(path, read_only=True)
-    try:
-        return await opened.damage()
-    finally:
-        await opened.close()
 
 
 def web_port(web: WebConfig) -> Iterator[Finding]:

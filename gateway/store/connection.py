@@ -17,10 +17,14 @@ import aiosqlite
 from agent.errors import StoreError
 from gateway.store.errors import translated
 from gateway.store.migrate import check_current, check_not_newer, load_migrations, migrate
+from gateway.store.swap import is_unfinished
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_SECONDS = 5.0
+
+WAL_LIMIT_BYTES = 8_000_000
+"""A log that grew while somebody read for long, as a backup does, gives the room back down to this."""
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
@@ -68,12 +72,12 @@ class ThreadedConnection(aiosqlite.Connection):
 
 async def open_writer(path: Path) -> ThreadedConnection:
     """Creates and migrates the database where needed."""
-    return await _open(lambda: _connect_writer(path))
+    return await _open(lambda: connect_writer(path))
 
 
 async def open_reader(path: Path) -> ThreadedConnection:
     """Can write nothing, waits for nobody, sees what was committed before its query began."""
-    return await _open(lambda: _connect_reader(path))
+    return await _open(lambda: connect_reader(path))
 
 
 async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection:
@@ -87,22 +91,29 @@ async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection
     return connection
 
 
-def _connect_writer(path: Path) -> sqlite3.Connection:
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """The same on the caller's own thread."""
+
     def prepare(connection: sqlite3.Connection) -> None:
         # Before anything is written: it may be somebody else's, or from a newer Hermes.
         check_not_newer(connection, load_migrations())
         path.chmod(0o600)
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
         migrate(connection, load_migrations())
 
+    refuse_half_restored(path)
     _create_private_file(path)
     return _connect(f"file:{quote(str(path))}?mode=rw", prepare)
 
 
-def _connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """The same on the caller's own thread."""
+
     def prepare(connection: sqlite3.Connection) -> None:
         check_current(connection, load_migrations())
 
+    refuse_half_restored(path)
     if not path.exists():
         raise StoreError(f"There is no database at {path} yet; start `hermes run` once.")
     return _connect(f"file:{quote(str(path))}?mode=ro", prepare)
@@ -118,6 +129,12 @@ def _connect(uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3
         prepare(connection)
         if_it_fails.pop_all()
     return connection
+
+
+def refuse_half_restored(path: Path) -> None:
+    """Old and new files may lie beside each other; whoever holds the state directory puts that in order."""
+    if is_unfinished(path):
+        raise StoreError("A restore of it was interrupted; start `hermes run` to finish it.")
 
 
 def _create_private_file(path: Path) -> None:

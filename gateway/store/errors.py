@@ -5,15 +5,23 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from agent.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from agent.errors import SearchIndexDamaged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
 _BY_SQLITE_CODE: dict[int, type[StoreError]] = {
+    sqlite3.SQLITE_BUSY: StoreBusy,
+    sqlite3.SQLITE_LOCKED: StoreBusy,
+    sqlite3.SQLITE_PROTOCOL: StoreBusy,
     sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_IOERR_SHMSIZE: StoreFull,  # no room to grow the shared memory file
     sqlite3.SQLITE_READONLY: StoreReadOnly,
     sqlite3.SQLITE_PERM: StoreReadOnly,
     sqlite3.SQLITE_CANTOPEN: StoreReadOnly,
+    # What a disk that turned read-only under a running program, a file size limit or a failing disk look like.
+    sqlite3.SQLITE_IOERR_WRITE: StoreReadOnly,
+    sqlite3.SQLITE_IOERR_FSYNC: StoreReadOnly,
+    sqlite3.SQLITE_IOERR_TRUNCATE: StoreReadOnly,
     sqlite3.SQLITE_CORRUPT: StoreCorrupt,
+    sqlite3.SQLITE_CORRUPT_VTAB: SearchIndexDamaged,  # the only virtual table we have
     sqlite3.SQLITE_NOTADB: StoreCorrupt,
 }
 
@@ -26,8 +34,6 @@ _BY_ERRNO: dict[int, type[StoreError]] = {
 }
 
 _ADVICE: dict[int, str] = {
-    sqlite3.SQLITE_BUSY: "Another program holds the database; close it and try again.",
-    sqlite3.SQLITE_LOCKED: "Another program holds the database; close it and try again.",
     sqlite3.SQLITE_IOERR: "The disk failed to read or write; check it.",
 }
 
@@ -41,7 +47,7 @@ def as_store_error(error: sqlite3.Error | OSError) -> StoreError:
         return _BY_ERRNO.get(error.errno or 0, StoreError)(str(error))
     code: int = getattr(error, "sqlite_errorcode", 0)
     kind = _BY_SQLITE_CODE.get(code) or _BY_SQLITE_CODE.get(code & _PRIMARY_CODE, StoreError)
-    advice = _ADVICE.get(code & _PRIMARY_CODE)
+    advice = _ADVICE.get(code & _PRIMARY_CODE) if kind is StoreError else None
     return kind(f"{advice} ({error})" if advice else f"({error})")
 
 

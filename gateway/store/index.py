@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
+from agent.errors import SearchIndexDamaged
 from gateway.store.words import indexable
 
 STEP_MESSAGES = 64
@@ -41,6 +42,8 @@ def progress(connection: sqlite3.Connection) -> Progress:
     row = connection.execute(
         "SELECT seq, coalesce((SELECT max(seq) FROM messages), 0) FROM index_progress"
     ).fetchone()
+    if row is None:
+        raise SearchIndexDamaged("(how far it reaches is not known)")
     return Progress(*row)
 
 
@@ -90,11 +93,16 @@ def add(connection: sqlite3.Connection, entry: Entry) -> None:
     )
 
 
+def create(connection: sqlite3.Connection) -> None:
+    """As the schema has it."""
+    columns = f"scope, said, tool, content = '', tokenize = '{TOKENIZER}'"
+    connection.execute(f"CREATE VIRTUAL TABLE message_index USING fts5 ({columns})")
+
+
 def index_in_memory(entries: Iterable[Entry]) -> sqlite3.Connection:
     """An index of the same kind for a handful of messages, gone when it is closed."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    columns = f"scope, said, tool, content = '', tokenize = '{TOKENIZER}'"
-    connection.execute(f"CREATE VIRTUAL TABLE message_index USING fts5 ({columns})")
+    create(connection)
     connection.execute("BEGIN")
     for entry in entries:
         add(connection, entry)

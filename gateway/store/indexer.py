@@ -25,6 +25,7 @@ class Indexer:
         self._news = asyncio.Event()
         self._news.set()  # a crash may have left something to do
         self._one_at_a_time = asyncio.Lock()
+        self._failures = 0
         self._task = asyncio.create_task(self._follow(), name="store-indexer")
 
     def notice(self) -> None:
@@ -32,10 +33,17 @@ class Indexer:
         self._news.set()
 
     async def catch_up(self) -> None:
-        """All that is stored by now is in the index when this returns."""
+        """All that is stored by now is in the index when this returns, unless nothing can be written.
+
+        Then a search goes through the rest by itself. It waits for one attempt and not for those of others.
+        """
+        failures = self._failures
         indexed, stored = await self._progress()
-        while indexed < stored:
-            indexed = await self._step()
+        while indexed < stored and failures == self._failures:
+            try:
+                indexed = await self._step(unless_failed_since=failures)
+            except StoreError as error:
+                log.warning("store.index_failed", error=str(error))
 
     async def close(self) -> None:
         self._task.cancel()
@@ -61,6 +69,12 @@ class Indexer:
             if self._writer.last_shared:
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _step(self) -> int:
+    async def _step(self, *, unless_failed_since: int | None = None) -> int:
         async with self._one_at_a_time:  # or ten searches at once would make one long transaction
-            return await self._writer.write(advance, lasting=False)  # it can be made again
+            if unless_failed_since not in (None, self._failures):
+                return 0
+            try:
+                return await self._writer.write(advance, lasting=False)  # it can be made again
+            except StoreError:
+                self._failures += 1
+                raise

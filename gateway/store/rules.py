@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agent.errors import StoreError
 from agent.messages import Message
 from agent.store import Session, Split
+from agent.untrusted import own_words
 
 TITLE_LENGTH = 80
 
@@ -43,7 +44,7 @@ _ASIDE = "[End of that. To you:]"
 
 def title_from(text: str | None) -> str:
     """The beginning of a text, on one line."""
-    said = (text or "").rpartition(_ASIDE)[2]
+    said = own_words(text or "").rpartition(_ASIDE)[2]
     line = " ".join(said.split())
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 

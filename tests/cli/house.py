@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from agent.scripted import ScriptedLLM, Step
 from agent.store import Conversation, SessionStore
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
-from agent.tools.terminal import terminal
 from gateway.commands import Commands
 from gateway.gateway import Busy, Gateway
 from gateway.messages import InboundMessage
@@ -27,7 +25,9 @@ from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
 from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
+from tests.worlds.sandboxed import TERMINAL
 from tests.worlds.terminal import Terminal
+from tests.worlds.warm import HERMES, Process, spawn
 
 COMMANDS = Commands.discover()
 LOOK_UP = ToolCall("call_1", "look_up", '{"word": "tea"}')
@@ -75,7 +75,7 @@ class House:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
         self.store = store or MemoryStore()
-        agent = make_agent(self.llm, self.store, [look_up, send_file, terminal])
+        agent = make_agent(self.llm, self.store, [look_up, send_file, TERMINAL])
         self.gateway = NotingGateway(
             agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces", busy=busy
         )
@@ -123,9 +123,9 @@ class Shell:
     def configure(self, config: dict[str, Any]) -> None:
         (self.home / "hermes.yaml").write_text(yaml.safe_dump(config))
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(self, *arguments: str) -> Process:
         pipe = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(
+        return await spawn(
             *self._command(arguments), stdin=pipe, stdout=pipe, stderr=pipe, env=environment(self.home)
         )
 
@@ -138,9 +138,7 @@ class Shell:
         return Terminal.run(*self._command(arguments), env=environment(self.home))
 
     def _command(self, arguments: Sequence[str]) -> list[str]:
-        return [
-            sys.executable, "-m", "gateway.cli", "--config", str(self.home / "hermes.yaml"), "chat", *arguments
-        ]  # fmt: skip
+        return [*HERMES, "--config", str(self.home / "hermes.yaml"), "chat", *arguments]
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from gateway.cli.chat_once import ask
 from gateway.platforms.web.desk import Desk
 from gateway.state_lock import only_process
 from tests.cli.house import Gate, House, Shell, inhabited
+from tests.worlds import sandboxed
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call
 
@@ -212,7 +213,8 @@ async def test_with_the_agent_in_this_process(tmp_path: Path) -> None:
     """No gateway runs; `terminal` is turned on by hermes.yaml: asked at the prompt, denied in a pipe."""
     async with OpenAIWorld() as world:
         model = {"name": "openai/test", "base_url": world.base_url, "api_key": world.api_key}
-        config = {"model": {**model, "context_length": 32_000}, "tools": {"enabled": ["terminal"]}}
+        tools = {"enabled": ["terminal"], "sandbox": {"mode": sandboxed.MODE}}
+        config = {"model": {**model, "context_length": 32_000}, "tools": tools}
         shell = Shell(tmp_path / "home", config)
         for _ in range(2):
             world.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7))", "timeout": 5})])

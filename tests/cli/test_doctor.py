@@ -142,7 +142,7 @@ def test_a_damaged_database(file: Path, private_home: Path) -> None:
     path.write_bytes(b"this was never a database" * 1000)
     code, findings = examined("--offline")
     assert code == 1
-    assert finding(findings, "The database file is damaged. Move it aside") == "fail"
+    assert finding(findings, "is damaged (file is not a database); stop Hermes and run `hermes restore FILE`") == "fail"
     assert path.read_bytes() == b"this was never a database" * 1000
 
 
@@ -156,7 +156,7 @@ def test_a_database_damaged_inside(file: Path, private_home: Path) -> None:
     path.write_bytes(content)
     code, findings = examined("--offline")
     assert code == 1
-    assert finding(findings, "restore a backup") == "fail"
+    assert finding(findings, "run `hermes restore FILE` with a backup, or move it aside") == "fail"
 
 
 def test_an_unknown_engine(file: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_port_in_other_hands(file: Path) -> None:
         code, findings = examined("--offline")
         assert code == 1
         assert finding(findings, f"127.0.0.1:{port} is in use by another program") == "fail"
-    file.write_text("platforms: {web: {host: 203.0.113.7, token: t}}\n")
+    file.write_text("platforms: {web: {host: 203.0.113.7, token: an-obviously-fake-token}}\n")
     code, findings = examined("--offline")
     assert code == 1
     assert finding(findings, "cannot listen on 203.0.113.7:8686") == "fail"

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +17,11 @@ from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Session, SessionStore, Split
 from gateway.messages import OWNER
 from gateway.store import SqliteStore
+from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.terminal import Terminal
+from tests.worlds.warm import HERMES
 
 T = TypeVar("T")
 
@@ -30,8 +31,7 @@ LIMITS = {"compression": {"protect_last_n": 2, "memory_flush": False}}
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", "sessions", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return warm.run([*HERMES, "sessions", *arguments])
 
 
 def printed(*arguments: str) -> str:
@@ -125,8 +125,9 @@ async def test_for_a_person(private_home: Path) -> None:
     archive = await asyncio.to_thread(Archive, private_home)
     archive.conversation = await asyncio.to_thread(archive.do, _fill)
     one, two = await asyncio.to_thread(_sessions, archive)
-    command = [sys.executable, "-m", "gateway.cli", "sessions", "lineage", "latest"]
-    async with Terminal.run(*command, env=os.environ, columns=100) as terminal:
+    async with Terminal.run(
+        *HERMES, "sessions", "lineage", "latest", env=os.environ, columns=100
+    ) as terminal:
         assert await terminal.ended() == 0
         await terminal.until("with compressor")
     lines = terminal.screen.lines
@@ -290,16 +291,8 @@ def test_nothing_yet(private_home: Path) -> None:
 
 
 def _beside(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli",
-        "--config",
-        str(home / "hermes.yaml"),
-        "sessions",
-        *arguments,
-    ]
-    return subprocess.run(command, env=environment(home), capture_output=True, text=True, timeout=60)
+    command = [*HERMES, "--config", str(home / "hermes.yaml"), "sessions", *arguments]
+    return warm.run(command, env=environment(home))
 
 
 async def test_while_hermes_runs(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_help_groups_the_commands() -> None:
     shown = hermes("--help")
     assert shown.returncode == 0
     sections = [line for line in shown.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert sections == ["Talk:", "Look:", "Set up:", "Options:"]
+    assert sections == ["Talk:", "Look:", "Keep:", "Set up:", "Options:"]
     for name, entry in COMMANDS.items():
         assert f"  {name:<10}  {entry.summary}" in shown.stdout.splitlines()
 

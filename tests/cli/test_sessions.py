@@ -8,7 +8,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +19,9 @@ from agent.store import Address, Conversation, SearchHit, Split
 from gateway.cli.sessions_format import print_hits
 from gateway.messages import OWNER
 from gateway.store import SqliteStore
+from tests.worlds import warm
 from tests.worlds.terminal import Terminal
+from tests.worlds.warm import HERMES
 
 CALL = ToolCall("call_1", "read_file", '{"path": "notes.txt"}')
 TALK = [
@@ -36,8 +37,7 @@ AFTER_RESET = [
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", "sessions", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return warm.run([*HERMES, "sessions", *arguments])
 
 
 @pytest.fixture
@@ -71,8 +71,7 @@ def test_list(paris: Conversation) -> None:
 
 async def test_list_for_a_person(paris: Conversation) -> None:
     """At a terminal: headings, ids as short as they may be, and titles cut to the window."""
-    command = [sys.executable, "-m", "gateway.cli", "sessions", "list"]
-    async with Terminal.run(*command, env=os.environ, columns=80) as terminal:
+    async with Terminal.run(*HERMES, "sessions", "list", env=os.environ, columns=80) as terminal:
         assert await terminal.ended() == 0
         await terminal.until("web")
     heading, first, _ = terminal.screen.lines

@@ -235,7 +235,7 @@ async def test_a_file_that_is_no_database(path: Path) -> None:
     """Refused with what to do, and left as it is."""
     _write(path, b"not a database, " * 1_000)
     for read_only in (False, True):
-        with pytest.raises(StoreCorrupt, match="Move it aside"):
+        with pytest.raises(StoreCorrupt, match="move it aside"):
             await SqliteStore.open(path, read_only=read_only)
     assert await asyncio.to_thread(path.read_bytes) == b"not a database, " * 1_000
 

@@ -1,0 +1,134 @@
+"""The file a backup is: a `.tar.gz` that any computer can open, with a note of what is in it on top.
+
+- `hermes-backup.json`: what follows, and a digest of the database
+- `state.db`: the database, whole and checked
+- `hermes.yaml`: the configuration, if no key or token stands in it
+- `workspaces/...`: the agents' folders, if they were asked for
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from gateway.errors import BackupUnusable
+from gateway.store.backup import Contents
+
+FORMAT = 1
+MANIFEST, DATABASE, CONFIGURATION, WORKSPACES = "hermes-backup.json", "state.db", "hermes.yaml", "workspaces"
+
+_COMPRESSION = 3
+"""Larger by a tenth than at the usual level, in a third of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup says about itself."""
+
+    hermes: str
+    """The version that made it."""
+    contents: Contents
+    database_bytes: int
+    sha256: str
+    """Of the database."""
+    workspaces: bool
+    format: int = FORMAT
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self) | {"contents": self.contents._asdict()}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Manifest:
+        try:
+            given = json.loads(text)
+            if int(given["format"]) > FORMAT:
+                raise BackupUnusable(f"it was made by a newer Hermes ({given['hermes']}); upgrade Hermes.")
+            return cls(**given | {"contents": Contents(**given["contents"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise BackupUnusable("it is not a backup of Hermes.") from error
+
+
+class Packer:
+    """Writes a backup part by part, the manifest first."""
+
+    def __init__(self, archive: tarfile.TarFile) -> None:
+        self._archive = archive
+
+    @classmethod
+    @contextmanager
+    def into(cls, file: IO[bytes]) -> Iterator[Packer]:
+        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION) as archive:
+            yield cls(archive)
+
+    def add_manifest(self, manifest: Manifest) -> None:
+        self.add_text(MANIFEST, manifest.as_json())
+
+    def add_text(self, name: str, text: str) -> None:
+        encoded = text.encode()
+        entry = tarfile.TarInfo(name)
+        entry.size, entry.mode = len(encoded), 0o600
+        self._archive.addfile(entry, io.BytesIO(encoded))
+
+    def add_database(self, path: Path) -> None:
+        self._archive.add(path, DATABASE, recursive=False, filter=_of_nobody)
+
+    def add_workspaces(self, directory: Path) -> int:
+        """How many files. They may change or go while they are read, and that costs nothing but themselves."""
+        files = 0
+        for folder, folders, names in os.walk(directory):
+            for path in (Path(folder, name) for name in sorted([*folders, *names])):
+                name = f"{WORKSPACES}/{path.relative_to(directory)}"
+                try:
+                    files += self._add(path, name)
+                except FileNotFoundError:
+                    continue
+        return files
+
+    def _add(self, path: Path, name: str) -> bool:
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode):
+            # Never through a link that was put in its place meanwhile, and without waiting for one who writes a pipe.
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as file:
+                self._archive.addfile(*_as_entry(file, name, self._archive))
+            return True
+        if stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
+            self._archive.add(path, name, recursive=False, filter=_of_nobody)
+        return False
+
+
+def _as_entry(file: IO[bytes], name: str, archive: tarfile.TarFile) -> tuple[tarfile.TarInfo, IO[bytes]]:
+    entry = _of_nobody(archive.gettarinfo(arcname=name, fileobj=file))
+    # A file with two names comes whole under both, so that each can be taken out by itself.
+    entry.type, entry.linkname = tarfile.REGTYPE, ""
+    entry.size = os.fstat(file.fileno()).st_size
+    return entry, _AsLongAsAnnounced(file, entry.size)
+
+
+class _AsLongAsAnnounced(io.BytesIO):
+    """What somebody cuts off a file while it is read is made up with zeros, or all that follows would be unreadable."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        super().__init__()
+        self._file = file
+        self._left = size
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = self._left if size is None or size < 0 else min(size, self._left)
+        self._left -= wanted
+        return self._file.read(wanted).ljust(wanted, b"\0")
+
+
+def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Names and numbers of this machine's users mean nothing on another."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry

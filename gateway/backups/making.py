@@ -1,0 +1,153 @@
+"""`hermes backup`: the copy, the proof that it is whole, and only then the name under which it can be found."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from agent.errors import StoreError, StoreFull
+from gateway.backups.archive import CONFIGURATION, Manifest, Packer
+from gateway.backups.unpacking import Unpacker
+from gateway.errors import BackupFailed
+from gateway.store.backup import Contents, copy_database, verify
+from gateway.store.errors import as_store_error
+from gateway.store.swap import sync_directory
+
+SUFFIX = ".tar.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a backup is made of."""
+
+    home: Path
+    database: Path
+    workspaces: Path | None = None
+    configuration: str | None = None
+    """The text of hermes.yaml."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    path: Path
+    bytes: int
+    database_bytes: int
+    contents: Contents
+    files: int
+    """Of the workspaces."""
+    seconds: float
+
+
+def backup_directory(home: Path) -> Path:
+    """Where backups lie that nobody named a place for."""
+    return home / "backups"
+
+
+def default_name() -> str:
+    return f"hermes-{datetime.now().astimezone():%Y-%m-%d-%H%M%S}{SUFFIX}"
+
+
+def latest_backup(home: Path) -> Path | None:
+    """The one made last in the usual place. The names carry the time."""
+    return max(backup_directory(home).glob(f"hermes-*{SUFFIX}"), default=None)
+
+
+def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> Made:
+    """A verified backup at `target`, or a BackupFailed and nothing."""
+    began = time.monotonic()
+    try:
+        if not sources.database.exists():
+            raise BackupFailed("nothing is stored yet.")
+        _refuse_existing(target, overwrite=overwrite)
+        with _workroom(sources.home, target) as room:
+            manifest = _copied(sources, room / "state.db")
+            draft = room / "draft"
+            files = _packed(sources, manifest, room / "state.db", draft)
+            with Unpacker.of(draft) as written:
+                written.unpack()  # as it lies on the disk, to the last byte
+            size = draft.stat().st_size
+            _publish(draft, target, overwrite=overwrite)
+    except OSError as error:
+        raise BackupFailed(_told(error, target)) from error
+    except StoreError as error:
+        raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
+    return Made(target, size, manifest.database_bytes, manifest.contents, files, time.monotonic() - began)
+
+
+def _copied(sources: Sources, copy: Path) -> Manifest:
+    held = copy_database(sources.database, copy)
+    verify(copy, held)
+    with copy.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Manifest(
+        version("hermes-gateway"), held, copy.stat().st_size, digest, sources.workspaces is not None
+    )
+
+
+def _packed(sources: Sources, manifest: Manifest, copy: Path, draft: Path) -> int:
+    files = 0
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with Packer.into(file) as packer:
+            packer.add_manifest(manifest)
+            packer.add_database(copy)
+            if sources.configuration is not None:
+                packer.add_text(CONFIGURATION, sources.configuration)
+            if sources.workspaces is not None:
+                files = packer.add_workspaces(sources.workspaces)
+        file.flush()
+        os.fsync(file.fileno())
+    return files
+
+
+def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:
+    _refuse_existing(target, overwrite=overwrite)  # somebody may have put it there meanwhile
+    draft.rename(target)
+    sync_directory(target.parent)
+
+
+def _refuse_existing(target: Path, *, overwrite: bool) -> None:
+    if target.exists() and not overwrite:
+        raise BackupFailed(f"{target} exists; --force overwrites it.")
+
+
+@contextmanager
+def _workroom(home: Path, target: Path) -> Iterator[Path]:
+    """A directory beside the target, so that the disk that must have the room has it and the last step is a rename.
+
+    Only one backup of a state directory is made at a time, so what lies in the room was left by one that was killed.
+    """
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        lock = FileLock(home / "backup.lock", mode=0o600).acquire(blocking=False)
+    except Timeout:
+        raise BackupFailed("another backup is being made; wait for it.") from None
+    with lock:
+        whose = hashlib.sha256(str(home).encode()).hexdigest()[:12]
+        room = target.parent / f".hermes-backup-{whose}"
+        with suppress(FileNotFoundError):
+            shutil.rmtree(room)
+        room.mkdir(mode=0o700)
+        try:
+            yield room
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+
+
+def _told(error: OSError, target: Path) -> str:
+    if isinstance(as_store_error(error), StoreFull):
+        return _full(target)
+    return f"{error.filename or target}: {error.strerror}."
+
+
+def _full(target: Path) -> str:
+    return f"there is no room left in {target.parent}; free some, or name a place on another disk."

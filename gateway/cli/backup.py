@@ -1,0 +1,126 @@
+"""`hermes backup` and `hermes restore`: everything in one file, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli import Options
+
+if TYPE_CHECKING:
+    from gateway.backups.making import Made
+    from gateway.backups.restoring import Restored
+    from gateway.config.load import Loaded
+    from gateway.store.backup import Contents
+
+_RUNNING = "Hermes is running; stop it first, then restore."
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--with-workspaces", is_flag=True, help="Also the folders in which the agent keeps files.")
+@click.option("--force", is_flag=True, help="Overwrite PATH.")
+@click.pass_obj
+def backup(options: Options, path: Path | None, with_workspaces: bool, force: bool) -> None:
+    """Copy everything that was said into one file, and check that the copy is whole.
+
+    It can be made while Hermes runs, and holds nobody up. PATH is a file or a directory; without it the backup lies
+    in `backups` in the state directory. Copy it to another machine: it is worth nothing on a disk that fails.
+
+    The file holds private conversations; only you can read it. Keys are not in it: keep `.env` yourself.
+    """
+    from gateway.backups.making import Sources, make_backup  # noqa: PLC0415 - not for `--help`
+
+    loaded = _loaded(options)
+    configuration = _configuration_without_secrets(loaded)
+    workspaces = loaded.workspaces if with_workspaces and loaded.workspaces.exists() else None
+    sources = Sources(loaded.home, loaded.database, workspaces, configuration)
+    _print_made(make_backup(sources, _target(loaded, path), overwrite=force), with_workspaces=with_workspaces)
+    if configuration is None and loaded.path is not None:
+        click.echo(f"{loaded.path} is not in it, because keys or tokens stand in it.")
+    click.echo("Keys in .env or the environment are not in it; keep them yourself.")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.pass_obj
+def restore(options: Options, file: Path) -> None:
+    """Put the backup FILE in the place of what is there.
+
+    Hermes must not be running. FILE is checked first, and what is there is kept under another name beside it, so that
+    `hermes restore` can bring that back, too. The configuration is left as it is.
+    """
+    from gateway.backups.restoring import restore as put_back  # noqa: PLC0415 - not for `--help`
+    from gateway.config.load import ensure_home  # noqa: PLC0415
+    from gateway.errors import AlreadyRunning  # noqa: PLC0415
+
+    loaded = _loaded(options)
+    ensure_home(loaded.home)
+    try:
+        restored = put_back(
+            file.absolute(), home=loaded.home, database=loaded.database, workspaces=loaded.workspaces
+        )
+    except AlreadyRunning:
+        raise click.ClickException(_RUNNING) from None
+    _print_restored(restored, file, loaded)
+
+
+def _target(loaded: Loaded, path: Path | None) -> Path:
+    from gateway.backups.making import backup_directory, default_name  # noqa: PLC0415
+
+    if path is None:
+        return backup_directory(loaded.home) / default_name()
+    return (path / default_name() if path.is_dir() else path).absolute()
+
+
+def _configuration_without_secrets(loaded: Loaded) -> str | None:
+    """None also where there is no file but the one that comes with Hermes."""
+    from gateway.config.load import read_text  # noqa: PLC0415
+    from gateway.config.secret_values import secret_values  # noqa: PLC0415
+
+    if loaded.path is None:
+        return None
+    text = read_text(loaded.path)
+    return None if any(secret in text for secret in secret_values(loaded.config)) else text
+
+
+def _print_made(made: Made, *, with_workspaces: bool) -> None:
+    size = f"{_size(made.bytes)} (the database has {_size(made.database_bytes)})"
+    files = f", {made.files:,} files of workspaces" if with_workspaces else ""
+    click.echo(f"Backup  {made.path}")
+    click.echo(f"Size    {size}")
+    click.echo(f"Holds   {_contents(made.contents)}{files}")
+    click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
+
+
+def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
+    staged = restored.staged
+    click.echo(f"Restored {_contents(staged.contents)} to {loaded.database}.")
+    for kept in restored.kept:
+        click.echo(f"What was there is kept as {kept}; delete it when you are sure.")
+    if staged.left_out:
+        click.echo(f"{staged.left_out} links that lead out of the workspaces were left out.")
+    if staged.has_configuration:
+        click.echo(f"The backup also holds hermes.yaml; `tar -xzf {file} hermes.yaml` takes it out.")
+
+
+def _contents(contents: Contents) -> str:
+    return f"{contents.conversations:,} conversations, {contents.messages:,} messages"
+
+
+def _size(count: float) -> str:
+    for unit in ("KB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.2f} GB"
+
+
+def _loaded(options: Options) -> Loaded:
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.logs import configure_logging  # noqa: PLC0415
+
+    configure_logging("error", "human")  # standard output is for what was asked
+    return load(options.config_path)

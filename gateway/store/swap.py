@@ -1,0 +1,86 @@
+"""Puts a database, and what belongs to it, in the place of another: all of it or nothing, whenever the power goes.
+
+Several files change places, and no file system does that at once. So what is to be done is written down first, in a
+file beside the database. Before that file is there, nothing has happened; from then on the change counts, and whoever
+holds the state directory next carries it out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Move(NamedTuple):
+    source: Path
+    target: Path
+
+
+def is_unfinished(database: Path) -> bool:
+    return _journal(database).exists()
+
+
+def staging(place: Path) -> Path:
+    """A directory on the same disk, for what is to stand at `place`."""
+    return place.with_name(f".{place.name}.restoring")
+
+
+def aside(place: Path, stamp: str) -> Path:
+    """Where that which stands at `place` is kept."""
+    return place.with_name(f"{place.name}.before-restore-{stamp}")
+
+
+def moves_for_database(database: Path, new: Path, stamp: str) -> list[Move]:
+    """The log goes first and under the name that SQLite looks for: a log beside the wrong file would ruin it."""
+    old = aside(database, stamp)
+    moves = [Move(_beside(database, "-wal"), _beside(old, "-wal")), Move(database, old)]
+    # A scratch file that SQLite makes anew, and a wrong one confuses it.
+    moves.insert(0, Move(_beside(database, "-shm"), new.with_name("old-shm")))
+    return [*(move for move in moves if move.source.exists()), Move(new, database)]
+
+
+def commit(database: Path, moves: Iterable[Move]) -> None:
+    """When this returns it has happened, even if the machine stops in the next instant."""
+    draft = staging(database) / "moves.json"
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump([[str(move.source), str(move.target)] for move in moves], file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(_journal(database))
+    sync_directory(database.parent)
+
+
+def finish(database: Path) -> None:
+    """Carries out what was committed, from wherever it stopped, and clears up."""
+    if is_unfinished(database):
+        listed = json.loads(_journal(database).read_text(encoding="utf-8"))
+        for move in [Move(Path(source), Path(target)) for source, target in listed]:
+            # Done before if the source is gone, or if something stands at the target: the next move may have put
+            # the new file where the old one was.
+            if move.source.exists() and not move.target.exists():
+                move.source.rename(move.target)
+                sync_directory(move.target.parent)
+        _journal(database).unlink()
+        sync_directory(database.parent)
+    shutil.rmtree(staging(database), ignore_errors=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """A new name is on the disk when this returns."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _journal(database: Path) -> Path:
+    return database.with_name(f"{database.name}.restore")
+
+
+def _beside(database: Path, suffix: str) -> Path:
+    return database.with_name(database.name + suffix)

@@ -1,0 +1,66 @@
+"""A state directory with something in it, and what can be seen of it from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.messages import Message
+from agent.store import Address
+from gateway.backups.making import Made, Sources, make_backup
+from gateway.backups.restoring import Restored, restore
+from gateway.store import SqliteStore
+
+
+@dataclass(frozen=True)
+class StateDirectory:
+    home: Path
+
+    @property
+    def database(self) -> Path:
+        return self.home / "state.db"
+
+    @property
+    def workspaces(self) -> Path:
+        return self.home / "workspaces"
+
+    def backup(self, target: Path, *, workspaces: bool = False, overwrite: bool = False) -> Made:
+        sources = Sources(self.home, self.database, self.workspaces if workspaces else None)
+        return make_backup(sources, target, overwrite=overwrite)
+
+    def restore(self, file: Path) -> Restored:
+        return restore(file, home=self.home, database=self.database, workspaces=self.workspaces)
+
+    def texts(self) -> list[str]:
+        return texts_in(self.database)
+
+    def names(self) -> set[str]:
+        """What lies there, but for locks."""
+        return {path.name for path in self.home.iterdir() if path.suffix != ".lock"}
+
+
+def texts_in(database: Path) -> list[str]:
+    with closing(sqlite3.connect(database)) as plain:
+        assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [text for (text,) in plain.execute("SELECT content FROM messages ORDER BY seq")]
+
+
+async def say(store: SqliteStore, *texts: str) -> None:
+    conversation = await store.open_conversation(Address("web", "1"), person="ada")
+    messages = [Message(role="user", content=text) for text in texts]
+    await store.append(conversation.live_session_id, messages)
+
+
+def with_texts(home: Path, *texts: str) -> StateDirectory:
+    """As a Hermes leaves it that was stopped in an orderly way."""
+
+    async def talk() -> None:
+        store = await SqliteStore.open(home / "state.db")
+        await say(store, *texts)
+        await store.close()
+
+    asyncio.run(talk())
+    return StateDirectory(home)
