@@ -167,7 +167,7 @@ async def test_a_bad_message_is_refused_with_a_sentence(
 
 async def test_a_huge_body_is_refused_before_it_is_read(world: World, chat: Chat) -> None:
     """Ten megabytes are not collected in memory just to be measured."""
-    body = io.BytesIO(b'{"text": "' + b"x" * 10_000_000 + b'"}')
+    body = io.BytesIO(b"x" * 10_000_000)  # no JSON, so nobody tried to read it as such
     url, headers = f"{world.url}/api/conversations/{chat.id}/messages", {"Content-Type": "application/json"}
     async with world.http.post(url, data=body, headers=headers) as response:
         assert response.status == 413
@@ -253,12 +253,31 @@ async def test_unknown_addresses_and_methods_get_a_sentence(world: World) -> Non
         assert (response.status, await response.json()) == (405, {"error": _starting("This address")})
 
 
-async def test_a_gateway_that_is_closing_says_so(world: World, chat: Chat) -> None:
-    """A message during shutdown is refused, not swallowed."""
+async def test_a_message_sent_again_with_its_key_is_taken_once(world: World, chat: Chat) -> None:
+    """Whoever got no answer does not know whether it arrived, and need not."""
+    world.script.will(["Once."])
+    where, body = f"/api/conversations/{chat.id}/messages", {"text": "hello", "key": "k-1"}
+    (first, answer), (again, same) = await world.post(where, body), await world.post(where, body)
+    assert (first, again) == (202, 202) and answer == same
+    stored = [message.id for message in await world.store.transcript(chat.id) if message.role == "user"]
+    assert stored in ([], [answer["message_id"]])
+    waiting = [taken.id for taken in await world.gateway.store.inbox.waiting("web")]
+    assert waiting in ([], [answer["message_id"]])
+
+
+@pytest.mark.parametrize("key", [7, None, "x" * 101, ["a"]])
+async def test_a_key_that_is_none(world: World, chat: Chat, key: object) -> None:
+    status, answer = await world.post(f"/api/conversations/{chat.id}/messages", {"text": "hello", "key": key})
+    assert status == 400 and "`key`" in answer["error"]
+
+
+async def test_a_gateway_that_is_closing_keeps_what_comes(world: World, chat: Chat) -> None:
+    """A message during shutdown is accepted because it is on the disk: the next start answers it."""
     await world.gateway.close()
     status, answer = await world.post(f"/api/conversations/{chat.id}/messages", {"text": "hello"})
-    assert status == 503
-    assert "shutting down" in answer["error"]
+    assert status == 202
+    (waiting,) = await world.gateway.store.inbox.waiting("web")
+    assert waiting.id == answer["message_id"]
 
 
 class _starting(str):

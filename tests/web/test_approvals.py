@@ -11,6 +11,7 @@ import pytest
 
 from agent.messages import ToolCall
 from tests.web.world import Chat, Events, World, web_world
+from tests.worlds import sandboxed
 from tests.worlds.hermes_process import WebClient, hermes
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call
@@ -139,16 +140,20 @@ async def test_another_site_cannot_decide(tmp_path: Path) -> None:
 
 
 async def test_in_the_real_process(tmp_path: Path) -> None:
-    """With `terminal` turned on by hermes.yaml: it asks, waits for the word, runs; a denied one does not run."""
+    """With `terminal` turned on by hermes.yaml: it asks, waits for the word, runs in the sandbox that is configured; a
+    denied one does not run."""
     async with OpenAIWorld() as world:
         model = {"name": "openai/test", "base_url": world.base_url, "api_key": world.api_key}
-        config = {"model": {**model, "context_length": 32_000}, "tools": {"enabled": ["terminal"]}}
-        world.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7))"})])
+        tools = {"enabled": ["terminal"], "sandbox": {"mode": sandboxed.MODE, "processes": 33}}
+        config = {"model": {**model, "context_length": 32_000}, "tools": tools}
+        world.reply(tool_calls=[Call("terminal", {"command": "echo $((6 * 7)); ulimit -u"})])
         world.reply("Forty-two.")
         world.reply(tool_calls=[Call("terminal", {"command": "touch never"})])
         world.reply("As you wish.")
         async with hermes(tmp_path, config) as process, WebClient.open(process.url, "desk") as client:
-            assert await _told_to(client, "once") == "42\n[exit code 0]"
+            allowed = await _told_to(client, "once")
+            assert allowed.startswith("42\n")
+            assert ("\n33\n" in allowed) == (sandboxed.MODE == "bubblewrap")
             assert "did not allow" in await _told_to(client, "deny")
     assert not exists_below(tmp_path, "never")
 

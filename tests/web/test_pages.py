@@ -124,7 +124,7 @@ async def test_a_page_gets_the_stored_part_then_the_running_turn(world: World, c
     await gate.reached.wait()
 
     async with chat.watch(f"/c/{chat.id}/live") as updates:
-        snapshot, turn, text = await updates.next(), await updates.next(), await updates.next()
+        snapshot, turn, _sidebar, text = [await updates.next() for _ in range(4)]
         assert (snapshot["op"], "earlier" in snapshot["html"]) == ("snapshot", True)
         assert (turn["op"], turn["id"]) == ("turn", message_id)
         assert text == {"op": "text", "text": "half "}

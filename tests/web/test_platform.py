@@ -27,7 +27,12 @@ async def test_it_is_a_platform_and_says_where(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("host", "where"),
-    [("0.0.0.0", "http://127.0.0.1:9"), ("::1", "http://[::1]:9"), ("box.lan", "http://box.lan:9")],
+    [
+        ("0.0.0.0", "http://127.0.0.1:9"),
+        ("::", "http://[::1]:9"),
+        ("::1", "http://[::1]:9"),
+        ("box.lan", "http://box.lan:9"),
+    ],
 )
 async def test_where_is_an_address_a_person_can_open(world: World, host: str, where: str) -> None:
     """A wildcard cannot be opened in a browser, and IPv6 needs brackets."""

@@ -19,13 +19,13 @@ from agent.store import SessionStore
 from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
 from agent.tools.send_file import send_file
-from agent.tools.terminal import terminal
 from gateway.commands import Commands
 from gateway.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore
 from tests.worlds.agents import make_agent
+from tests.worlds.sandboxed import TERMINAL
 
 COMMANDS = Commands.discover()
 
@@ -162,7 +162,7 @@ class Events:
 
 
 def make_gateway(store: SessionStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
-    agent = make_agent(script.llm, store, [look_up, read_file, send_file, terminal])
+    agent = make_agent(script.llm, store, [look_up, read_file, send_file, TERMINAL])
     return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
 
 

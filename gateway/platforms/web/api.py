@@ -14,6 +14,7 @@ from aiohttp import web
 from agent.approval import Choice
 from agent.errors import ToolError
 from agent.events import event_to_dict
+from agent.ids import id_from, new_id
 from agent.messages import Message
 from agent.store import Overview
 from agent.tool_support.workspace import Workspace
@@ -26,6 +27,7 @@ from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.stored_calls import SentFile, sent_files
 
 _LONGEST_TEXT = 100_000
+_LONGEST_KEY = 100
 _LONGEST_CHAT_ID = 200
 _MOST_MESSAGES = 10_000
 
@@ -83,13 +85,19 @@ class Api:
         return web.json_response([_message_as_dict(message) for message in messages])
 
     async def _send(self, request: web.Request) -> web.Response:
-        """`overtook` tells the page that this message ran at once and will not begin a turn."""
-        text = _checked_text(await _json_object(request))
+        """Once this has answered, the message is kept. Whoever got no answer may send it again with the same `key`: it is
+        taken once. `overtook` tells the page that it ran at once and will not begin a turn."""
+        body = await _json_object(request)
+        text, key = _checked_text(body), _checked_key(body)
         conversation = await self._desk.conversation(request.match_info["id"])
-        inbound = InboundMessage(conversation.address, OWNER, text)
+        overtakes = self._gateway.commands.overtakes(text)
+        if not overtakes and (refusal := self._gateway.limits.refusal(OWNER)):
+            wait = {"Retry-After": str(refusal.seconds)}
+            return web.json_response({"error": str(refusal)}, status=429, headers=wait)
+        message_id = id_from("msg", conversation.id, key) if key else new_id("msg")
+        inbound = InboundMessage(conversation.address, OWNER, text, id=message_id)
         await self._gateway.receive(inbound)
-        answer = {"message_id": inbound.id, "overtook": self._gateway.commands.overtakes(text)}
-        return web.json_response(answer, status=202)
+        return web.json_response({"message_id": inbound.id, "overtook": overtakes}, status=202)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         after = whole_number(request, "after") or 0
@@ -178,6 +186,13 @@ def _checked_text(body: dict[str, Any]) -> str:
     if size > _LONGEST_TEXT:
         raise web.HTTPRequestEntityTooLarge(_LONGEST_TEXT, size)
     return text
+
+
+def _checked_key(body: dict[str, Any]) -> str:
+    key = body.get("key", "")
+    if not (_is_text(key) and len(key) <= _LONGEST_KEY):
+        raise web.HTTPBadRequest(text=f"`key` must be text of at most {_LONGEST_KEY} characters.")
+    return str(key)
 
 
 def _is_text(value: object) -> bool:

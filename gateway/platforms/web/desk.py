@@ -10,16 +10,13 @@ from agent.ids import new_id
 from agent.messages import Message
 from agent.store import Address, Conversation, Overview
 from gateway.gateway import Gateway
-from gateway.messages import OWNER
+from gateway.messages import OWNER, SINGLE_QUESTION
 
 PLATFORMS = ("web", "terminal")
 
 _LISTED = 50
 _LOOKED_THROUGH = 500
 """Conversations of one platform among which those that are listed are found."""
-
-_SINGLE_QUESTION = "once_"
-"""How the chat ids begin that `hermes chat -q` makes: one for each question, and a script may ask hundreds."""
 
 
 class Desk:
@@ -69,4 +66,4 @@ class Desk:
 
 
 def _is_listed(overview: Overview) -> bool:
-    return overview.messages > 0 and not overview.conversation.address.chat_id.startswith(_SINGLE_QUESTION)
+    return overview.messages > 0 and not overview.conversation.address.chat_id.startswith(SINGLE_QUESTION)

@@ -10,7 +10,6 @@ from aiohttp import web
 from markupsafe import Markup
 
 from agent.events import TurnStarted
-from agent.ids import new_id
 from agent.store import Conversation
 from gateway.gateway import Gateway
 from gateway.hub import Envelope
@@ -34,8 +33,6 @@ class Pages:
         self._desk = desk
         self._streams = streams
         self._views = views
-        self._boot = new_id("boot")
-        """Tells an open page that the gateway was restarted and has forgotten what waited."""
 
     def routes(self) -> Iterable[web.RouteDef]:
         return [
@@ -78,7 +75,7 @@ class Pages:
         self, conversation: Conversation, envelopes: AsyncIterator[Envelope], limit: int
     ) -> AsyncGenerator[bytes, None]:
         transcript, _ = await self._transcript(conversation, limit)
-        yield frame({"op": "snapshot", "html": transcript, "boot": self._boot})
+        yield frame({"op": "snapshot", "html": transcript})
         turn = LiveTurn(self._views, conversation.id)
         beginning = False
         async for envelope in envelopes:

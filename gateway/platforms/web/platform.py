@@ -9,14 +9,19 @@ from collections.abc import Sequence
 import structlog
 from aiohttp import web
 
-from gateway.errors import CannotListen, PortTaken
+from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.desk import Desk
 from gateway.platforms.web.pages import STATIC, Pages
 from gateway.platforms.web.problems import problems_as_sentences
-from gateway.platforms.web.security import TokenGate, add_security_headers, only_our_own_requests
+from gateway.platforms.web.security import (
+    TokenGate,
+    add_security_headers,
+    is_open_to_others,
+    only_our_own_requests,
+)
 from gateway.platforms.web.sse import EventStreams
 from gateway.platforms.web.views import Views
 
@@ -28,7 +33,7 @@ _BODY_LIMIT = 1024 * 1024
 _SHUTDOWN_SECONDS = 2.0
 """What a request in flight gets to finish; event streams are ended at once."""
 
-_WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  recognised here, never chosen
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104  recognised here, never chosen
 
 
 class WebPlatform:
@@ -59,7 +64,7 @@ class WebPlatform:
 
     @property
     def where(self) -> str:
-        host = "127.0.0.1" if self._host in _WILDCARDS else self._host
+        host = _WILDCARDS.get(self._host, self._host)
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
 
     @property
@@ -80,6 +85,10 @@ class WebPlatform:
             if exc.errno == errno.EADDRINUSE:
                 raise PortTaken(detail) from exc
             raise CannotListen(f"{detail} {exc.strerror or exc}") from exc
+        # The sockets tell: a name could mean any address, and settings may not have come through their check.
+        if self._token is None and is_open_to_others(runner.addresses):
+            await runner.cleanup()
+            raise OpenWithoutToken(f"({self._host})")
         self._runner = runner
         self._port = runner.addresses[0][1]
         log.info("web.started", where=self.where)

@@ -1,6 +1,7 @@
-"""What keeps other people's pages out: the Host, Origin and content type of a request, a token, and headers.
+"""What keeps other people's pages out: where a request says it comes from, a token, and headers.
 
-A browser carries a foreign page's requests to this machine, so loopback alone protects nothing.
+A browser carries a foreign page's requests to this machine, so loopback alone protects nothing. What a proxy may have
+noted about a request (`Forwarded`, `X-Forwarded-...`) is never read: anybody could have written it.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Callable
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -18,6 +20,8 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _OPEN_TO_ALL = ("/healthz", "/static/")
 """Says nothing about anybody; the page that asks for the token needs its style."""
 
+_SIGN_IN = "/sign-in"
+_LONGEST_FORM = 10_000
 _YEAR = 365 * 24 * 3600
 
 _HEADERS = {
@@ -26,11 +30,15 @@ _HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Other sites learn nothing. Not `no-referrer`: under it, browsers leave our own origin out of a form, too.
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+_ANOTHER_SITE = "Hermes answers its own page only, not one of another site."
 
 
 async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -47,6 +55,8 @@ def only_our_own_requests(host: str, port: Callable[[], int]) -> Middleware:
             raise web.HTTPForbidden(
                 text="Hermes does not answer under this name; use the address it printed at start."
             )
+        if not _is_from_our_page(request):
+            raise web.HTTPForbidden(text=_ANOTHER_SITE)
         if request.method not in ("GET", "HEAD"):
             _refuse_foreign(request, named)
         return await handler(request)
@@ -55,7 +65,8 @@ def only_our_own_requests(host: str, port: Callable[[], int]) -> Middleware:
 
 
 class TokenGate:
-    """Asks for the token, if there is one: as `Authorization: Bearer`, or once as `/?token=` for a cookie."""
+    """Asks for the token, if there is one: as `Authorization: Bearer`, or once, by the form or as `/?token=`, for a
+    cookie."""
 
     def __init__(self, token: str | None, port: Callable[[], int]) -> None:
         self._token = token.encode() if token else None
@@ -64,16 +75,18 @@ class TokenGate:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path == "/" and "token" in request.query:
-            return self._sign_in(request)
+            return self._sign_in(request, request.query["token"])
+        if request.path == _SIGN_IN and request.method == "POST":
+            return self._sign_in(request, await _token_in_form(request))
         if self._token is None or request.path.startswith(_OPEN_TO_ALL) or self._admits(request, self._token):
             return await handler(request)
         raise web.HTTPUnauthorized(text="This Hermes is protected by a token: `platforms.web.token`.")
 
-    def _sign_in(self, request: web.Request) -> web.Response:
-        """Redirects, so that the token does not stay in the address."""
+    def _sign_in(self, request: web.Request, given: str) -> web.Response:
+        """Redirects: the token does not stay in the address, and a reload does not send it again."""
         response = web.Response(status=303, headers={"Location": "/"})
         if self._token is not None:
-            if not hmac.compare_digest(request.query["token"].encode(errors="replace"), self._token):
+            if not hmac.compare_digest(given.encode(errors="replace"), self._token):
                 raise web.HTTPUnauthorized(
                     text="That is not the token of this Hermes: `platforms.web.token`."
                 )
@@ -99,6 +112,18 @@ class TokenGate:
         return f"hermes_{self._port()}"
 
 
+def is_open_to_others(addresses: Iterable[tuple[Any, ...]]) -> bool:
+    """Whether any of the addresses that a server listens on can be reached from another machine."""
+    return not all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for address in addresses)
+
+
+async def _token_in_form(request: web.Request) -> str:
+    form = await request.read()
+    if len(form) > _LONGEST_FORM:
+        raise web.HTTPRequestEntityTooLarge(_LONGEST_FORM, len(form))
+    return parse_qs(form.decode(errors="replace")).get("token", [""])[0]
+
+
 def _cookie_value(token: bytes) -> str:
     """Not the token itself: every server on the same host is sent this cookie."""
     return hmac.new(token, b"hermes web chat", hashlib.sha256).hexdigest()
@@ -111,7 +136,7 @@ def _is_ours(named: str, host: str, port: int) -> bool:
         name, named_port = parts.hostname or "", parts.port or 80
     except ValueError:
         return False
-    if named_port != port:
+    if named_port != port or parts.netloc != named or parts.username is not None:
         return False
     return name in _LOOPBACK or name == host.lower() or (_is_wildcard(host) and _is_address(name))
 
@@ -128,10 +153,27 @@ def _is_address(name: str) -> bool:
     return True
 
 
+def _is_from_our_page(request: web.Request) -> bool:
+    """Browsers say in these headers whose page a request comes from, and scripts cannot change them. Another site may
+    lead a person here by a link, and that is all: not load our files, not frame us, not listen to a stream. Programs,
+    and browsers that speak to another machine without encryption, send no such header."""
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    if site in ("same-origin", "none"):
+        return True
+    is_a_visit = (
+        request.headers.get("Sec-Fetch-Mode") == "navigate"
+        and request.headers.get("Sec-Fetch-Dest") == "document"
+        and request.method == "GET"
+    )
+    return is_a_visit and not request.path.startswith("/api/")
+
+
 def _refuse_foreign(request: web.Request, named: str) -> None:
     origin = request.headers.get("Origin")
     if origin is not None and origin.lower() not in (f"http://{named.lower()}", f"https://{named.lower()}"):
-        raise web.HTTPForbidden(text="Hermes takes messages from its own page only, not from another site.")
-    # A form on a foreign page cannot send JSON without asking first, and is never allowed to.
-    if request.content_type != "application/json":
-        raise web.HTTPUnsupportedMediaType(text="Send JSON, with `Content-Type: application/json`.")
+        raise web.HTTPForbidden(text=_ANOTHER_SITE)
+    # A form on a foreign page cannot send JSON without asking first, and is never allowed to. The form that asks for
+    # the token is the exception: who knows the token may come in.
+    wanted = "application/x-www-form-urlencoded" if request.path == _SIGN_IN else "application/json"
+    if request.content_type != wanted:
+        raise web.HTTPUnsupportedMediaType(text=f"Send it with `Content-Type: {wanted}`.")

@@ -17,8 +17,8 @@ const composer = new Composer(send);
 const asking = new Asking(decide);
 
 let source = null;
-let boot = null;
 let hangUp = 0;
+let unsure = null; // what was sent without an answer, and its key: sent again, it is the same message
 
 // Updates and requests take turns: what the server says about a message is applied only after the answer to the request
 // that sent it, so a message is never shown twice.
@@ -59,11 +59,7 @@ function apply(update) {
   log.apply(update);
   asking.refresh();
   if (update.id) waiting.taken(update.id);
-  if (update.op === "snapshot") {
-    waiting.dropShown(log);
-    if (boot && boot !== update.boot) waiting.lost();
-    boot = update.boot;
-  }
+  if (update.op === "snapshot") waiting.dropShown(log);
 }
 
 function showSidebar({ html, title }) {
@@ -77,13 +73,16 @@ function send(text) {
   const item = waiting.add(text);
   log.toEnd();
   inTurn(async () => {
+    const key = unsure?.text === text ? unsure.key : newKey();
     try {
       if (!page.conversation) await begin();
-      const { message_id, overtook } = await post(`/api/conversations/${page.conversation}/messages`, { text });
-      if (overtook) item.remove();
+      const { message_id, overtook } = await post(`/api/conversations/${page.conversation}/messages`, { text, key });
+      if (overtook || log.has(message_id)) item.remove();
       else item.dataset.waiting = message_id;
+      unsure = null;
       say("");
     } catch (error) {
+      unsure = { text, key };
       item.remove();
       composer.giveBack(text);
       say(error.message);
@@ -103,6 +102,10 @@ async function decide(approval, choice) {
   }
 }
 
+function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 async function begin() {
   const { id } = await post("/api/conversations", { platform: "web" });
   page.conversation = id;
@@ -120,7 +123,7 @@ async function post(address, body) {
       signal: AbortSignal.timeout(REQUEST_MS),
     });
   } catch {
-    throw new Error("Hermes cannot be reached; nothing was sent.");
+    throw new Error("Hermes cannot be reached. Send it again when it is back; it will not be taken twice.");
   }
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(answer.error ?? "Hermes could not do that; its log says more.");

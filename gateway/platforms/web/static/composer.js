@@ -77,14 +77,6 @@ export class Waiting {
     this.#find((item) => log.has(item.dataset.waiting)).forEach((item) => item.remove());
   }
 
-  /** A restarted gateway has forgotten what it had not yet read. */
-  lost() {
-    for (const item of this.#find((each) => each.dataset.waiting)) {
-      delete item.dataset.waiting;
-      item.lastChild.textContent = "Hermes was restarted before it read this. Send it again.";
-    }
-  }
-
   #of(messageId) {
     return this.#find((item) => item.dataset.waiting === messageId);
   }

@@ -1,0 +1,130 @@
+"""Coming in by the token: what is set, where the token never stays, and whose form is not listened to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import pytest
+
+from tests.web.world import World, web_world
+
+TOKEN = "tökén with spaces & 100 %"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[World]:
+    """A web chat that asks for a token."""
+    async with web_world(tmp_path, token=TOKEN) as world:
+        yield world
+
+
+async def _sign_in(
+    world: World, token: str, by: str, **headers: str
+) -> tuple[int, str, aiohttp.typedefs.LooseHeaders]:
+    how: dict[str, Any] = {"allow_redirects": False, "headers": headers}
+    if by == "address":
+        request = world.http.get(f"{world.url}/", params={"token": token}, **how)
+    else:
+        request = world.http.post(f"{world.url}/sign-in", data={"token": token}, **how)
+    async with request as response:
+        return response.status, await response.text(), response.headers
+
+
+@pytest.mark.parametrize("by", ["form", "address"])
+async def test_the_token_is_changed_for_a_cookie(guarded: World, by: str) -> None:
+    """The token is in no address afterwards; the cookie is another word, hidden from scripts, and enough."""
+    status, _, headers = await _sign_in(guarded, TOKEN, by)
+    assert (status, headers["Location"]) == (303, "/")
+    cookie, *attributes = headers["Set-Cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
+    assert not any(attribute.startswith("Domain") for attribute in attributes)
+    assert TOKEN not in cookie and urlencode({"": TOKEN})[1:] not in cookie
+    assert (await guarded.get("/api/conversations"))[0] == 401
+    assert await guarded.get("/api/conversations", headers={"Cookie": cookie}) == (200, [])
+
+
+@pytest.mark.parametrize("by", ["form", "address"])
+@pytest.mark.parametrize("wrong", ["guess", "", TOKEN + "x", TOKEN[:-1], TOKEN.upper()])
+async def test_a_wrong_token_sets_nothing(guarded: World, by: str, wrong: str) -> None:
+    """The person is told, and may try again."""
+    status, page, headers = await _sign_in(guarded, wrong, by)
+    assert status == 401
+    assert "Set-Cookie" not in headers
+    assert "not the token" in page and 'name="token"' in page
+    assert wrong not in ("guess",) or wrong not in page
+
+
+async def test_the_form_puts_the_token_into_no_address(guarded: World) -> None:
+    """Addresses are kept: by the browser, and by whatever stands between it and Hermes."""
+    _, page = await guarded.get("/new")
+    assert '<form action="/sign-in" method="post">' in page
+
+
+@pytest.mark.parametrize("by", ["form", "address"])
+async def test_where_no_token_is_asked_for(world: World, by: str) -> None:
+    """An old bookmark still works after the token was removed from the configuration."""
+    status, _, headers = await _sign_in(world, "old", by)
+    assert (status, headers["Location"]) == (303, "/")
+    assert "Set-Cookie" not in headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Content-Type": "application/json"}, 415),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
+)
+async def test_the_form_of_another_site(guarded: World, headers: dict[str, str], status: int) -> None:
+    """It signs nobody in, even with the right token."""
+    given = {**FORM, **headers}
+    data = urlencode({"token": TOKEN}).encode()
+    async with guarded.http.post(f"{guarded.url}/sign-in", data=data, headers=given) as response:
+        assert response.status == status
+        assert "Set-Cookie" not in response.headers
+
+
+async def test_a_form_that_is_too_long(guarded: World) -> None:
+    """Whoever is not known yet cannot keep Hermes busy."""
+    async with guarded.http.post(f"{guarded.url}/sign-in", data=b"a&" * 6_000, headers=FORM) as response:
+        assert response.status == 413
+
+
+@pytest.mark.parametrize("cookie", ["", "{token}", "0" * 64, "größer"])
+async def test_a_forged_cookie(guarded: World, cookie: str) -> None:
+    """Neither the token itself nor something of the right length."""
+    port = guarded.url.rpartition(":")[2]
+    forged = f"hermes_{port}={cookie.format(token='token')}"
+    status, _ = await guarded.get("/api/conversations", headers={"Cookie": forged})
+    assert status == 401
+
+
+async def test_a_new_token_signs_everybody_out(tmp_path: Path) -> None:
+    """The cookie is worth nothing without the token it was made from."""
+    async with web_world(tmp_path, token="first") as before:
+        _, _, headers = await _sign_in(before, "first", "form")
+        port = int(before.url.rpartition(":")[2])
+    cookie = headers["Set-Cookie"].split("; ")[0]
+    async with web_world(tmp_path, token="second", port=port) as after:
+        assert (await after.get("/api/conversations", headers={"Cookie": cookie}))[0] == 401
+
+
+async def test_the_token_is_in_no_log(guarded: World, caplog: pytest.LogCaptureFixture) -> None:
+    """At any level, right or wrong, in the address or in the form."""
+    caplog.set_level(logging.DEBUG)
+    for token in (TOKEN, "a-wrong-guess"):
+        await _sign_in(guarded, token, "address")
+        await _sign_in(guarded, token, "form")
+    await asyncio.sleep(0)
+    assert "guess" not in caplog.text and "spaces" not in caplog.text
