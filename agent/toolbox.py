@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -14,8 +14,10 @@ import structlog
 from agent.approval import ApprovalRequest, Approve
 from agent.errors import ToolError, UnknownTool
 from agent.messages import ChatDict, ToolCall
+from agent.redaction import redact
 from agent.tool import Tool, ToolContext, did_you_mean
 from agent.tool_support.workspace import Workspace
+from agent.untrusted import marked, neutral
 
 log = structlog.get_logger(__name__)
 
@@ -28,10 +30,17 @@ _HEAD_SHARE = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told. `ok` is False where the call did not do what it was meant to."""
+    """What came of a call. `ok` is False where it did not do what it was meant to."""
 
     content: str
     ok: bool
+    outside: bool = False
+    """Others wrote it."""
+
+    @property
+    def as_read(self) -> str:
+        """For the model."""
+        return marked(self.content) if self.outside else neutral(self.content)
 
 
 class Toolbox:
@@ -67,7 +76,7 @@ class Toolbox:
             if tool.dangerous and ctx.approve:
                 await _ask_first(ctx.approve, tool, arguments)
             content = await self._call(tool, arguments, ctx)
-            result = ToolResult(content or "(no output)", ok=True)
+            result = ToolResult(content or "(no output)", ok=True, outside=tool.outside)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)
         except asyncio.CancelledError as exc:
@@ -76,7 +85,11 @@ class Toolbox:
             result = await _crashed(call, ctx, exc)
         except Exception as exc:  # noqa: BLE001 - whatever a tool does wrong must not end the turn
             result = await _crashed(call, ctx, exc)
-        return ToolResult(await self._bounded(_storable(result.content), call, ctx), result.ok)
+        # Here and nowhere else, before anybody sees the result: what the model never read it cannot repeat. Answers,
+        # summaries, logs, exports and the file that keeps a long result whole are all made of what stands here. It
+        # comes before the cut, which could go through the middle of a key.
+        content = await asyncio.to_thread(redact, _storable(result.content))
+        return replace(result, content=await self._bounded(content, call, ctx))
 
     def _find(self, name: str) -> Tool:
         if name not in self._tools:

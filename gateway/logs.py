@@ -1,13 +1,27 @@
-"""Logging: named events with ids, for people or for machines. Message text stays out of it."""
+"""Logging: named events with ids, for people or for machines. Message text stays out of it, and so do secrets.
+
+Whatever is written passes `without_secrets` first: our events and the lines of libraries, values and tracebacks, in
+both formats and at every level. A URL with a bot's token in it, or a key that an exception quotes, is `[redacted]`.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
 
 import stamina
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from agent.redaction import REDACTED, Rule, own_rules, redact, rules_for
+
+_NUMBERS = bool | int | float | None
+_SECRET_NAMES = frozenset({"authorization", "api_key", "password", "secret", "token"})
+_DEEPEST = 8
 
 
 def configure_logging(level: str, style: Literal["human", "json"]) -> None:
@@ -15,28 +29,95 @@ def configure_logging(level: str, style: Literal["human", "json"]) -> None:
 
     Tracebacks come without local variables: those hold keys and what people said.
     """
-    shared: list[structlog.typing.Processor] = [
+    facts: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _exceptions(style),
     ]
-    if style == "json":
-        without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-        shared += [
-            structlog.processors.ExceptionRenderer(without_locals),
-            structlog.processors.JSONRenderer(),
-        ]
-    else:
-        plain = structlog.dev.plain_traceback
-        shared.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain))
+    # Exceptions become text before that text is looked at: a traceback is where most secrets are.
+    line: list[Processor] = [without_secrets, _line(style)]
     structlog.configure(
-        processors=shared,
+        processors=[*facts, *line],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     # A retry is logged by the model client, with our ids; once is enough.
     stamina.instrumentation.set_on_retry_hooks([])
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*facts, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *line],
+        )
+    )
     # Libraries log request URLs and bodies at INFO; only their warnings are for the operator.
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _last_words
+
+
+def without_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """A structlog processor: every value, however deep, and every name."""
+    plain: EventDict = _plain(event)
+    # All texts at once, because nearly every line is free of secrets and most of the cost is to find out.
+    whole = "\n".join(_texts(plain))
+    rules = [rule for rule in rules_for(whole, own_rules()) if any(True for _ in rule.find(whole))]
+    return _clean(plain, rules) if rules else plain
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """With nothing but texts, numbers, lists and mappings in it; everything else as a renderer would write it."""
+    if isinstance(value, str | _NUMBERS):
+        return value
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        return {
+            str(name): REDACTED
+            if name in _SECRET_NAMES and isinstance(item, str)
+            else _plain(item, depth + 1)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
+        return [_plain(item, depth + 1) for item in value]
+    return repr(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _clean(value: Any, rules: Sequence[Rule]) -> Any:
+    if isinstance(value, str):
+        return redact(value, rules)
+    if isinstance(value, dict):
+        return {redact(name, rules): _clean(item, rules) for name, item in value.items()}
+    return [_clean(item, rules) for item in value] if isinstance(value, list) else value
+
+
+def _exceptions(style: Literal["human", "json"]) -> Processor:
+    if style == "human":
+        return structlog.processors.format_exc_info
+    without_locals = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return structlog.processors.ExceptionRenderer(without_locals)
+
+
+def _line(style: Literal["human", "json"]) -> Processor:
+    if style == "json":
+        return structlog.processors.JSONRenderer()
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+
+
+def _last_words(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+    """A bug that ends the process keeps its traceback, but not the secrets in it."""
+    sys.stderr.write(redact("".join(traceback.format_exception(kind, exc, trace)), own_rules()))

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
+from agent.untrusted import without_marks
 
 _MAX_IDENTIFIER = 80
 _SHORTEST_NUMBER = 5
@@ -82,7 +83,7 @@ def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool
         for call in reversed(message.get("tool_calls") or ()):
             name, arguments = call_of(call)
             if has_effects(name):
-                result = text_of(results.get(call["id"], {}))
+                result = without_marks(text_of(results.get(call["id"], {})))
                 lines.append(
                     f"{name}({_clip(arguments, _SHOWN_ARGUMENTS)}) -> {_clip(result, _SHOWN_RESULT)}"
                 )

@@ -16,6 +16,7 @@ from agent.compression.artifacts import find_effects, find_identifiers
 from agent.compression.ledger import Ledger
 from agent.compression.standing_instructions import find_instructions, telling_words
 from agent.messages import ChatDict
+from agent.untrusted import outside_words, own_words, without_marks
 
 _RESULT_CHARACTERS = 64_000
 """Tool results are searched for identifiers from the newest back as far as this. Most of what they hold is noise."""
@@ -50,9 +51,13 @@ def wording_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Word
     for said, sent in zip(reversed(messages), reversed(pruned), strict=True):
         role = said["role"]
         if role == "user":
-            user.append(text_of(said))
+            text = text_of(said)
+            user.append(own_words(text))
+            # Others' words are no instructions of the user, and what they name the user has not named.
+            if others := outside_words(text):
+                results.append(others)
         elif role == "tool":
-            text = text_of(said if room > 0 else sent)
+            text = without_marks(text_of(said if room > 0 else sent))
             room -= len(text)
             results.append(text)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from agent.errors import ToolError
 from agent.locks import turn_on
+from agent.redaction import redact
 from agent.store import Fact
 from agent.tool import ToolContext, tool
 
@@ -43,12 +45,14 @@ async def _add(ctx: ToolContext, text: str) -> str:
         raise ToolError("`text` is empty; give the fact to remember.")
     if len(text) > MAX_FACT_CHARS:
         raise ToolError(f"a fact has at most {MAX_FACT_CHARS} characters, this one {len(text)}; shorten it.")
+    if await asyncio.to_thread(redact, text) != text:
+        raise ToolError("this looks like a secret, and those are not remembered; leave it out.")
     facts = await ctx.store.facts(ctx.person)
     if any(fact.text.casefold() == text.casefold() for fact in facts):
         return "That is remembered already."
     missing = sum(len(fact.text) for fact in facts) + len(text) - MAX_PERSON_CHARS
     if missing > 0:
-        oldest = sorted(facts, key=lambda fact: fact.created_at)[:_SUGGESTED]
+        oldest = facts[:_SUGGESTED]  # in the order they were told, whatever the clock said
         raise ToolError(
             f"the memory is full; forget facts of {missing} characters or more first, or merge some. "
             f"The oldest are:\n{_as_text(oldest)}"

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agent.errors import ToolError
+from agent.redaction import redact
 from agent.tool import ToolContext, tool
 from agent.tool_support.workspace import Workspace
 
@@ -22,7 +23,7 @@ _BYTE_ORDER_MARKS = {
 }
 
 
-@tool()
+@tool(outside=True)
 async def read_file(
     ctx: ToolContext,
     path: Annotated[str, Field(description="Path relative to the workspace.")],
@@ -39,7 +40,8 @@ async def read_file(
 
 
 def _read(workspace: Workspace, path: str, offset: int, limit: int, column: int, numbered: bool) -> str:
-    lines = _decode(path, workspace.read(path)).split("\n")
+    # All of it, before a piece is taken: the middle of a key does not look like one.
+    lines = redact(_decode(path, workspace.read(path))).split("\n")
     if lines[-1] == "":
         lines.pop()
     if not lines:

@@ -13,7 +13,7 @@ from agent.tool_support.file_search import Found, Hit, Query, search_folder
 from agent.tool_support.workspace import Workspace
 
 
-@tool()
+@tool(outside=True)
 async def search_files(
     ctx: ToolContext,
     pattern: Annotated[

@@ -14,7 +14,7 @@ from agent.tool import ToolContext, tool
 _SNIPPET_CHARS = 400
 
 
-@tool()
+@tool(outside=True)
 async def session_search(
     ctx: ToolContext,
     query: Annotated[str, Field(min_length=1, max_length=500, description="Words to look for.")],

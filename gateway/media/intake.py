@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from agent.errors import HermesError, ToolError
 from agent.messages import ChatDict
 from agent.store import Conversation
 from agent.tool_support.workspace import MAX_FILE_BYTES, Workspace
+from agent.untrusted import in_a_note, marked
 from gateway.chat.contract import Attachment
 from gateway.chat.errors import AttachmentRefused
 from gateway.media.documents import text_of
@@ -35,8 +35,8 @@ _NO_VOICE = (
 )
 
 SeesImages = Callable[[Conversation], Awaitable[bool]]
-Transcribe = Callable[[str, bytes], Awaitable[str]]
-"""Gets a file's name and content, gives what was said in it."""
+Transcribe = Callable[[str, bytes, Conversation], Awaitable[str]]
+"""Gets a file's name and content and where it was sent, gives what was said in it."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class MediaIntake:
         if attachment.kind == "image":
             return await self._image(data, kept, conversation, taken)
         if attachment.kind in ("voice", "audio"):
-            return await self._voice(name, data, kept)
+            return await self._voice(attachment, name, data, kept, conversation)
         text = await text_of(workspace.root / path, data)
         if text is None:
             return kept
@@ -99,19 +99,23 @@ class MediaIntake:
         taken.images.append(part)
         return f"an image, {kept}"
 
-    async def _voice(self, name: str, data: bytes, kept: str) -> str:
+    async def _voice(
+        self, attachment: Attachment, name: str, data: bytes, kept: str, conversation: Conversation
+    ) -> str:
         if self._transcribe is None:
             return f"{kept}; {_NO_VOICE}"
         try:
-            said = await self._transcribe(name, data)
+            said = await self._transcribe(name, data, conversation)
         except HermesError as error:
             log.warning("media.transcription_failed", error=type(error).__name__)
             return f"{kept}; what was said could not be written down: {error}"
-        return f"[Voice message, written down by a machine:]\n{' '.join(said.split())}"
+        if attachment.kind == "voice":
+            # The person's own words, spoken instead of written: on one line, which they cannot end.
+            return f"[Voice message, written down by a machine:]\n{in_a_note(said)}"
+        return f"[File {name}, {kept}. What is said in it, written down by a machine:]\n{marked(said)}"
 
 
 def _as_paragraphs(name: str, text: str, path: str) -> str:
-    """Marked as somebody's text, which is no instruction; the end by a word that nobody could have written into it."""
-    shown, end = text[:_LONGEST_TEXT], f"end-{secrets.token_hex(4)}"
+    shown = text[:_LONGEST_TEXT]
     rest = f"; {len(text) - len(shown):,} characters more are in the file" if len(text) > len(shown) else ""
-    return f"[File {name}, kept as `{path}`{rest}. Its content, up to “{end}”:]\n{shown}\n{end}"
+    return f"[File {name}, kept as `{path}`{rest}. Its content:]\n{marked(shown)}"

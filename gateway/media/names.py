@@ -14,7 +14,7 @@ def safe_name(name: str, mime: str = "") -> str:
     """Only the last part of a path, printable, not hidden, not too long; with an ending if the type tells one."""
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     printable = "".join(char for char in last if unicodedata.category(char)[0] not in "CZ" or char == " ")
-    plain = re.sub(r"[\[\]`<>:\"|?*]", "_", printable).strip(" .")
+    plain = re.sub(r"[\[\]`<>:\"|｜?*]", "_", printable).strip(" .")
     stem, dot, ending = plain.rpartition(".")
     if not dot:
         stem, ending = plain, (mimetypes.guess_extension(mime) or "").lstrip(".")

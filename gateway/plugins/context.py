@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -55,7 +55,8 @@ class PluginContext:
         """Offers the model a tool: a function with the decorator `agent.tool.tool`."""
         if not isinstance(tool, Tool):
             raise TypeError(f"register_tool() takes what `@tool()` of agent.tool makes; this is {tool!r}.")
-        self._offered.tools.append(tool)
+        # Whatever it brings, Hermes knows nothing about where it has it from.
+        self._offered.tools.append(replace(tool, outside=True))
 
     def register_command(self, command: Command) -> None:
         """Adds a slash command to every chat."""

@@ -1,0 +1,123 @@
+"""Secrets do not belong into logs, summaries, answers or exports: what looks like one becomes `[redacted]`.
+
+A rule fires on a shape that ordinary ids do not have: a provider's own prefix with a long tail, a header, a key block,
+or a random value that is *called* a password or a key. Plain hashes, UUIDs, order numbers, our own message ids and code
+that merely speaks of passwords stay. The secrets of this installation are known word for word.
+
+It keeps secrets from being shown by accident. It does not hold against somebody who writes a key backwards: what must
+not be read at all must not be where tools can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent.chat_text import call_of
+from agent.messages import ChatDict
+from agent.redaction import assigned, blocks, shapes
+from agent.redaction.known import keeping_secret, known_rules
+from agent.redaction.library import library_rules
+from agent.redaction.rules import Rule
+
+__all__ = [
+    "REDACTED",
+    "Rule",
+    "all_rules",
+    "keeping_secret",
+    "own_rules",
+    "redact",
+    "redact_message",
+    "rules_for",
+    "rules_that_may_fire",
+]
+
+REDACTED = "[redacted]"
+_SHORTEST_KEY = 15
+"""Characters that a key of any provider has at least, by the rules for shapes."""
+
+_OURS = (*blocks.RULES, *shapes.RULES, *assigned.RULES)
+
+
+def own_rules() -> tuple[Rule, ...]:
+    """Fast, and there at once: for log lines."""
+    return (*known_rules(), *_OURS)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """With those of a library, which takes a moment when it is first used."""
+    return (*own_rules(), *library_rules())
+
+
+def redact(text: str, rules: Iterable[Rule] | None = None) -> str:
+    """The text with everything that looks like a secret replaced; by all rules, if none are given."""
+    for rule in rules_for(text, all_rules() if rules is None else rules):
+        text = _without(text, rule)
+    return text
+
+
+def rules_for(text: str, rules: Iterable[Rule]) -> list[Rule]:
+    """Those that have something to look at here. Plain loops: this is nearly all that most log lines cost."""
+    lower = text.lower()
+    chosen = []
+    for rule in rules:
+        for hint in rule.hints:
+            if hint in lower:
+                chosen.append(rule)
+                break
+    return chosen
+
+
+def _without(text: str, rule: Rule) -> str:
+    parts: list[str] = []
+    end = 0
+    for start, stop in rule.find(text):
+        parts += [text[end:start], _stand_in(text[start:stop])]
+        end = stop
+    return "".join((*parts, text[end:])) if parts else text
+
+
+def _stand_in(secret: str) -> str:
+    """Of as many lines: whoever counts them must find the same line under the same number."""
+    return "\n".join(REDACTED if line.strip() else line for line in secret.split("\n"))
+
+
+def rules_that_may_fire(words: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules that can change a text made of these words. Usually none.
+
+    Long histories repeat their vocabulary, so looking at that first is far cheaper than looking at every message.
+    """
+    words = list(words)
+    every_word = "\n".join(words).lower()
+    long_words = "\n".join(word for word in words if len(word) >= _SHORTEST_KEY)
+    return tuple(
+        rule
+        for rule in all_rules()
+        if any(hint in every_word for hint in rule.hints)
+        and (not rule.one_word or any(True for _ in rule.find(long_words)))
+    )
+
+
+def redact_message(message: ChatDict, rules: Iterable[Rule]) -> ChatDict:
+    """A copy whose text and tool arguments are free of secrets, or the message itself."""
+    rules = tuple(rules)
+    if not rules:
+        return message
+    copy = {**message, "content": _redact_content(message.get("content"), rules)}
+    if message.get("tool_calls"):
+        copy["tool_calls"] = [
+            {
+                **call,
+                "function": {"name": call_of(call)[0], "arguments": redact(call_of(call)[1], rules)},
+            }
+            for call in message["tool_calls"]
+        ]
+    return copy
+
+
+def _redact_content(content: Any, rules: Iterable[Rule]) -> Any:
+    if isinstance(content, str):
+        return redact(content, rules)
+    return [
+        {**part, "text": redact(part["text"], rules)} if "text" in part else part for part in content or ()
+    ]

@@ -1,0 +1,135 @@
+"""Secrets that are known by what they are called: `password=...`, `"api_key": "..."`, an Authorization header."""
+
+from __future__ import annotations
+
+import re
+
+from agent.redaction.rules import Rule, named, phrase
+from agent.redaction.values import (
+    has_digit,
+    is_expression,
+    is_reference,
+    looks_random,
+    names_a_secret,
+    stands_for_a_secret,
+)
+
+_PASSWORDS = ("password", "passwd", "passphrase", "passwort", "pwd")
+_KEYS = (
+    "secret",
+    "token",
+    *('"auth', "_auth"),
+    *(
+        f"{what}{gap}key"
+        for what in ("api", "access", "account", "auth", "encryption", "private", "secret", "signing")
+        for gap in ("", "_", "-")
+    ),
+)
+_IS = r"\\{0,3}[\"']?\]?[ \t]{0,3}(?::=|=>|[:=])(?!=)[ \t]{0,8}(?P<quote>\\{0,3}[\"'`])?"
+"""What stands between a name and its value, in code, JSON (also inside JSON), YAML and on command lines."""
+_PAGE = re.compile(r"(?i)(?:page|next|continuation|cursor|sync|start|marker)[_-]?token\Z")
+"""It only says where a list goes on."""
+_OPTION = re.compile(r"[\"'`]?--?[a-z][a-z-]*")
+
+
+def _is_password(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    if stands_for_a_secret(value):
+        return False
+    if match["quote"]:
+        return not (value.istitle() and value.isalpha()) and not names_a_secret(value)
+    # `pwd` is also where one is.
+    return not is_reference(value) and not is_expression(value, match) and not value.startswith(("/", "~"))
+
+
+def _is_key(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    if not looks_random(value) or is_reference(value) or stands_for_a_secret(value):
+        return False
+    is_page = _PAGE.search(match.string, max(0, match.start() - 25), match.start()) is not None
+    return not is_page and not is_expression(value, match)
+
+
+def _is_given(match: re.Match[str]) -> bool:
+    """To a variable or an option: whatever is not plainly something else."""
+    value = match["secret"]
+    if stands_for_a_secret(value) or value.isupper() or value.startswith(("/", "~", "-")):
+        return False
+    return not value.endswith(",") and not (is_reference(value) and names_a_secret(value))
+
+
+def _is_option(match: re.Match[str]) -> bool:
+    name = match.string[max(0, match.start() - 60) : match.start()].split()[-1]
+    return _OPTION.fullmatch(name) is not None and _is_given(match) and not is_reference(match["secret"])
+
+
+def _is_credential(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    if match["scheme"].strip().lower() == "basic":
+        return value != value.lower() and not stands_for_a_secret(value)
+    return _is_bearer(match)
+
+
+def _is_bearer(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    if is_reference(value) or stands_for_a_secret(value):
+        return False
+    return has_digit(value) or looks_random(value)
+
+
+def _is_random(match: re.Match[str]) -> bool:
+    return looks_random(match["secret"])
+
+
+def _is_told(match: re.Match[str]) -> bool:
+    return not stands_for_a_secret(match["secret"])
+
+
+RULES: tuple[Rule, ...] = (
+    named(
+        "authorization header",
+        ["authorization"],
+        r"\\{0,3}[\"']?[ \t]*[:=][ \t]*\\{0,3}[\"']?(?P<scheme>(?:[A-Za-z]{1,10}[ \t]+)?)(?P<secret>[\w.~+/=-]{8,})",
+        confirm=_is_credential,
+    ),
+    named("bearer token", ["bearer"], r"[ \t]+(?P<secret>[\w.~+/=-]{12,})", confirm=_is_bearer),
+    named(
+        "cookie",
+        ["cookie"],
+        r"[\"']?[ \t]*:[ \t]*[\"']?(?P<secret>[\w.-]{1,80}=[^\r\n\"'<>]{6,4000})",
+        confirm=_is_random,
+    ),
+    named(
+        "value called a password",
+        _PASSWORDS,
+        _IS + r"(?P<secret>(?(quote)[^\s\"'`\\]{4,200}(?=(?P=quote))|[^\s\"'`,;&()\[\]{}<>\\]{4,200}))",
+        confirm=_is_password,
+    ),
+    named("value called a key or token", _KEYS, _IS + r"(?P<secret>[\w.~+/=:-]{10,})", confirm=_is_key),
+    named(
+        "option of a command",
+        ["password", "passwd", "passphrase", "token", "secret", "api-key"],
+        r"[= ][\"']?(?P<secret>[^\s\"'`|;&<>\]\\]{4,})",
+        confirm=_is_option,
+    ),
+    phrase(
+        "variable of an environment",
+        r"(?m)^[ \t]*(?:export[ \t]+|set[ \t]+|-[ \t]+|ENV[ \t]+)?[A-Z][A-Z0-9_]{0,60}?"
+        r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|_KEY)[A-Z0-9_]{0,20}=[\"']?(?P<secret>[^\s\"'`]{6,})",
+        *("password", "passwd", "passphrase", "secret", "token", "_key"),
+        confirm=_is_given,
+    ),
+    named(
+        "line of a .netrc",
+        ["login "],
+        r"\S{1,100}\s{1,20}password\s{1,20}(?P<secret>\S{1,200})",
+        confirm=_is_told,
+    ),
+    named(
+        # Only where the value has a digit or a sign in it: "the password is required" says nothing secret.
+        "password told in a sentence",
+        ["password", "passphrase", "passwort", "kennwort", "contraseña", "mot de passe"],
+        r" (?:is|ist|es|est|lautet) [\"'`]?(?P<secret>(?=[^\s\"'`]*[\d!#$%^&*@])[^\s\"'`,;]{4,})",
+        confirm=_is_told,
+    ),
+)

@@ -1,0 +1,88 @@
+"""What a rule is, and how one is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+Span = tuple[int, int]
+Find = Callable[[str], Iterable[Span]]
+Confirm = Callable[[re.Match[str]], bool]
+
+_KEY = "[A-Za-z0-9_-]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Finds the secrets of one kind."""
+
+    what: str
+    find: Find
+    """Where they begin and end, in order and without overlaps."""
+    hints: tuple[str, ...]
+    """Lower case, without spaces; one of them is in every text that holds such a secret. They make a miss cheap."""
+    one_word: bool = False
+    """What it looks at never reaches across white space, and is long."""
+
+
+def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) -> Iterator[Rule]:
+    """A rule for each prefix that a provider gives its keys; `KEY` in the tail stands for a character of a key.
+
+    The pattern begins with the bare prefix, because only then does Python look for it fast; whether something stands
+    before it is asked afterwards.
+    """
+    for prefix in prefixes:
+        plain = re.escape(prefix)
+        pattern = re.compile(f"{plain}(?<!{_KEY}{plain})(?:{tail})".replace("KEY", _KEY))
+        yield Rule(what, by_pattern(pattern, confirm), (prefix.lower(),), one_word=True)
+
+
+def phrase(what: str, pattern: str, *hints: str, confirm: Confirm | None = None) -> Rule:
+    """The pattern's group `secret` is the secret; all of it where there is no such group."""
+    return Rule(what, by_pattern(re.compile(pattern), confirm), hints)
+
+
+def named(what: str, names: Iterable[str], pattern: str, *, confirm: Confirm) -> Rule:
+    """For what follows one of these names, in upper or lower case. The names are looked for as they are, and the
+    pattern is tried only there: a pattern of many names would be tried at every letter."""
+    after = re.compile(pattern)
+    names = tuple(names)
+
+    def find(text: str) -> Iterator[Span]:
+        lower = _lower(text)
+        end = 0
+        for start in sorted(position for name in names for position in _ends_of(name, lower)):
+            match = after.match(text, start)
+            if match and match.start("secret") >= end and confirm(match):
+                yield match.span("secret")
+                end = match.end("secret")
+
+    return Rule(what, find, names)
+
+
+def _ends_of(name: str, text: str) -> Iterator[int]:
+    position = text.find(name)
+    while position >= 0:
+        position += len(name)
+        yield position
+        position = text.find(name, position)
+
+
+def _lower(text: str) -> str:
+    """As long as the text: a few capital letters have two small ones."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(small if len(small := char.lower()) == 1 else char for char in text)
+
+
+def by_pattern(pattern: re.Pattern[str], confirm: Confirm | None = None) -> Find:
+    group: str | int = "secret" if "secret" in pattern.groupindex else 0
+
+    def find(text: str) -> Iterator[Span]:
+        for match in pattern.finditer(text):
+            if confirm is None or confirm(match):
+                yield match.span(group)
+
+    return find
