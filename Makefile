@@ -6,13 +6,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: run test lint bench lock clean browser
+.PHONY: run test test-chaos soak lint bench lock clean browser sandbox
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
 
-test: lint browser
+test: lint browser sandbox
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.dev
@@ -20,6 +20,16 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports 
+
+# Kills Hermes at the worst of moments 200 times (ARGS="--kills 500 --seed 7" changes that), then floods it.
+test-chaos: $(VENV)/.dev
+	@$(BIN)/python -m tests.chaos kill $(ARGS)
+	@$(BIN)/python -m tests.chaos flood
+
+# Random load and faults for a while; ARGS="--kill-every 60" adds kills.
+soak: SECONDS ?= 600
+soak: $(VENV)/.dev
+	@$(BIN)/python -m tests.chaos soak --seconds $(SECONDS) $(ARGS)
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)
@@ -30,6 +40,11 @@ lock: $(VENV)/.dev
 		pyproject.toml --group build -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS) \
 		pyproject.toml --group build --group dev -c requirements.lock -o requirements-dev.lock
+
+# Commands of the terminal are tested in a real sandbox, where bubblewrap can be installed and used.
+sandbox:
+	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; } || true
 
 # The page is tested in a real browser. Debian's Chromium is installed where that is possible; elsewhere the
 # browser tests skip and say why.

@@ -12,7 +12,7 @@ from tests.worlds.hermes_process import WebClient, hermes
 @pytest.mark.embedded
 async def test_the_embedded_model_answers(tmp_path: Path) -> None:
     """A fresh state directory and no key: the page answers, and the start says which model that is."""
-    async with hermes(tmp_path / "home", {"model": {"max_tokens": 24}}) as process:
+    async with hermes(tmp_path / "home", {"model": {"max_tokens": 24}}, cold=True) as process:
         start = "".join(process.output)
         async with WebClient.open(process.url, "first") as person:
             events = await person.say("Say hello.")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -16,6 +14,7 @@ import pytest
 
 from agent.compression.ledger import split_ledger
 from gateway.store import SqliteStore
+from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, environment, hermes
 from tests.worlds.lineage import sound_lineages
 from tests.worlds.long_chat import (
@@ -28,34 +27,36 @@ from tests.worlds.long_chat import (
     small_window,
 )
 from tests.worlds.openai import OpenAIWorld
+from tests.worlds.warm import HERMES
 
-TURNS = 2_000
+SHORT, LONG = 250, 2_000
+"""Turns. Forty compactions are enough to see that one follows the other; hundreds are for `make test-long`."""
 NOTE_EVERY = 50
 """At each so many-th turn the model calls a tool, so that there are tool groups to cut around."""
 INSTRUCTED_AT = 30
 INSTRUCTION = "From now on, always give the times of the tides in local time."
 
 EMBEDDED_WINDOW = 2_048
-EMBEDDED_SPLITS = 3
 EMBEDDED_SENTENCES = 14
 """Three such questions fill the window as far as it may be filled."""
 
 
 @pytest.mark.timeout(400)
-async def test_two_thousand_turns(tmp_path: Path) -> None:
-    """Hundreds of splits later: one unbroken line of sessions, every message in its place and found by its word."""
+@pytest.mark.parametrize("turns", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
+async def test_many_turns(tmp_path: Path, turns: int) -> None:
+    """Many splits later: one unbroken line of sessions, every message in its place and found by its word."""
     model, home = Correspondent(note_every=NOTE_EVERY), tmp_path / "home"
     async with OpenAIWorld(context_length=WINDOW) as world:
         world.script(model)
         # Without the look for lasting facts, which is one more call of the model at each split.
         async with hermes(home, small_window(world, memory_flush=False)) as process:
             async with chat(process.url, "harbour") as person:
-                for number in range(TURNS):
+                for number in range(turns):
                     done = (await person.say(_asked(number)))[-1]
                     assert done["type"] == "TurnDone", done
                     assert done["text"] == answer(number)
                 transcript = await person.transcript()
-            await asyncio.to_thread(_some_are_found_on_the_command_line, process)
+            await asyncio.to_thread(_some_are_found_on_the_command_line, process, turns)
 
     assert world.refusals == [], "no request was too long, none was malformed"
     for seen in world.requests:
@@ -63,12 +64,13 @@ async def test_two_thousand_turns(tmp_path: Path) -> None:
     for number, prompt in enumerate(model.summary_prompts[1:], start=1):
         assert f"This is summary{number:04d}." in prompt, "each summary builds on the one before"
 
-    words = _every_word()
+    words = _every_word(turns)
     assert [(message["role"], _word(message["content"])) for message in transcript] == words
     questions = [message["content"] for message in transcript if message["role"] == "user"]
-    assert questions == [_asked(number) for number in range(TURNS)]
+    assert questions == [_asked(number) for number in range(turns)]
 
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()
+    print("SPLITS", lineage.splits)
     assert lineage.splits >= 20
     assert set(lineage.reasons) == {"compression"}, "hygiene is for what escapes the compressor"
     async with _opened(home / "state.db") as store:
@@ -81,7 +83,8 @@ async def test_two_thousand_turns(tmp_path: Path) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.timeout(400)
-async def test_the_embedded_model_in_a_small_window(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [2, pytest.param(4, marks=pytest.mark.long)])
+async def test_the_embedded_model_in_a_small_window(tmp_path: Path, wanted: int) -> None:
     """A real model with a real tokenizer writes what it calls summaries; the conversation goes on all the same."""
     home = tmp_path / "home"
     config = {
@@ -92,7 +95,7 @@ async def test_the_embedded_model_in_a_small_window(tmp_path: Path) -> None:
     questions, splits = ["Good morning, this is ask0000."], 0
     async with hermes(home, config) as process:
         async with chat(process.url, "harbour") as person:
-            while splits < EMBEDDED_SPLITS and len(questions) < 30:
+            while splits < wanted and len(questions) < 30:
                 events = await person.say(questions[-1])
                 assert events[-1]["type"] == "TurnDone", events[-1]
                 [reported] = [event["usage"] for event in events if event["type"] == "UsageReported"]
@@ -106,7 +109,7 @@ async def test_the_embedded_model_in_a_small_window(tmp_path: Path) -> None:
     assert asked == questions[: len(asked)]
     _takes_turns(message["role"] for message in transcript)
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()
-    assert lineage.splits == splits == EMBEDDED_SPLITS
+    assert lineage.splits == splits == wanted
     async with _opened(home / "state.db") as store:
         await _each_is_found(store, conversation, [("user", f"ask{n:04d}") for n in range(len(asked))])
         for session in lineage.sessions:
@@ -176,10 +179,10 @@ def _asked(number: int) -> str:
     return f"{INSTRUCTION} {question(number)}" if number == INSTRUCTED_AT else question(number)
 
 
-def _every_word() -> list[tuple[str, str]]:
+def _every_word(turns: int) -> list[tuple[str, str]]:
     """The role of every message and the word it has for itself, in order."""
     said: list[tuple[str, str]] = []
-    for number in range(TURNS):
+    for number in range(turns):
         said.append(("user", f"ask{number:04d}"))
         if number % NOTE_EVERY == 0:
             said += [("assistant", f"call{number:04d}"), ("tool", f"note{number:04d}")]
@@ -209,16 +212,16 @@ async def _each_is_found(store: SqliteStore, conversation: str, words: Sequence[
         assert [(hit.message.role, _word(hit.message.content)) for hit in hits] == [(role, word)]
 
 
-def _some_are_found_on_the_command_line(process: HermesProcess) -> None:
+def _some_are_found_on_the_command_line(process: HermesProcess, turns: int) -> None:
     """While the gateway runs: in the first session, in the middle, and in the last."""
-    for word in ("ask0000", f"reply{TURNS // 2:04d}", f"ask{TURNS - 1:04d}"):
+    for word in ("ask0000", f"reply{turns // 2:04d}", f"ask{turns - 1:04d}"):
         [hit] = json.loads(_cli(process, "sessions", "search", word, "--json"))
         assert _word(hit["message"]["content"]) == word
 
 
 def _cli(process: HermesProcess, *arguments: str) -> str:
-    command = [sys.executable, "-m", "gateway.cli", "--config", str(process.config_path), *arguments]
-    done = subprocess.run(command, env=environment(process.home), capture_output=True, text=True, timeout=60)
+    command = [*HERMES, "--config", str(process.config_path), *arguments]
+    done = warm.run(command, env=environment(process.home))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -41,7 +41,7 @@ def _cli(process: HermesProcess, *arguments: str) -> str:
 
 async def test_one_message(tmp_path: Path) -> None:
     """Ada asks, the agent writes a note with a tool, answers, and everything is there after a restart."""
-    async with OpenAIWorld() as world, hermes(tmp_path / "home", _config(world)) as process:
+    async with OpenAIWorld() as world, hermes(tmp_path / "home", _config(world), cold=True) as process:
         # At the start Hermes says where it is and which model answers.
         start = "".join(process.output)
         assert "openai/test-model" in start

@@ -351,3 +351,33 @@ async def test_guesses_at_once_are_all_counted(two_processes: tuple[Pairing, Pai
     results = await asyncio.gather(*tries, return_exceptions=True)
     assert results.count(None) == 5
     assert sum(isinstance(result, PairingLocked) for result in results) == 45
+
+
+# -- a clock that is set back --------------------------------------------------------------------------------
+
+
+async def test_a_lock_does_not_last_as_long_as_the_clock_was_wrong(pairing: Pairing, clock: Clock) -> None:
+    """It was a year ahead when the codes were guessed. Nobody waits a year for that; guesses are counted anew."""
+    await guess_wrong(pairing, 5)
+    clock.pass_minutes(-365 * 24 * 60)
+    await guess_wrong(pairing, 5)
+    with pytest.raises(PairingLocked) as locked:
+        await pairing.approve("ZZZZZZZZ", by="test")
+    assert locked.value.until == clock.now + 600
+    clock.pass_minutes(11)
+    assert await pairing.approve("ZZZZZZZZ", by="test") is None
+
+
+async def test_a_code_does_not_last_as_long_as_the_clock_was_wrong(pairing: Pairing, clock: Clock) -> None:
+    """It is good for its hour, and whoever asked often may ask again after a day, not after a year."""
+    code = await asked(pairing)
+    clock.pass_minutes(-365 * 24 * 60)
+    assert await pairing.approve(WRONG[0], by="test") is None  # whatever happens next, the clock is noticed
+    clock.pass_minutes(61)
+    assert await pairing.approve(code.code, by="test") is None
+    for _ in range(2):
+        await asked(pairing)
+        clock.pass_minutes(61)
+    assert await pairing.request("telegram", ADA) is None
+    clock.pass_minutes(24 * 60)
+    assert await pairing.request("telegram", ADA) is not None

@@ -22,6 +22,7 @@ from agent.store import Address, SessionStore
 from agent.tool import ToolContext, tool
 from gateway.commands import CommandContext, Commands
 from gateway.hygiene import keep_in_bounds
+from gateway.limits import Limits
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
 
@@ -313,7 +314,14 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
     first = await at.live()
     conversation = await at.store.conversation(at.conversation_id)
     context = CommandContext(
-        conversation, at.store, at.agent, COMMANDS, lambda _: False, author="owner", is_admin=True
+        conversation,
+        at.store,
+        at.agent,
+        COMMANDS,
+        lambda _: False,
+        author="owner",
+        is_admin=True,
+        budget=Limits.none(at.store).budget,
     )
     await COMMANDS.run("/reset", context)
     await fill(at, 1)

@@ -139,8 +139,16 @@ def test_open_host_needs_a_token(tmp_path: Path, host: str) -> None:
     )
 
 
+def test_an_open_host_needs_a_token_that_cannot_be_guessed(tmp_path: Path) -> None:
+    """And what was found is not repeated: it may be most of the right one."""
+    (problem,) = problems(tmp_path, "platforms:\n  web:\n    host: 0.0.0.0\n    token: fifteen-letters\n")
+    assert problem.startswith("4: platforms.web.token: expected at least 16 characters")
+    assert "fifteen" not in problem
+
+
 @pytest.mark.parametrize(
-    "web", ["{host: 0.0.0.0, token: s}", "{host: '::1'}", "{host: localhost}", "{host: 127.9.9.9}"]
+    "web",
+    ["{host: 0.0.0.0, token: sixteen-or-more-}", "{host: '::1'}", "{host: localhost, token: s}", "{host: 127.9.9.9}"],
 )
 def test_guarded_and_loopback_hosts(tmp_path: Path, web: str) -> None:
     """A token opens the door; loopback addresses need none."""

@@ -1,0 +1,63 @@
+"""What is said in the kill test: every word names what it belongs to, so nothing can be taken for anything else.
+
+A question holds `q42`. The model's answer, when it is asked for the second time, consists of `m42a2w0`, `m42a2w1` and
+so on: whoever reads any piece of it knows the question, the attempt and the place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PARAGRAPH = 30
+"""Words. A long answer is cut between paragraphs."""
+
+_WORD = re.compile(r"\bm(\d+)a(\d+)w(\d+)\b")
+_QUESTION = re.compile(r"\bq(\d+)\b")
+_KEY = re.compile(r"\bk(\d+)a(\d+)\b")
+
+
+class Word(NamedTuple):
+    token: int
+    attempt: int
+    place: int
+
+
+def question(token: int) -> str:
+    return f"please answer q{token}"
+
+
+def asked_in(text: str) -> int | None:
+    """The last question that stands there."""
+    found = _QUESTION.findall(text)
+    return int(found[-1]) if found else None
+
+
+def answer(token: int, attempt: int, count: int) -> str:
+    words = [f"m{token}a{attempt}w{index}" for index in range(count)]
+    paragraphs = [words[at : at + PARAGRAPH] for at in range(0, count, PARAGRAPH)]
+    return "\n\n".join(" ".join(paragraph) for paragraph in paragraphs)
+
+
+def words_in(text: str) -> list[Word]:
+    return [Word(*map(int, found)) for found in _WORD.findall(text)]
+
+
+def effect_key(token: int, attempt: int) -> str:
+    """The argument of a tool call: it is another one whenever the model asks for it anew."""
+    return f"k{token}a{attempt}"
+
+
+def kept(key: str) -> str:
+    """What the tool says when its effect has happened."""
+    return f"kept {key}"
+
+
+def keys_in(text: str) -> list[str]:
+    return [f"k{token}a{attempt}" for token, attempt in _KEY.findall(text)]
+
+
+def token_of_key(key: str) -> int:
+    found = _KEY.fullmatch(key)
+    assert found, key
+    return int(found[1])

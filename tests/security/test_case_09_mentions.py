@@ -1,0 +1,66 @@
+"""No word of a model rings anybody's phone, wherever in an answer it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnStarted
+from tests.chat.chat_room import FAST, ChatRoom
+from tests.discord.bot import Bot, place, running
+from tests.telegram.bench import running as running_on_telegram
+from tests.worlds.discord import DiscordWorld
+from tests.worlds.telegram import TelegramWorld
+from tests.worlds.telegram_text import Entity
+
+
+async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
+    """While it grows by edits, in its second message, in a notice, in a file's name and in its caption."""
+    async with DiscordWorld() as world, running(Bot(world)) as bot:
+        ben, role = world.person("Ben"), world.guild.add_role("crew", mentionable=True)
+        ringing = f"@everyone @here {role.mention} {ben.mention}"
+        rest = "\n\n".join(["", "word " * 380, f"{ringing} in the second", "word " * 30, ringing])
+        name = f"@everyone {role.mention}.txt"
+        (tmp_path / name).write_bytes(b"x")
+        room = ChatRoom(bot.port, place=place(world.general), timing=FAST, streaming=True)  # type: ignore[arg-type]
+        room.play(TurnStarted("m1", "hi"), TextDelta(f"{ringing} begins"))
+        await world.general.until(lambda: any("begins" in text for text in world.general.texts), within=10)
+        room.play(
+            TextDelta(rest),
+            Notice(f"{ringing} noticed"),
+            FileSent(str(tmp_path), name, name, ringing),
+            TurnDone(f"{ringing} begins{rest}"),
+        )
+        await room.followers.close()
+        answers = world.general.answers
+        first, second = (next(shown for shown in answers if words in shown.content) for words in ("begins", "second"))
+        assert first is not second and len(first.versions) > 1
+        assert [len(shown.attachments) for shown in answers].count(1) == 1
+        assert not world.pings()
+        bodies = [call.json for call in world.calls if call.verb in ("send_message", "edit_message")]
+        assert all(body["allowed_mentions"]["parse"] == [] for body in bodies)
+
+
+@pytest.mark.parametrize("count", [1, 100, 101, 550])
+async def test_names_on_telegram_however_many(count: int) -> None:
+    """Telegram finds names by itself where nothing else stands, and takes a hundred marks in a message."""
+    text = " ".join(f"@n{number:04}" for number in range(count))
+    async with TelegramWorld() as world, running_on_telegram(world) as bench:
+        await bench.says("hello")
+        sent = await bench.port.send(bench.direct, text)
+        await bench.port.edit(bench.direct, sent, f"{text} again")
+        await bench.port.send(bench.direct, f"**bold** {text}", formatted=True)
+        await bench.port.send_file(bench.direct, "@everyone.txt", b"x", caption=text[:1000])
+        for message in bench.ada.chat.from_bot:
+            assert "@n0000" in message.text
+            assert _found_by_telegram(message.text, message.entities) == []
+
+
+def _found_by_telegram(text: str, entities: list[Entity]) -> list[str]:
+    """Names outside of links and code. All characters here count once."""
+    covered: set[int] = set()
+    for entity in entities:
+        if entity["type"] in ("text_link", "code", "pre"):
+            covered |= set(range(entity["offset"], entity["offset"] + entity["length"]))
+    return [text[at : at + 6] for at, char in enumerate(text) if char == "@" and at not in covered]

@@ -1,0 +1,199 @@
+"""Files that are not what they seem: names that lead elsewhere, links, and little bytes that become many."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+import gateway.media
+from agent.events import FileSent, TextDelta, TurnDone, TurnStarted
+from agent.store import Address, Conversation
+from gateway.chat.contract import Attachment
+from gateway.chat.errors import AttachmentRefused
+from gateway.media.intake import MediaIntake, TakenIn
+from gateway.platforms.web.markdown import render_markdown
+from tests.chat.chat_room import chat_room
+from tests.media.files import attachment, pdf, picture
+
+CHAT = Conversation("conv_1", Address("telegram", "1"), "telegram:1", "ses_1", 0.0)
+TWO_GIGABYTES = 2 * 1024**3
+PDF_WORKER = Path(gateway.media.__file__).with_name("pdf_worker.py")
+
+
+async def _take_in(workspace: Path, *files: Attachment) -> TakenIn:
+    async def sees_images(conversation: Conversation) -> bool:
+        return True
+
+    return await MediaIntake(sees_images).take_in(files, CHAT, workspace)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("../../.ssh/x", "x"),
+        ("..\\..\\.ssh\\x", "x"),
+        ("/etc/cron.d/x", "x"),
+        ("x\0.png", "x.png"),
+        ("x\0/../../y", "y"),
+        ("..", "file"),
+        ("\u2025/.bashrc", "bashrc"),
+    ],
+)
+async def test_a_name_that_leads_elsewhere(tmp_path: Path, name: str, kept: str) -> None:
+    """The file lands among what was sent, under the last part of its name; there is no other new file anywhere."""
+    workspace = tmp_path / "a" / "b" / "c"
+    taken = await _take_in(workspace, attachment(name, b"content"))
+    assert f"incoming/{kept}`" in taken.paragraphs[0]
+    files = [path.relative_to(workspace) for path in tmp_path.rglob("*") if path.is_file()]
+    assert files == [Path("incoming") / kept]
+
+
+async def test_a_folder_that_became_a_link(tmp_path: Path) -> None:
+    """A command may have put a link in the place of the folder for files; nothing is written through it."""
+    outside, workspace = tmp_path / "outside", tmp_path / "workspace"
+    outside.mkdir()
+    workspace.mkdir()
+    (workspace / "incoming").symlink_to(outside)
+    taken = await _take_in(workspace, attachment("x.txt", b"content"))
+    assert "could not be taken" in taken.paragraphs[0]
+    assert list(outside.iterdir()) == []
+
+
+PATHS = ["MEDIA:/etc/passwd", "![x](/etc/passwd)", "[x](file:///etc/passwd)", "/etc/passwd", "<file:///etc/passwd>"]
+
+
+@pytest.mark.parametrize("written", PATHS)
+async def test_a_path_that_the_model_writes_is_text(written: str) -> None:
+    """Only the tool sends files, and only those of the workspace."""
+    async with chat_room() as room:
+        room.answer(f"Here it is:\n{written}\nDone.")
+        shown = await room.ends()
+        assert room.service.made("send_file") == []
+        assert all(message.data is None for message in shown)
+        assert written in "\n".join(message.text for message in shown)
+    page = render_markdown(written)
+    assert 'src="' not in page and 'href="file' not in page and 'href="/etc' not in page
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../outside.txt", "link.txt", "linked/outside.txt"])
+async def test_an_event_for_a_file_outside_sends_nothing(tmp_path: Path, path: str) -> None:
+    """Whoever delivers a file reads it anew, and through the same door: a link put there since leads nowhere."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (tmp_path / "outside.txt").write_text("a secret")
+    (workspace / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (workspace / "linked").symlink_to(tmp_path)
+    async with chat_room() as room:
+        room.play(TurnStarted("m1", "hi"), FileSent(str(workspace), path, "x.txt", ""), TextDelta("Done."))
+        room.play(TurnDone("Done."))
+        texts = [message.text for message in await room.ends()]
+        assert room.service.made("send_file") == []
+        assert texts[0].startswith("⚠ `x.txt`: This file cannot be sent:")
+        assert "secret" not in str(texts)
+
+
+def _zip_bomb() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"{number}.txt", bytes(10_000_000))
+    return packed.getvalue()
+
+
+def _pdf_bomb(megabytes: int) -> bytes:
+    """A page whose content takes a thousand times the room of the file."""
+    squeezed = zlib.compress(b"BT " + b"(A) Tj " * (megabytes * 1_000_000 // 7) + b"ET")
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>",
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(squeezed), squeezed),
+    ]
+    out, offsets = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer\n<< /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(out)
+    return out + b"xref\n0 5\n0000000000 65535 f \n" + table + trailer
+
+
+async def test_an_archive_is_kept_and_not_opened(tmp_path: Path) -> None:
+    """Fifty megabytes in fifty kilobytes stay fifty kilobytes."""
+    bomb = _zip_bomb()
+    taken = await _take_in(tmp_path, attachment("report.docx", bomb, "application/zip"))
+    assert taken.paragraphs == [f"[File report.docx: kept as `incoming/report.docx`, {len(bomb):,} bytes]"]
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == len(bomb)
+
+
+async def test_a_pdf_that_grows_when_it_is_read(tmp_path: Path) -> None:
+    """Read by a process that can be ended; the message goes on without its text."""
+    bomb = _pdf_bomb(100)
+    assert len(bomb) < 200_000
+    taken = await _take_in(tmp_path, attachment("x.pdf", bomb), attachment("y.txt", b"still here"))
+    assert taken.paragraphs[0].startswith("[File x.pdf: kept as `incoming/x.pdf`")
+    assert "still here" in taken.paragraphs[1]
+
+
+_LIMITS = """
+import json, resource, runpy, sys
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+print(json.dumps(resource.getrlimit(resource.RLIMIT_AS)))
+"""
+
+
+def test_the_reader_of_pdfs_has_bounded_memory(tmp_path: Path) -> None:
+    """Whatever a file makes it ask for, it does not get more than a gigabyte."""
+    (tmp_path / "x.pdf").write_bytes(pdf("hello"))
+    command = [sys.executable, "-I", "-c", _LIMITS, str(PDF_WORKER), str(tmp_path / "x.pdf")]
+    told = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.splitlines()
+    assert told[0] == b"hello"
+    assert json.loads(told[-1]) == [1_000_000_000, 1_000_000_000]
+
+
+async def test_two_gigabytes_are_not_fetched(tmp_path: Path) -> None:
+    """The one who fetches is told how much is wanted, and that is far less."""
+    asked: list[int] = []
+
+    async def read(most: int) -> bytes:
+        asked.append(most)
+        raise AttachmentRefused("it is too large.")
+
+    taken = await _take_in(tmp_path, Attachment("film.mkv", "video/x-matroska", "video", TWO_GIGABYTES, read))
+    assert asked == [10_000_000]
+    assert taken.paragraphs == ["[File film.mkv: it could not be taken: it is too large.]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mime", "kind", "data"),
+    [
+        ("cat.png", "image/png", "image", b"<script>alert(1)</script>"),
+        ("cat.png", "image/png", "image", b"\x7fELF" + bytes(100)),
+        ("cat.jpg", "image/jpeg", "image", b"%PDF-1.4 no picture"),
+        ("notes.txt", "text/plain", "document", b"\x7fELF" + bytes(100)),
+        ("notes.pdf", "application/pdf", "document", b"MZ" + bytes(100)),
+    ],
+)
+async def test_the_content_counts_and_not_what_it_is_called(
+    tmp_path: Path, name: str, mime: str, kind: str, data: bytes
+) -> None:
+    """No picture is shown that is none, and no bytes are read out as text; the file is kept."""
+    taken = await _take_in(tmp_path, attachment(name, data, mime, kind))  # type: ignore[arg-type]
+    assert not taken.images
+    assert f"kept as `incoming/{name}`" in taken.paragraphs[0]
+    assert "ELF" not in taken.paragraphs[0] and "alert" not in taken.paragraphs[0]
+
+
+async def test_a_picture_called_a_text_is_not_read_out(tmp_path: Path) -> None:
+    """Its bytes would fill the context with noise."""
+    taken = await _take_in(tmp_path, attachment("notes.txt", picture(50, 50), "text/plain"))
+    assert taken.paragraphs[0].startswith("[File notes.txt: kept as `incoming/notes.txt`")
+    assert "IHDR" not in taken.paragraphs[0]

@@ -1,0 +1,104 @@
+"""Somebody is sent away while something of theirs is under way: it ends there, in every mode and at every door."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.messages import ToolCall
+from agent.store import Address
+from gateway.chat.contract import Place, Press
+from tests.chat.test_reception import ANNA, BOB, Bot, bot, until
+
+RUN_IT = [ToolCall("c1", "danger", "{}")]
+
+
+@asynccontextmanager
+async def _with_anna(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
+    """Anna was let in by a code; Bob is named in the settings."""
+    async with bot(folder, *answers, allowed_users=[2], **settings) as here:
+        code = await here.pairing.request(here.service.platform, ANNA)
+        assert code and await here.pairing.approve(code.code, by="owner")
+        yield here
+
+
+async def _revoke(here: Bot) -> None:
+    assert await here.pairing.revoke(here.service.platform, ANNA.id)
+
+
+async def _stored(here: Bot) -> str:
+    conversation = await here.store.open_conversation(
+        Address(here.service.platform, ANNA.id), person=f"{here.service.platform}:{ANNA.id}"
+    )
+    return str([message.content for message in await here.store.transcript(conversation.id)])
+
+
+@pytest.mark.parametrize("busy", ["queue", "steer"])
+@pytest.mark.parametrize("waiting", ["a second thing", "/search first"])
+async def test_what_waits_is_not_answered(tmp_path: Path, busy: Any, waiting: str) -> None:
+    """Neither in a turn of its own nor within the one that runs, and it is not kept either."""
+    gate = asyncio.Event()
+    first = [gate, ToolCall("c1", "unknown_tool", "{}")]
+    async with _with_anna(tmp_path, first, "One.", "Two.", "Bob's.", busy=busy) as here:
+        await here.hears("the first thing")
+        await here.asked(1)
+        await here.hears(waiting)
+        await until(lambda: any("⏳" in shown.text for shown in here.service.messages))
+        await _revoke(here)
+        gate.set()
+        await until(lambda: any("One." in shown.text for shown in here.service.messages))
+        before = len(here.llm.requests)
+        await here.hears("hello", BOB)
+        await until(lambda: len(here.llm.requests) > before)
+        assert waiting not in str([request.messages for request in here.llm.requests])
+        assert waiting not in await _stored(here)
+        assert not any("first thing" in shown.text for shown in here.service.messages)
+
+
+async def test_the_next_message_is_a_strangers(tmp_path: Path) -> None:
+    """From the moment of the revocation on, without a restart."""
+    async with _with_anna(tmp_path, "One.", "Bob's.") as here:
+        await here.hears("before")
+        await here.asked(1)
+        await _revoke(here)
+        await here.hears("after")
+        await here.hears("/search before")
+        await here.hears("hello", BOB)
+        assert await here.asked(2) == ["hello"]
+        told = [shown.text for shown in here.service.messages if shown.place == Place(ANNA.id)]
+        assert "hermes pairing approve" in told[-1] and not any("before" in text for text in told)
+
+
+async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> None:
+    """The one it was asked of may not decide now; nobody else could before."""
+    async with _with_anna(tmp_path, RUN_IT, "Ah.") as here:
+        await here.hears("do it")
+        await until(lambda: any(shown.buttons for shown in here.service.messages))
+        (asked,) = [shown for shown in here.service.messages if shown.buttons]
+        await _revoke(here)
+        press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[0].data)
+        assert await here.reception.pressed(press) == "That is not for you to decide."
+        assert len(here.llm.requests) == 1
+
+
+async def test_what_was_granted_for_the_conversation_is_not_run_any_more(tmp_path: Path) -> None:
+    """Even within a turn that began before: a dangerous tool looks again whom it is run for."""
+    gate = asyncio.Event()
+    async with _with_anna(tmp_path, RUN_IT, [gate, *RUN_IT], "Ah.") as here:
+        await here.hears("do it twice")
+        await until(lambda: any(shown.buttons for shown in here.service.messages))
+        (asked,) = [shown for shown in here.service.messages if shown.buttons]
+        press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[1].data)
+        assert "in this conversation" in await here.reception.pressed(press)
+        await until(lambda: len(here.llm.requests) == 2)
+        await _revoke(here)
+        gate.set()
+        await until(lambda: len(here.llm.requests) == 3)
+        results = [message["content"] for message in here.llm.requests[-1].messages if message["role"] == "tool"]
+        assert results[0] == "done"
+        assert "may not have such a tool run" in str(results[1])
