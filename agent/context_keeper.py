@@ -155,7 +155,6 @@ def _engine_tool(seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
         effects=False,
         arguments=None,
         function=call,
-        outside=True,
     )
 
 

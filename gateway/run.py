@@ -25,6 +25,7 @@ from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
 from agent.models import Models
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
+from agent.redaction import keeping_secret
 from agent.store import SessionStore
 from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
@@ -36,6 +37,7 @@ from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
+from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.limits import Limits
 from gateway.models import embedded
@@ -75,6 +77,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     config = loaded.config
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
+        stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
@@ -133,7 +136,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             store,
             commands,
             plugins,
-            workspaces=loaded.home / "workspaces",
+            workspaces=loaded.workspaces,
             busy=config.gateway.busy,
             sessions=config.sessions,
             ask_before_danger=config.tools.approval == "ask",

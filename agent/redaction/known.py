@@ -50,7 +50,7 @@ def _renew() -> None:
     if not forms:
         _rules = ()
         return
-    pattern = re.compile("|".join(map(re.escape, forms)))
+    pattern = "|".join(map(re.escape, forms))
     hints = {max(form.split(), key=len).lower() for form in forms}
     _rules = (Rule("a secret of this installation", by_pattern(pattern), tuple(hints)),)
 

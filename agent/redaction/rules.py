@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 Span = tuple[int, int]
 Find = Callable[[str], Iterable[Span]]
@@ -34,23 +35,23 @@ def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) 
     """
     for prefix in prefixes:
         plain = re.escape(prefix)
-        pattern = re.compile(f"{plain}(?<!{_KEY}{plain})(?:{tail})".replace("KEY", _KEY))
+        pattern = f"{plain}(?<!{_KEY}{plain})(?:{tail})".replace("KEY", _KEY)
         yield Rule(what, by_pattern(pattern, confirm), (prefix.lower(),), one_word=True)
 
 
 def phrase(what: str, pattern: str, *hints: str, confirm: Confirm | None = None) -> Rule:
     """The pattern's group `secret` is the secret; all of it where there is no such group."""
-    return Rule(what, by_pattern(re.compile(pattern), confirm), hints)
+    return Rule(what, by_pattern(pattern, confirm), hints)
 
 
 def named(what: str, names: Iterable[str], pattern: str, *, confirm: Confirm) -> Rule:
     """For what follows one of these names, in upper or lower case. The names are looked for as they are, and the
     pattern is tried only there: a pattern of many names would be tried at every letter."""
-    after = re.compile(pattern)
+    compiled = _when_needed(pattern)
     names = tuple(names)
 
     def find(text: str) -> Iterator[Span]:
-        lower = _lower(text)
+        after, lower = compiled(), _lower(text)
         end = 0
         for start in sorted(position for name in names for position in _ends_of(name, lower)):
             match = after.match(text, start)
@@ -77,12 +78,18 @@ def _lower(text: str) -> str:
     return "".join(small if len(small := char.lower()) == 1 else char for char in text)
 
 
-def by_pattern(pattern: re.Pattern[str], confirm: Confirm | None = None) -> Find:
-    group: str | int = "secret" if "secret" in pattern.groupindex else 0
+def by_pattern(pattern: str, confirm: Confirm | None = None) -> Find:
+    group: str | int = "secret" if "(?P<secret>" in pattern else 0
+    compiled = _when_needed(pattern)
 
     def find(text: str) -> Iterator[Span]:
-        for match in pattern.finditer(text):
+        for match in compiled().finditer(text):
             if confirm is None or confirm(match):
                 yield match.span(group)
 
     return find
+
+
+def _when_needed(pattern: str) -> Callable[[], re.Pattern[str]]:
+    """Together they take longer to compile than a command should take to start, and few are ever needed."""
+    return cache(lambda: re.compile(pattern))

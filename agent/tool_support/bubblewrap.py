@@ -85,7 +85,7 @@ def bubblewrap(
         "--clearenv",
         *(word for name, value in _ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *(["--seccomp", str(descriptors.syscall_filter)] if descriptors.syscall_filter is not None else ()),
-        *("--", "bash", "-c", _launcher(limits, descriptors), "hermes", command),
+        *("--", "bash", "-c", _launcher(limits), "hermes", command),
     ]
     # The nicest: a hundred busy processes must not keep Hermes itself waiting.
     return ["nice", "-n", "19", *(_without_root(sandbox) if as_root else sandbox)]
@@ -109,8 +109,9 @@ def _files(descriptors: Descriptors, limits: Limits, *, network: bool) -> Iterat
 
 def _masks(hidden: Sequence[Path]) -> Iterator[str]:
     """Somebody may keep Hermes' state below a folder of the system."""
-    for path in (each.resolve() for each in hidden):
-        if not any(path.is_relative_to(folder) for folder in (*_SYSTEM, "/etc")):
+    paths = {path.resolve() for path in hidden}
+    for path in sorted(paths):
+        if not any(path.is_relative_to(folder) for folder in _SYSTEM) or not paths.isdisjoint(path.parents):
             continue
         if path.is_dir():
             yield from ("--size", "4096", "--tmpfs", str(path), "--remount-ro", str(path))
@@ -132,7 +133,7 @@ def _without_root(sandbox: list[str]) -> list[str]:
     return [*apart, "bash", "-c", step_down, "hermes", *sandbox]
 
 
-def _launcher(limits: Limits, descriptors: Descriptors) -> str:
+def _launcher(limits: Limits) -> str:
     """Limits itself, then runs the command: as a child, because signals do not reach the first process.
 
     Of a command that is killed, bash would tell on its own standard error. The kernel is told whom to end first
@@ -147,8 +148,9 @@ def _launcher(limits: Limits, descriptors: Descriptors) -> str:
         f"-f {_capped(resource.RLIMIT_FSIZE, limits.file_mb * 1024, unit=1024)}"
     )
     return (
-        f"ulimit {ulimits} || exit; echo 1000 > /proc/self/oom_score_adj\n"
-        f"exec 3>&2 2>/dev/null {descriptors.report}>&-\n"
+        f"ulimit {ulimits} || exit\n"
+        "exec 3>&2 2>/dev/null\n"
+        "echo 1000 > /proc/self/oom_score_adj\n"
         'bash -c "$1" 2>&3 3>&-\n'
         "exit $?"
     )

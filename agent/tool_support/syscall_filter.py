@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import platform
-import socket
 import struct
 from dataclasses import dataclass
 
@@ -17,7 +16,8 @@ _MEMORY_OF_NOBODY = ("memfd_create", "memfd_secret", "shmget", "semget", "msgget
 _CORNERS = (
     "add_key", "request_key", "keyctl", "bpf", "perf_event_open", "userfaultfd", "io_uring_setup"
 )  # fmt: skip
-_SOCKETS = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+_SOCKETS = (1, 2, 10, 16)
+"""Local ones, IPv4, IPv6 and the kernel's own, as Linux numbers them: not every system knows their names."""
 
 # What the instructions of a classic BPF program are made of, and what such a program answers.
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_GREATER_OR_EQUAL, _RETURN = 0x20, 0x15, 0x35, 0x06

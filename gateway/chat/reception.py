@@ -152,6 +152,11 @@ class Reception:
             log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
             await self._inbox.park(taken.id, "it cannot be read any more")
             return
+        if await self._gate.verdict(message.author, message.place) != "yes":
+            # Sent away meanwhile: no file of theirs is fetched, no command is carried out.
+            log.info("chat.refused", platform=self._port.platform, author=message.author.id)
+            await self._inbox.settle([taken.id])
+            return
         log.info("chat.recovered", platform=self._port.platform, message=taken.id, has_begun=has_begun)
         self._recent.add(message)
         if has_begun:

@@ -43,7 +43,9 @@ def one_line(text: str, limit: int) -> str:
 
 def describe_call(name: str, arguments: str) -> str:
     """A tool call as a person would say it: `read_file notes.txt`."""
-    return f"{one_line(name, 40)} {one_line(_brief(arguments), 60)}".strip()
+    from agent.redaction import own_rules, redact  # noqa: PLC0415 - most commands show no calls
+
+    return f"{one_line(name, 40)} {one_line(redact(_brief(arguments), own_rules()), 60)}".strip()
 
 
 def _brief(arguments: str) -> str:

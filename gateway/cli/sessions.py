@@ -107,7 +107,8 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
 def export(options: Options, wanted: str, style: str, output: Path | None, force: bool) -> None:
     """Write a conversation to a file or to standard output.
 
-    jsonl holds every field of every message, a line each; markdown is for reading.
+    jsonl holds every field of every message, a line each; markdown is for reading. What looks like a key or a
+    password is left out.
     """
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
@@ -168,12 +169,15 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
 def _read(options: Options, question: Callable[[SessionStore], Awaitable[T]]) -> T:
     """Asks the store, opened for reading only; an empty one where nothing was stored yet."""
+    from agent.redaction import keeping_secret  # noqa: PLC0415
     from gateway.config.load import load  # noqa: PLC0415
+    from gateway.config.secrets import secrets_of  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
     from gateway.store import MemoryStore, SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    path = load(options.config_path).database
+    loaded = load(options.config_path)
+    path = loaded.database
     something_stored = path.exists()
 
     async def ask() -> T:
@@ -183,7 +187,8 @@ def _read(options: Options, question: Callable[[SessionStore], Awaitable[T]]) ->
         finally:
             await store.close()
 
-    return asyncio.run(ask())
+    with keeping_secret(secrets_of(loaded)):
+        return asyncio.run(ask())
 
 
 def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
@@ -216,12 +221,12 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
 
 
 async def _record(store: SessionStore, wanted: str) -> Record:
-    from gateway.cli.sessions_format import Record  # noqa: PLC0415
+    """Without secrets: what is printed is copied, and what is exported leaves the house."""
+    from gateway.cli.sessions_format import Record, without_secrets  # noqa: PLC0415
 
     conversation = await _conversation(store, wanted)
-    return Record(
-        conversation, await store.sessions(conversation.id), await store.transcript(conversation.id)
-    )
+    sessions, messages = await store.sessions(conversation.id), await store.transcript(conversation.id)
+    return await asyncio.to_thread(without_secrets, Record(conversation, sessions, messages))
 
 
 async def _conversation(store: SessionStore, wanted: str) -> Conversation:

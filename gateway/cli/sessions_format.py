@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from agent.messages import Message, ToolCall
+from agent.redaction import redact
 from agent.store import Conversation, Overview, SearchHit, Session
+from agent.untrusted import without_marks
 from gateway.cli.output import describe_call, local_time, one_line, printable
 
 OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
@@ -96,6 +98,32 @@ def record_as_dict(record: Record) -> dict[str, Any]:
     }
 
 
+def without_secrets(record: Record) -> Record:
+    """Also of those that people wrote themselves, and of what was stored by older versions."""
+    return replace(
+        record,
+        sessions=[
+            replace(session, system_prompt=_redacted(session.system_prompt)) for session in record.sessions
+        ],
+        messages=[_message_without_secrets(message) for message in record.messages],
+    )
+
+
+def _message_without_secrets(message: Message) -> Message:
+    return replace(
+        message,
+        content=redact(message.content),
+        parts=tuple(
+            {**part, "text": redact(part["text"])} if "text" in part else part for part in message.parts
+        ),
+        tool_calls=tuple(replace(call, arguments=redact(call.arguments)) for call in message.tool_calls),
+    )
+
+
+def _redacted(text: str | None) -> str | None:
+    return None if text is None else redact(text)
+
+
 def as_jsonl(record: Record) -> str:
     lines = (json.dumps(asdict(message), ensure_ascii=False) for message in record.messages)
     return "".join(f"{line}\n" for line in lines)
@@ -161,7 +189,7 @@ def _entries(record: Record) -> Iterator[_SessionBreak | _Spoken]:
 
 
 def _call_line(call: ToolCall, result: str | None) -> str:
-    outcome = "no result" if result is None else one_line(result, 60) or "nothing"
+    outcome = "no result" if result is None else one_line(without_marks(result), 60) or "nothing"
     return f"{describe_call(call.name, call.arguments)} → {outcome}"
 
 

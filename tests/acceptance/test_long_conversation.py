@@ -30,7 +30,7 @@ from tests.worlds.openai import OpenAIWorld
 from tests.worlds.warm import HERMES
 
 SHORT, LONG = 250, 2_000
-"""Turns. Forty compactions are enough to see that one follows the other; hundreds are for `make test-long`."""
+"""Turns. Sixty compactions are enough to see that one follows the other; hundreds are for `make test-long`."""
 NOTE_EVERY = 50
 """At each so many-th turn the model calls a tool, so that there are tool groups to cut around."""
 INSTRUCTED_AT = 30
@@ -70,7 +70,6 @@ async def test_many_turns(tmp_path: Path, turns: int) -> None:
     assert questions == [_asked(number) for number in range(turns)]
 
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()
-    print("SPLITS", lineage.splits)
     assert lineage.splits >= 20
     assert set(lineage.reasons) == {"compression"}, "hygiene is for what escapes the compressor"
     async with _opened(home / "state.db") as store:

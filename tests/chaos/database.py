@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,16 +51,15 @@ def damage(database: Path) -> list[str]:
         return _damage(db)
 
 
-def rows_about(database: Path, number: str, message_id: str) -> Iterator[str]:
+def rows_about(database: Path, platform: str, number: str, message_id: str) -> Iterator[str]:
     """For people who look into a failure: what stands in the inbox and outbox about one message."""
     with crash_image(database) as db:
-        names = _tables(db)
-        if "inbox" in names:
-            found = _dicts(db, "SELECT * FROM inbox WHERE number = ? OR id = ?", number, message_id)
-            yield from (f"inbox {_brief(row)}" for row in found)
-        if "outbox" in names and message_id:
-            found = _dicts(db, "SELECT * FROM outbox WHERE turn_id = ? OR id = ?", message_id, message_id)
-            yield from (f"outbox {_brief(row)}" for row in found)
+        for row in _dicts(db, "inbox"):
+            if row["id"] == message_id or (row["platform"], row["number"]) == (platform, number):
+                yield f"inbox {_brief(row)}"
+        for row in _dicts(db, "outbox"):
+            if message_id and message_id in row.values():
+                yield f"outbox {_brief(row)}"
 
 
 def _stored(db: sqlite3.Connection) -> list[Stored]:
@@ -95,10 +94,11 @@ def _tables(db: sqlite3.Connection) -> set[str]:
     return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _dicts(db: sqlite3.Connection, query: str, *values: str) -> Sequence[dict[str, Any]]:
-    cursor = db.execute(query, values)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+def _dicts(db: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+    if table in _tables(db):
+        cursor = db.execute(f"SELECT * FROM {table} ORDER BY seq")
+        names = [column[0] for column in cursor.description]
+        yield from (dict(zip(names, row, strict=True)) for row in cursor)
 
 
 def _brief(row: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tests.chaos.words import asked_in, token_of_key, words_in
 
 SHOWN_VIOLATIONS = 12
 _LOG_LINES = 14
+_SHOWN_READS = 4
 
 
 def table(rows: Iterable[tuple[str, object]]) -> str:
@@ -104,7 +105,7 @@ def _story(town: Town, said: Said) -> Iterator[str]:
         if (row.role == "user" and asked_in(row.content) == said.token) or words or keys:
             message_id = row.id if row.role == "user" else message_id
             yield f"stored {row.role} {row.id}: {_brief(row.content)} {' '.join(keys)}"
-    yield from rows_about(town.hermes.database, said.number, message_id)
+    yield from rows_about(town.hermes.database, said.chat.partition(":")[0], said.number, message_id)
     yield from _visible(town, said, began)
     yield from _logged(town, message_id)
 
@@ -121,10 +122,13 @@ def _visible(town: Town, said: Said, began: float) -> Iterator[str]:
         if mine in content:
             at = request.at - ahead - began
             yield f"{at:.2f} {request.verb} {request.path} -> {request.status}: {_brief(content)}"
-        elif request.verb == "get_messages" and said.chat.endswith(f":{request.ids['channel_id']}"):
-            found = [message["id"] for message in request.answer or ()]
-            told = "with it" if said.number in found else f"{len(found)} others"
-            yield f"{request.at - ahead - began:.2f} {request.verb} -> {told}"
+    reads = [
+        read for read in town.discord.calls_to("get_messages") if read.at - ahead > town.said_at[said.token]
+    ]
+    for read in [read for read in reads if said.chat.endswith(f":{read.ids['channel_id']}")][:_SHOWN_READS]:
+        found = [message["id"] for message in read.answer or ()]
+        told = "with it" if said.number in found else f"{len(found)} others"
+        yield f"{read.at - ahead - began:.2f} {read.verb} -> {told}"
     for chat in town.telegram.chats.values():
         for message in chat.from_bot:
             if mine in message.text:

@@ -159,6 +159,12 @@ class World:
             while not wanted(await self.states()):
                 pass
 
+    async def has_open(self, wanted: Callable[[list[Outgoing]], bool]) -> None:
+        """The same of what is still open."""
+        async with asyncio.timeout(10):
+            while not wanted(await self.open()):
+                pass
+
     async def said(self) -> str:
         """All that the model said, as it is stored."""
         history = await self.store.history(self.conversation.live_session_id)

@@ -66,6 +66,11 @@ async def _deaths(
         worlds.append(world)
 
 
+def _ghosts(messages: list[Shown]) -> list[Shown]:
+    """Those that are there, and nobody knows; a tool line among them cannot be helped."""
+    return [message for message in messages if message.is_ghost and not message.text.startswith("⚙")]
+
+
 def _certain(world: World) -> list[Shown]:
     return [message for message in world.service.messages if not message.is_ghost]
 
@@ -90,10 +95,13 @@ async def test_a_text_is_read_once(steps: list[str], anew: list[str], can_edit: 
     was not stored is written anew, and nothing of the first attempt stays."""
     service = ChatService(limit=200, can_edit=can_edit)
     for world in await _deaths(_answering(*steps), _answering(*anew), service):
-        texts = [message.text for message in _certain(world)]
-        assert reads_as(world.service.messages, await world.said()), texts
+        shown = [message for message in world.service.messages if message.data is None]
+        texts = [message.text for message in shown if not message.is_ghost]
+        assert reads_as(shown, await world.said()), texts
         assert not any(CURSOR in text or "⚙" in text for text in texts)
-        assert len([text for text in texts if POSSIBLY_TWICE in text]) == world.deaths_in_doubt
+        marked = [text for text in texts if POSSIBLY_TWICE in text]
+        assert len(marked) == world.deaths_in_doubt
+        assert marked or not _ghosts(shown)
         assert await world.open() == []
         assert world.service.violations == []
 
@@ -123,15 +131,16 @@ async def test_a_file_is_sent_once(tmp_path: Path) -> None:
         await process.store(step_id(0), "There.")
         process.play(StepStarted(step_id(0)), TextDelta("There."), TurnDone("There."))
 
-    worlds = await _deaths(giving, _nothing_new, ChatService())
-    for world in worlds:
-        files = [message for message in _certain(world) if message.data is not None]
-        assert all((file.name, file.data) == ("report.csv", b"a,b\n") for file in files)
-        assert len(files) <= 1
+    sent_twice = 0
+    for world in await _deaths(giving, _nothing_new, ChatService()):
+        files = [message for message in world.service.messages if message.data is not None]
+        assert all((message.name, message.data) == ("report.csv", b"a,b\n") for message in files)
+        lost, certain = _ghosts(files), [message.text for message in files if not message.is_ghost]
+        assert len(certain) <= 1
+        assert not lost or certain == [f"The report\n{POSSIBLY_TWICE}"]
         assert await world.open() == []
-    marked = [world for world in worlds if any(POSSIBLY_TWICE in text for text in world.service.texts())]
-    assert 0 < len(marked) <= sum(world.deaths_in_doubt for world in worlds)
-    assert len([world for world in worlds if any(message.data for message in _certain(world))]) > 4
+        sent_twice += bool(lost)
+    assert sent_twice
 
 
 # -- what must not stay --------------------------------------------------------------------------------------
@@ -200,6 +209,29 @@ async def test_what_cannot_be_removed_holds_up_nothing() -> None:
     assert calls.index("send") <= 1
     assert {call.message_id for call in world.service.made("delete")} == {"m8", "m9"}
     assert await world.open() == []
+
+
+async def test_a_doubt_stays_until_the_text_is_whole() -> None:
+    """Nobody knows whether its first message arrived; the process dies three messages later. The text that is written
+    anew says so, although nothing was under way just then."""
+    service = ChatService(limit=200)
+    world = await World.made(service)
+    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+
+    async def dying(process: Process) -> None:
+        process.begin()
+        process.play(StepStarted(step_id(0)), TextDelta(STORY))
+        await service.until(lambda: len(service.messages) > 3 and CURSOR in service.texts()[-1])
+        newest = service.messages[-1].id
+        await world.has_open(lambda left: left[0].progress.shown_in[-1:] == (newest,))
+        process.life.die()
+        await process.life.step()
+
+    assert await world.run(dying)
+    assert len(service.messages) > 3
+    await world.run(_answering(OTHERWISE))
+    assert service.texts()[1:] == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
+    assert service.messages[0].is_ghost
 
 
 # -- a new process -------------------------------------------------------------------------------------------
@@ -402,14 +434,16 @@ async def test_a_store_that_is_full_costs_nobody_their_answer() -> None:
     async def answering(process: Process) -> None:
         process.life.fails["note"] = StoreFull()
         process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta(SHORT))
-        await process.store(step_id(0), SHORT, is_last=False)
-        process.play(ToolStarted("c1", "tool", "{}"))
-        await service.until(lambda: any(message.formatted for message in service.messages))
+        for number, text in enumerate(["Let me look.", SHORT]):
+            process.play(StepStarted(step_id(number)), TextDelta(text))
+            await process.store(step_id(number), text, is_last=number == 1)
+        process.play(TurnDone(SHORT))
+        await service.until(
+            lambda: SHORT in service.texts()
+        )  # by now the end of the other one was to be written
         process.life.fails.clear()
-        process.play(ToolFinished("c1", "tool", True, "", 0.0), StepStarted(step_id(1)), TextDelta("So."))
-        await process.store(step_id(1), "So.")
-        process.play(TurnDone("So."))
+        await _left_behind(world, "There is room again.")
+        process.play(Notice("There is room again.", "out_0"))
 
-    assert await _shown(world, answering) == [SHORT, "So."]
-    assert await world.states() == {step_id(0): "sent", step_id(1): "sent"}
+    assert await _shown(world, answering) == ["Let me look.", SHORT, "There is room again."]
+    assert set((await world.states()).values()) == {"sent"}

@@ -28,7 +28,7 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.chat.contract import Button
-from gateway.chat.errors import ContentRefused, MessageGone, Undeliverable, Unreachable
+from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
 from gateway.chat.showing.block import POSSIBLY_TWICE
 from gateway.chat.showing.wording import code_block, in_full, one_line, unmasked
 from tests.chat.chat_room import FAST, chat_room, reads_as
@@ -181,6 +181,17 @@ async def test_a_question_settled_before_it_could_be_asked_is_not_asked() -> Non
     async with chat_room(service) as room:
         room.play(BEGIN, _asked())
         await service.until(lambda: bool(service.made("send")))
+        room.play(ApprovalSettled("ap_1", "expired"), TurnDone("It was not run."))
+        assert [message.text for message in await room.ends()] == ["It was not run."]
+
+
+async def test_a_question_settled_during_a_pause_is_not_asked() -> None:
+    """The service wanted a pause that was longer than anybody waits for an answer."""
+    service = ChatService()
+    paused = service.fail("send", SlowDown(0.05))
+    async with chat_room(service) as room:
+        room.play(BEGIN, _asked())
+        await paused.reached.wait()
         room.play(ApprovalSettled("ap_1", "expired"), TurnDone("It was not run."))
         assert [message.text for message in await room.ends()] == ["It was not run."]
 

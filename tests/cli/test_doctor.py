@@ -142,7 +142,10 @@ def test_a_damaged_database(file: Path, private_home: Path) -> None:
     path.write_bytes(b"this was never a database" * 1000)
     code, findings = examined("--offline")
     assert code == 1
-    assert finding(findings, "is damaged (file is not a database); stop Hermes and run `hermes restore FILE`") == "fail"
+    assert (
+        finding(findings, "is damaged (file is not a database); stop Hermes and run `hermes restore FILE`")
+        == "fail"
+    )
     assert path.read_bytes() == b"this was never a database" * 1000
 
 

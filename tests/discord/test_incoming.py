@@ -262,6 +262,8 @@ async def test_order_is_kept_within_a_channel(desk: Desk, ada: Person, ben: Pers
 
 async def test_stop_waits_for_nobody(desk: Desk, ada: Person, world: DiscordWorld) -> None:
     """It overtakes what is still being accepted, with a mention in front of it too."""
+    await ada.says("first of all", channel=world.general)
+    await desk.heard()
     desk.let_in.clear()
     await ada.says("a question", channel=world.general)
     await ada.says("another", channel=world.general)

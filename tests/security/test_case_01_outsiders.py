@@ -76,7 +76,13 @@ async def test_an_edit_in_a_group_by_somebody_who_may_not_speak_there(tmp_path: 
 
 @pytest.mark.parametrize(
     ("who", "place"),
-    [(CARL, Place("1")), (CARL, Place("3")), (CARL, GROUP), (ROBOT, Place("1")), (ANNA, Place("-9", kind="group"))],
+    [
+        (CARL, Place("1")),
+        (CARL, Place("3")),
+        (CARL, GROUP),
+        (ROBOT, Place("1")),
+        (ANNA, Place("-9", kind="group")),
+    ],
 )
 @pytest.mark.parametrize("what", ["approval", "pairing"])
 async def test_the_press_of_an_outsider(tmp_path: Path, who: Author, place: Place, what: str) -> None:

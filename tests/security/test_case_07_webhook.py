@@ -31,7 +31,10 @@ async def hooked() -> AsyncIterator[Bench]:
 
 async def _call(bench: Bench, body: bytes, headers: dict[str, str]) -> int:
     url = bench.world.calls_of("setWebhook")[0].params["url"]
-    async with aiohttp.ClientSession() as http, http.post(url, data=io.BytesIO(body), headers=headers) as response:
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(url, data=io.BytesIO(body), headers=headers) as response,
+    ):
         return response.status
 
 
@@ -54,7 +57,9 @@ async def _message(bench: Bench, text: str) -> bytes:
         {"X-Telegram-Bot-Api-Secret-Token-2": SECRET, **JSON},
     ],
 )
-async def test_without_the_secret_a_perfect_update_does_nothing(hooked: Bench, headers: dict[str, str]) -> None:
+async def test_without_the_secret_a_perfect_update_does_nothing(
+    hooked: Bench, headers: dict[str, str]
+) -> None:
     """It is not even read; with the secret it would have been taken."""
     forged = await _message(hooked, "run it")
     assert await _call(hooked, forged, headers) == 401
@@ -76,7 +81,8 @@ async def test_brackets_without_end(hooked: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json", ""]
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json", ""],
 )
 async def test_what_is_not_called_json_is_not_read_as_such(hooked: Bench, content_type: str) -> None:
     """Telegram says `application/json`; a browser could be made to send the others."""

@@ -34,7 +34,9 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
         )
         await room.followers.close()
         answers = world.general.answers
-        first, second = (next(shown for shown in answers if words in shown.content) for words in ("begins", "second"))
+        first, second = (
+            next(shown for shown in answers if words in shown.content) for words in ("begins", "second")
+        )
         assert first is not second and len(first.versions) > 1
         assert [len(shown.attachments) for shown in answers].count(1) == 1
         assert not world.pings()

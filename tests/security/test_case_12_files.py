@@ -66,7 +66,13 @@ async def test_a_folder_that_became_a_link(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-PATHS = ["MEDIA:/etc/passwd", "![x](/etc/passwd)", "[x](file:///etc/passwd)", "/etc/passwd", "<file:///etc/passwd>"]
+PATHS = [
+    "MEDIA:/etc/passwd",
+    "![x](/etc/passwd)",
+    "[x](file:///etc/passwd)",
+    "/etc/passwd",
+    "<file:///etc/passwd>",
+]
 
 
 @pytest.mark.parametrize("written", PATHS)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.messages import ToolCall
-from agent.store import Address
+from agent.store import Address, Conversation
+from gateway.access.gate import Gate
 from gateway.chat.contract import Place, Press
-from tests.chat.test_reception import ANNA, BOB, Bot, bot, until
+from gateway.chat.reception import Reception
+from gateway.config.platforms import TelegramBotConfig
+from gateway.gateway import Gateway
+from gateway.media.intake import MediaIntake
+from gateway.plugins import Plugins
+from tests.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
+from tests.media.files import attachment
+from tests.worlds.agents import make_agent
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 
@@ -99,6 +108,57 @@ async def test_what_was_granted_for_the_conversation_is_not_run_any_more(tmp_pat
         await _revoke(here)
         gate.set()
         await until(lambda: len(here.llm.requests) == 3)
-        results = [message["content"] for message in here.llm.requests[-1].messages if message["role"] == "tool"]
+        results = [
+            message["content"] for message in here.llm.requests[-1].messages if message["role"] == "tool"
+        ]
         assert results[0] == "done"
         assert "may not have such a tool run" in str(results[1])
+
+
+def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
+    """Another process on the same store and the same service; Bob is named in its settings, too."""
+    after = Bot(folder, *answers)
+    after.store, after.service = before.store, before.service
+    agent = make_agent(after.llm, after.store)
+    after.gateway = Gateway(agent, after.store, COMMANDS, Plugins(), workspaces=folder / "later")
+    config = TelegramBotConfig.model_validate({"allowed_users": [2]})
+    gate = Gate(after.service.platform, config, after.store.people)
+
+    async def sees_images(conversation: Conversation) -> bool:
+        return False
+
+    after.reception = Reception(
+        after.gateway,
+        after.service,
+        gate,
+        before.pairing,
+        MediaIntake(sees_images),
+        config,
+        join_seconds=0.05,
+    )
+    return after
+
+
+async def test_what_was_left_at_a_stop_is_not_taken_up(tmp_path: Path) -> None:
+    """Revoked while Hermes was down: no turn goes on, no message is read, no file fetched, no command carried out."""
+    async with _with_anna(tmp_path, ["Half", asyncio.Event()]) as before:
+        await before.hears("the first thing")
+        await before.asked(1)
+        before.service.files["ref"] = b"content"
+        file = replace(attachment("a.txt", b"content"), ref="ref")
+        await before.hears("a second thing", attachments=(file,))
+        await before.hears("/search thing")
+        await until(lambda: any("⏳" in shown.text for shown in before.service.messages))
+    await _revoke(before)
+    assert len(await before.store.inbox.waiting(before.service.platform)) == 3
+    shown = len(before.service.messages)
+    after = _restarted(before, tmp_path, "For Bob.")
+    await after.reception.open()
+    await after.hears("hello", BOB)
+    await until(lambda: any("For Bob." in message.text for message in after.service.messages))
+    assert await after.asked(1) == ["hello"]
+    assert {message.place for message in after.service.messages[shown:]} == {Place(BOB.id)}
+    assert not list((tmp_path / "later").rglob("a.txt"))
+    assert await after.store.inbox.waiting(after.service.platform) == []
+    await after.gateway.close()
+    await after.reception.close()

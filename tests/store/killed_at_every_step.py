@@ -1,8 +1,9 @@
-"""A program that makes or restores a backup again and again, and is killed each time one step later.
+"""A program that makes or restores a backup again and again, and is stopped each time one step later.
 
-`python -m tests.store.killed_at_every_step backup|restore TEMPLATE BACKUP ROOM`. A step is whatever Python does to the
-file system; it tells of each before it does it, to the hook that ends the process there. For every attempt a line of
-JSON says what the state directory, a copy of TEMPLATE, looked like afterwards, and once more after somebody held it.
+`python -m tests.store.killed_at_every_step backup|restore kill|interrupt TEMPLATE BACKUP ROOM`. A step is whatever
+Python does to the file system; it tells of each before it does it, to the hook that ends the process there or presses
+Ctrl-C. For every attempt a line of JSON says what the state directory, a copy of TEMPLATE, looked like afterwards, and
+once more after somebody held it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from tests.store.backup_house import StateDirectory, texts_in
 STEPS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "sqlite3.connect")
 
 
-def kill_at(step: int, room: Path) -> None:
-    """Ends this process as `kill -9` would, just before its step of that number in the room."""
+def stop_at(step: int, room: Path, how: str) -> None:
+    """Just before the step of that number in the room, as `kill -9` or Ctrl-C would."""
     taken = count(1)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -39,16 +40,21 @@ def kill_at(step: int, room: Path) -> None:
         )
         here = (event in STEPS or writes) and str(room) in str(arguments[0])
         if here and next(taken) == step:
+            if how == "interrupt":
+                raise KeyboardInterrupt
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(watch)
 
 
-def survives(step: int, room: Path, work: Callable[[], object]) -> bool:
+def survives(step: int, room: Path, how: str, work: Callable[[], object]) -> bool:
     child = os.fork()
     if child == 0:
-        kill_at(step, room)
-        work()
+        stop_at(step, room, how)
+        try:
+            work()
+        except KeyboardInterrupt:
+            os._exit(1)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -87,13 +93,13 @@ def texts_or_damage(path: Path) -> str:
         return "damaged"
 
 
-def main(action: str, template: Path, backup: Path, room: Path) -> None:
+def main(action: str, how: str, template: Path, backup: Path, room: Path) -> None:
     for step in count(1):
         shutil.rmtree(room, ignore_errors=True)
         state = StateDirectory(Path(shutil.copytree(template, room)))
         made = room / "made.tar.gz"
         restoring, making = partial(state.restore, backup), partial(state.backup, made, workspaces=True)
-        alive = survives(step, room, restoring if action == "restore" else making)
+        alive = survives(step, room, how, restoring if action == "restore" else making)
         report = described(state) | {"step": step}
         if action == "backup":
             report["made"] = made.exists()
@@ -115,4 +121,4 @@ def usable(state: StateDirectory, backup: Path) -> bool:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    main(sys.argv[1], *map(Path, sys.argv[2:]))
+    main(*sys.argv[1:3], *map(Path, sys.argv[3:]))

@@ -132,9 +132,11 @@ def test_a_place_that_is_none(state: StateDirectory, tmp_path: Path) -> None:
 def test_a_damaged_database_is_not_backed_up(state: StateDirectory, target: Path) -> None:
     """Somebody would rely on it, and perhaps throw away the last good one."""
     with closing(sqlite3.connect(state.database)) as plain:
+        plain.execute("INSERT INTO facts VALUES (1, 'fact_1', 'ada', 'likes tea', 0)")
         plain.execute("PRAGMA writable_schema = ON")
-        # The rows are readable and the references right; only the index of their ids leads somewhere else.
-        plain.execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'sqlite_autoindex_facts_1'")
+        # All rows can be read and all references are right; only a full check sees that an index does not fit.
+        wrong = "CREATE INDEX facts_person ON facts (text)"
+        plain.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'facts_person'", (wrong,))
         plain.commit()
     with pytest.raises(BackupFailed, match="The database file is damaged"):
         state.backup(target)

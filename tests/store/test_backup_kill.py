@@ -1,4 +1,4 @@
-"""SQLite only: `kill -9` at every step of a backup and of a restore."""
+"""SQLite only: `kill -9` and Ctrl-C at every step of a backup and of a restore."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from tests.store.backup_house import StateDirectory, say, with_texts
 ROOT = Path(__file__).parents[2]
 
 
-def attempts(action: str, template: Path, backup: Path, room: Path) -> list[dict[str, Any]]:
+def attempts(
+    action: str, template: Path, backup: Path, room: Path, *, how: str = "kill"
+) -> list[dict[str, Any]]:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.store.killed_at_every_step", action, template, backup, room],
+        [sys.executable, "-m", "tests.store.killed_at_every_step", action, how, template, backup, room],
         cwd=ROOT,
         check=True,
         stdout=subprocess.PIPE,
@@ -61,10 +63,11 @@ def crashed(home: Path, *texts: str) -> StateDirectory:
     return state
 
 
-def test_a_restore_is_whole_or_has_not_happened(tmp_path: Path, backup: Path) -> None:
+@pytest.mark.parametrize("how", ["kill", "interrupt"])
+def test_a_restore_is_whole_or_has_not_happened(tmp_path: Path, backup: Path, how: str) -> None:
     """Database and workspaces are both old or both new, and the old ones are kept."""
     template = crashed(tmp_path / "template", "very", "old")
-    seen = attempts("restore", template.home, backup, tmp_path / "room")
+    seen = attempts("restore", template.home, backup, tmp_path / "room", how=how)
     assert len(seen) > 15
     states = [attempt["then"] for attempt in seen]
     assert states == sorted(states, reverse=True)  # from some step on it has happened

@@ -69,7 +69,7 @@ def test_a_migration_that_fails_leaves_no_trace(database: sqlite3.Connection) ->
 def test_a_migration_that_breaks_a_reference_is_refused(database: sqlite3.Connection) -> None:
     """Foreign keys rest during a migration, and are checked before it counts."""
     migrate(database, load_migrations())
-    orphan = "INSERT INTO model_calls VALUES (1, 'no such session', 'turn', 'm', 0, 0, 0, 0, NULL, 0);"
+    orphan = "INSERT INTO model_calls VALUES (1, 'no such session', 'turn', 'm', 0, 0, 0, 0, NULL, 0, '');"
     with pytest.raises(StoreError, match="dangling reference in `model_calls`"):
         migrate(database, [*load_migrations(), Migration(len(VERSIONS) + 1, "orphan", orphan)])
     assert schema_version(database) == len(VERSIONS)

@@ -25,6 +25,12 @@ DAMAGE = {
     "a block of zeros": f"UPDATE message_index_data SET block = zeroblob(length(block)) WHERE {A_BLOCK}",
     "a block of noise": f"UPDATE message_index_data SET block = randomblob(length(block)) WHERE {A_BLOCK}",
     "a block cut short": f"UPDATE message_index_data SET block = substr(block, 1, 20) WHERE {A_BLOCK}",
+    "a block of words nobody looks for": """
+        UPDATE message_index_data SET block = CAST(substr(block, 1, 100) || zeroblob(length(block) - 100) AS BLOB)
+        WHERE id = (
+            SELECT id FROM message_index_data WHERE instr(block, CAST('ebra' AS BLOB)) ORDER BY id DESC LIMIT 1 OFFSET 2
+        )
+    """,
     "a block missing": f"DELETE FROM message_index_data WHERE {A_BLOCK}",
     "no structure": "UPDATE message_index_data SET block = randomblob(40) WHERE id = 10",
     "no blocks": "DELETE FROM message_index_data",
@@ -38,6 +44,11 @@ DAMAGE = {
 }
 
 
+def text_of(number: int) -> str:
+    """Much of it is nothing that anybody looks for."""
+    return f"apple n{number} pears " + " ".join(f"zebra{number}{letter}" for letter in "abcdefghij")
+
+
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with messages, all of them in the index."""
@@ -46,9 +57,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def fill() -> None:
         store = await SqliteStore.open(path)
         conversation = await store.open_conversation(Address("web", "1"), person="ada")
-        said = [
-            Message(role="user", content=f"apple n{number} pears x{number % 7}") for number in range(MESSAGES)
-        ]
+        said = [Message(role="user", content=text_of(number)) for number in range(MESSAGES)]
         await store.append(conversation.live_session_id, said)
         odd = ["", "...", "the", "日本語のテキスト", "e\u0301te\u0301", "\x00 zero", "ab" * 40_000]
         await store.append(conversation.live_session_id, [Message(role="tool", content=text) for text in odd])

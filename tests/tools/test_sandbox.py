@@ -25,7 +25,7 @@ from agent.tool_support.sandbox import Sandbox
 from agent.tool_support.workspace import Workspace
 from agent.tools.terminal import terminal, terminal_in
 from tests.tools.conversation import Run, terminal_of
-from tests.worlds.sandboxed import NEEDS_SANDBOX, processes_with
+from tests.worlds.sandboxed import NEEDS_PERL, NEEDS_SANDBOX, processes_with
 
 SECRET = "fake-secret-for-tests"
 AS_ROOT = os.geteuid() == 0
@@ -72,7 +72,7 @@ def belongings(workspace: Path) -> Path:
         'echo "$(cat {home}/state.db)" `cat {home}/.env`',
         "cat <<END\n$(cat {home}/state.db)\nEND",
         "bash -c 'cat {home}/state.db'",
-        "perl -e 'open F, q({home}/state.db); print <F>'",
+        pytest.param("perl -e 'open F, q({home}/state.db); print <F>'", marks=NEEDS_PERL),
         "eval $(echo Y2F0IHtob21lfQ== | base64 -d | sed s,{{home}},{home}/state.db,)",
         "cat /proc/1/root{home}/state.db /proc/self/cwd/../../state.db",
         "tr '\\0' '\\n' < /proc/{pid}/environ; echo; cat /proc/{pid}/cwd/hermes.yaml /proc/{pid}/root{home}/.env",
@@ -226,7 +226,8 @@ async def test_state_below_a_folder_of_the_system_is_hidden(ctx: ToolContext) ->
     command = "exec 2>/dev/null; ls -A /usr/share | wc -l; cat /usr/bin/env | wc -c; echo x > /usr/share/x || echo no"
     seen = (await terminal_of(ctx, Sandbox())(command)).content.split()
     assert int(seen[0]) > 0 and int(seen[1]) > 0
-    masked = await terminal_of(ctx, Sandbox(hidden=(Path("/usr/share"), Path("/usr/bin/env"))))(command)
+    hidden = (Path("/usr/share"), Path("/usr/share/doc"), Path("/usr/share"), Path("/usr/bin/env"))
+    masked = await terminal_of(ctx, Sandbox(hidden=hidden))(command)
     assert masked.content == "0\n0\nno\n[exit code 0]"
 
 
@@ -239,34 +240,58 @@ asyncio.run(Sandbox().run(sys.argv[1], Path(sys.argv[2]), seconds=60))
 """
 
 
-@NEEDS_SANDBOX
-def test_it_ends_with_hermes(workspace: Path) -> None:
-    """Also when Hermes is killed and can end nothing any more: daemons in the sandbox do not outlive it."""
+@pytest.fixture
+def barrier(workspace: Path) -> Path:
+    """A pipe in the workspace: reading from it waits until somebody writes."""
     workspace.mkdir(mode=0o700, parents=True)
     os.mkfifo(workspace / "barrier")
+    return workspace / "barrier"
+
+
+@NEEDS_SANDBOX
+def test_it_ends_with_hermes(workspace: Path, barrier: Path) -> None:
+    """Also when Hermes is killed and can end nothing any more: daemons in the sandbox do not outlive it."""
     mark = f"1000.{secrets.randbelow(10**9):09}"
-    command = f"nohup setsid sleep {mark} >/dev/null 2>&1 & echo ready > barrier; sleep {mark}"
+    daemon = f"trap '' TERM HUP; echo ready > barrier; sleep {mark}; true"
+    command = f'nohup setsid bash -c "{daemon}" >/dev/null 2>&1 & sleep {mark}'
     hermes = subprocess.Popen(
         [sys.executable, "-c", LIVE_ON, command, workspace], env={"PYTHONPATH": str(ROOT)}
     )
-    assert (workspace / "barrier").read_text() == "ready\n"
-    inside = [pid for pid in processes_with(mark) if pid != hermes.pid]
-    assert len(inside) >= 4  # bubblewrap, the first process, the command, the daemon
-    watched = [os.pidfd_open(pid) for pid in inside]
+    assert barrier.read_text() == "ready\n"
+    inside = [os.pidfd_open(pid) for pid in processes_with(mark) if pid != hermes.pid]
+    assert len(inside) >= 3  # bubblewrap, its first process, the daemon
     hermes.kill()
     hermes.wait()
-    ended = [_has_ended(pidfd) for pidfd in watched]
-    for pidfd in watched:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        os.close(pidfd)
+    ended = [_has_ended(process, 10_000) for process in inside]
     assert all(ended)
 
 
-def _has_ended(pidfd: int) -> bool:
+@NEEDS_SANDBOX
+@NEEDS_PERL
+async def test_all_are_gone_when_it_returns(ctx: ToolContext, barrier: Path) -> None:
+    """Not on their way out: who has much memory takes a while."""
+    mark = f"1000.{secrets.randbelow(10**9):09}"
+    large = "$x = q(x) x 400_000_000; open F, q(>barrier); print F q(ready); close F; sleep 60"
+    stopped = asyncio.create_task(
+        terminal_of(ctx, Sandbox())(f"setsid perl -e '{large}' {mark} & sleep {mark}")
+    )
+    assert await asyncio.to_thread(barrier.read_text) == "ready"
+    inside = [os.pidfd_open(pid) for pid in processes_with(mark)]
+    stopped.cancel()
+    await asyncio.wait([stopped])
+    ended = [_has_ended(process, 0) for process in inside]
+    assert all(ended)
+
+
+def _has_ended(pidfd: int, milliseconds: int) -> bool:
+    """Whoever has not is ended now."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(10_000))
+    ended = bool(poll.poll(milliseconds))
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    os.close(pidfd)
+    return ended
 
 
 @pytest.mark.parametrize("program", ["no-such-bubblewrap", "true", "false"])

@@ -14,11 +14,10 @@ from agent.tool import ToolContext
 from agent.tool_support.sandbox import Sandbox
 from agent.tool_support.syscall_filter import syscall_filter
 from tests.tools.conversation import Run, terminal_of
-from tests.worlds.sandboxed import NEEDS_SANDBOX, processes_with
+from tests.worlds.sandboxed import NEEDS_PERL, NEEDS_SANDBOX, processes_with
 
 pytestmark = NEEDS_SANDBOX
 
-NEEDS_PERL = pytest.mark.skipif(not shutil.which("perl", path="/usr/bin"), reason="the system has no Perl")
 NEEDS_PYTHON = pytest.mark.skipif(
     not shutil.which("python3", path="/usr/bin"), reason="the system has no Python"
 )

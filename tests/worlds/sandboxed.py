@@ -7,6 +7,7 @@ sandbox itself skip and say why.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +40,7 @@ def _why_not() -> str:
 _WHY_NOT = _why_not()
 
 NEEDS_SANDBOX = pytest.mark.skipif(bool(_WHY_NOT), reason=f"no sandbox here: {_WHY_NOT}")
+NEEDS_PERL = pytest.mark.skipif(not shutil.which("perl", path="/usr/bin"), reason="the system has no Perl")
 MODE: Literal["bubblewrap", "off"] = "off" if _WHY_NOT else "bubblewrap"
 TERMINAL = terminal_in(None if _WHY_NOT else Sandbox())
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.events import ToolStarted
+from agent.redaction import own_rules, redact
 from gateway.chat.showing.fleeting import EntryAt, Fleeting
 from gateway.chat.showing.venue import Venue
 from gateway.chat.showing.wording import brief, one_line
@@ -74,5 +75,5 @@ def tool_line(calls: Sequence[ToolStarted]) -> str:
         counted = Counter(one_line(call.name, _LONGEST) for call in calls)
         names = ", ".join(f"{name} ×{times}" if times > 1 else name for name, times in counted.items())
         return f"⚙ {one_line(names, _LONGEST)}"
-    arguments = one_line(brief(calls[0].arguments), _LONGEST)
+    arguments = one_line(redact(brief(calls[0].arguments), own_rules()), _LONGEST)
     return f"⚙ {one_line(calls[0].name, _LONGEST)}{': ' if arguments else ''}{arguments}"

@@ -17,7 +17,9 @@ from markupsafe import Markup, escape
 from agent.events import ApprovalAsked, Queued
 from agent.llm import Usage
 from agent.messages import Message, ToolCall
+from agent.redaction import own_rules, redact
 from agent.store import Conversation, Overview
+from agent.untrusted import without_marks
 from gateway.approval_parts import approval_parts
 from gateway.chat.showing.wording import one_line
 from gateway.platforms.web.markdown import remembered_markdown, render_markdown
@@ -115,9 +117,8 @@ class Views:
         return render_markdown(text)
 
     def tool(self, view: ToolView) -> Markup:
-        return self._part(
-            "tool", view, _hint(view.call.arguments), _pretty(view.call.arguments), _bounded(view.result)
-        )
+        arguments = redact(view.call.arguments, own_rules())
+        return self._part("tool", view, _hint(arguments), _pretty(arguments), _bounded(view.result))
 
     def file(self, conversation_id: str, sent: SentFile) -> Markup:
         return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
@@ -151,7 +152,11 @@ def title_of(conversation: Conversation | None, overviews: Sequence[Overview]) -
 
 
 def _stored_call(call: ToolCall, result: Message | None) -> ToolView:
-    return ToolView(call, "abandoned") if result is None else ToolView(call, "done", result.content)
+    return (
+        ToolView(call, "abandoned")
+        if result is None
+        else ToolView(call, "done", without_marks(result.content))
+    )
 
 
 def _what_becomes_of(queued: Queued) -> str:
