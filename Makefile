@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: run test test-chaos soak lint bench lock clean browser sandbox
+.PHONY: run test test-chaos soak lint bench lock audit clean browser sandbox
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.runtime
@@ -45,6 +45,12 @@ lock: $(VENV)/.dev
 sandbox:
 	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap >/dev/null; } || true
+
+# Known vulnerabilities of what is locked. It needs the network, and fails where the lists cannot be asked: silence would
+# look like good news.
+audit: $(VENV)/.dev
+	@$(BIN)/uv tool run -q --from pip-audit==2.10.1 pip-audit --strict --require-hashes --disable-pip \
+		-r requirements-dev.lock -r requirements-model.lock $(ARGS)
 
 # The page is tested in a real browser. Debian's Chromium is installed where that is possible; elsewhere the
 # browser tests skip and say why.

@@ -27,7 +27,7 @@ from agent.prompt import render_system_prompt
 from agent.prompt_caching import PromptCaching
 from agent.redaction.stream import discreet
 from agent.store import Conversation, SessionStore
-from agent.tool import Give, ToolContext, given_to_nobody, unheard
+from agent.tool import Give, ToolContext, given_to_nobody
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
 from agent.uninterrupted import uninterrupted
@@ -61,8 +61,6 @@ class Turn:
     workspace: Path
     steering: Callable[[], Awaitable[Sequence[Message]]] = nothing_new
     """Takes the messages that arrived since it was last called."""
-    publish: Callable[[TurnEvent], None] = unheard
-    """For what tools have to tell while they run."""
     give: Give = given_to_nobody
     """For the files that tools send."""
     approve: Approve | None = None
@@ -267,7 +265,6 @@ class Agent:
             platform=turn.conversation.address.platform,
             workspace=turn.workspace,
             store=self.store,
-            publish=turn.publish,
             give=turn.give,
             approve=turn.approve,
         )

@@ -15,16 +15,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from agent.approval import Approve
 from agent.errors import ToolError
-from agent.events import FileSent, TurnEvent
+from agent.events import FileSent
 from agent.messages import ChatDict
 from agent.store import SessionStore
 
 _SHOWN_PROBLEMS = 5
 _SHOWN_INPUT = 60
-
-
-def unheard(event: TurnEvent) -> None:
-    """Where nobody watches."""
 
 
 Give = Callable[[FileSent], Awaitable[None]]
@@ -45,8 +41,6 @@ class ToolContext:
     platform: str
     workspace: Path
     store: SessionStore
-    publish: Callable[[TurnEvent], None] = unheard
-    """Tells whoever watches the turn."""
     give: Give = given_to_nobody
     approve: Approve | None = None
     """Asks the person before a dangerous tool runs; None where the owner has switched that off."""

@@ -80,7 +80,7 @@ class Gateway:
         if self.is_closing:
             log.info("gateway.kept_for_later", conversation=conversation.id, message=inbound.id)
         elif overtakes:
-            await self._turns.run_command(conversation, inbound)
+            await self._turns.overtake(conversation, inbound)
         else:
             self._put(conversation.id, inbound)
         return conversation

@@ -85,7 +85,17 @@ class Turns:
                 log.warning("turn.failed", error=type(error).__name__)
                 await self._failed(conversation_id, inbound, str(error))
 
-    async def run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
+    async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
+        """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
+        try:
+            await self._run_command(conversation, inbound)
+        except HermesError as error:
+            await self._settle_with(conversation.id, inbound, f"⚠ {error}")
+        except Exception:
+            await self._store.inbox.settle([inbound.id])
+            raise
+
+    async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
         gateway = self._gateway
         context = CommandContext(
@@ -135,7 +145,7 @@ class Turns:
                 await self._settle_with(conversation_id, inbound, _CUT_SHORT)
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
-            again = await self.run_command(await self._store.conversation(conversation_id), inbound)
+            again = await self._run_command(await self._store.conversation(conversation_id), inbound)
             if again is None:
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
@@ -182,7 +192,6 @@ class Turns:
             _said(inbound),
             workspace=self._gateway.workspace(conversation.id),
             steering=steering if self._busy == "steer" else nothing_new,
-            publish=partial(self._publish, inbound, conversation.id),
             give=partial(self._give, conversation.id, inbound),
             approve=self._approver(conversation.id, inbound) if self._ask_before_danger else None,
             has_begun=inbound.has_begun,

@@ -59,7 +59,7 @@ def named(what: str, names: Iterable[str], pattern: str, *, confirm: Confirm) ->
                 yield match.span("secret")
                 end = match.end("secret")
 
-    return Rule(what, find, names)
+    return Rule(what, find, tuple(max(name.split(), key=len) for name in names))
 
 
 def _ends_of(name: str, text: str) -> Iterator[int]:

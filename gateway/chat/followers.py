@@ -164,6 +164,7 @@ class _Follower:
         """No more events. Gives what is left to be waited for."""
         self._stop_reading()
         self._scene.finish()
+        self._scene.ledger.try_again()
         self._performer.nudge()
         return self._performer.task
 
@@ -192,6 +193,8 @@ class _Follower:
 
     def _rest_if_idle(self) -> None:
         rest_at = self._last_stir + self._idle
+        if self._scene.ledger.try_again():
+            self._performer.nudge()
         if self._is_busy:
             rest_at = self._clock.time() + self._idle
         if rest_at > self._clock.time():

@@ -33,8 +33,8 @@ class Lines:
         worker.add_done_callback(self._workers.discard)
 
     def outcome(self, key: Hashable, job: Job) -> asyncio.Future[None]:
-        """Puts it in line; what is given back ends with it. A StoreError comes out there: whatever else goes wrong would
-        go wrong again."""
+        """Puts it in line; what is given back ends with it. A StoreError comes out there: whatever else goes wrong
+        would go wrong again."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:

@@ -85,7 +85,7 @@ class MediaIntake:
             return await self._image(data, kept, conversation, taken)
         if attachment.kind in ("voice", "audio"):
             return await self._voice(attachment, name, data, kept, conversation)
-        text = await text_of(workspace.root / path, data)
+        text = await text_of(data)
         if text is None:
             return kept
         return _as_paragraphs(name, text, path)

@@ -185,6 +185,7 @@ def _outgoing_from(
     growing: int,
     *how_far: Any,
 ) -> Outgoing:
-    progress = Progress(state, tuple(json.loads(shown_in)), bool(growing), *how_far)
+    shown = tuple(json.loads(shown_in))
+    progress = Progress(state, shown, bool(growing and shown), *how_far)
     where = Place(**json.loads(place))
     return Outgoing(outgoing_id, conversation_id, turn_id, reply_to, where, kind, content, progress)

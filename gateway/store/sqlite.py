@@ -177,10 +177,6 @@ class SqliteStore:
     async def save_state(self, conversation_id: str, key: str, value: str) -> None:
         await self._write(writes.save_state, conversation_id, key, value)
 
-    async def damage(self) -> str | None:
-        """What is wrong with the file, if anything. Reads all of it, so it takes a while."""
-        return await self._read(reads.damage)
-
     async def _read(self, work: Callable[..., T], *arguments: Any) -> T:
         idlest = min(self._readers, key=lambda reader: reader.running)
         with translated():

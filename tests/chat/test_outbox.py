@@ -447,3 +447,20 @@ async def test_a_store_that_is_full_costs_nobody_their_answer() -> None:
 
     assert await _shown(world, answering) == ["Let me look.", SHORT, "There is room again."]
     assert set((await world.states()).values()) == {"sent"}
+
+
+async def test_what_the_store_did_not_take_is_written_at_the_end() -> None:
+    """Nothing changes any more, and there is room again when the process stops."""
+    service = ChatService()
+    world = await World.made(service)
+
+    async def answering(process: Process) -> None:
+        process.life.fails["note"] = StoreFull()
+        await process.answer([SHORT], sizes=[40], pauses=[0])
+        process.play(Notice("An aside."))
+        # It comes after the attempt to write down that the text has arrived.
+        await service.until(lambda: "An aside." in service.texts())
+        process.life.fails.clear()
+
+    assert await _shown(world, answering) == [SHORT, "An aside."]
+    assert await world.states() == {step_id(0): "sent"}

@@ -34,6 +34,10 @@ async def _take_in(workspace: Path, *files: Attachment) -> TakenIn:
     return await MediaIntake(sees_images).take_in(files, CHAT, workspace)
 
 
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize(
     ("name", "kept"),
     [
@@ -51,8 +55,7 @@ async def test_a_name_that_leads_elsewhere(tmp_path: Path, name: str, kept: str)
     workspace = tmp_path / "a" / "b" / "c"
     taken = await _take_in(workspace, attachment(name, b"content"))
     assert f"incoming/{kept}`" in taken.paragraphs[0]
-    files = [path.relative_to(workspace) for path in tmp_path.rglob("*") if path.is_file()]
-    assert files == [Path("incoming") / kept]
+    assert _files(tmp_path) == [workspace / "incoming" / kept]
 
 
 async def test_a_folder_that_became_a_link(tmp_path: Path) -> None:
@@ -136,7 +139,8 @@ async def test_an_archive_is_kept_and_not_opened(tmp_path: Path) -> None:
     bomb = _zip_bomb()
     taken = await _take_in(tmp_path, attachment("report.docx", bomb, "application/zip"))
     assert taken.paragraphs == [f"[File report.docx: kept as `incoming/report.docx`, {len(bomb):,} bytes]"]
-    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == len(bomb)
+    (kept,) = _files(tmp_path)
+    assert kept.stat().st_size == len(bomb)
 
 
 async def test_a_pdf_that_grows_when_it_is_read(tmp_path: Path) -> None:

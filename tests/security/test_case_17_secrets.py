@@ -270,7 +270,7 @@ PIECES = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(st.sampled_from(PIECES), max_size=8), st.lists(st.integers(1, 12), max_size=40))
 async def test_a_secret_cut_across_chunks(pieces: list[str], sizes: list[int]) -> None:
     """Case 17: however an answer arrives, a configured secret is never seen, and the rest arrives whole."""

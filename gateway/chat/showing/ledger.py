@@ -23,7 +23,7 @@ class Ledger:
         self._outbox = outbox
         self._changed: dict[str, Outgoing] = {}
         self._not_written: dict[str, Outgoing] = {}
-        """What the store did not take; it is given again with the next change."""
+        """What the store did not take; it is given again with the next change, or when somebody thinks of it."""
 
     @property
     def has_news(self) -> bool:
@@ -34,6 +34,11 @@ class Ledger:
 
     def add(self, outgoing: Outgoing) -> None:
         self._changed[outgoing.id] = outgoing
+
+    def try_again(self) -> bool:
+        """Whether there is something that the store did not take."""
+        self._changed = {**self._not_written, **self._changed}
+        return self.has_news
 
     async def write(self) -> None:
         """People get to see their answer, also when nothing can be written."""

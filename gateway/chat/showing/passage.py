@@ -89,8 +89,9 @@ class Passage(Block):
         """A message that cannot become text; it has to go."""
         so_far = so_far or Progress()
         self._shown_in = list(so_far.shown_in)
-        self._dealt, self._rest = so_far.dealt, so_far.rest
-        """Characters that are no longer in the draft; what it begins with that is no part of the text from there on."""
+        self._dealt = so_far.dealt
+        """Where in the text the draft begins, after its first characters that are `_rest`."""
+        self._rest = so_far.rest
         self._in_doubt = in_doubt or so_far.state == "sending"
         self._draft = Draft(venue.port.measure, may_be_there=self._in_doubt)
         if so_far.growing and is_blank(whole or ""):

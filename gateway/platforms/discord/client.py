@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import aiohttp
 import discord
 import structlog
 
@@ -34,6 +35,11 @@ INTENTS = discord.Intents(guilds=True, messages=True, message_content=True)
 _LONGEST_SLEEP = 30.0
 """Pauses up to this the library makes itself; longer ones become SlowDown. It allows no shorter."""
 
+_REQUEST_SECONDS = 300.0
+ANSWER_SECONDS = 30.0
+"""From the end of a request to its answer. The library would wait as long as for the whole, and everything else that is
+to be shown in the chat with it."""
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 """Between attempts to keep a message while the store refuses."""
 
@@ -53,6 +59,7 @@ class BotClient(discord.Client):
         *,
         up: Callable[[], None],
         lost: Callable[[], None],
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         _quieten_library()
         super().__init__(
@@ -63,6 +70,10 @@ class BotClient(discord.Client):
             guild_ready_timeout=_GUILDS_SECONDS,
             max_ratelimit_timeout=_LONGEST_SLEEP,
         )
+        # Cancelling a call from outside would do as well, but not in the pause of a global limit: the library would
+        # never end it.
+        patience = aiohttp.ClientTimeout(_REQUEST_SECONDS, sock_read=answer_seconds)
+        self.http.request = partial(self.http.request, timeout=patience)  # type: ignore[method-assign]
         self._desk = desk
         self._commands = commands
         self._seen = seen

@@ -13,7 +13,7 @@ from gateway.commands import Command
 from gateway.config.platforms import DiscordBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.discord.addresses import discord_at
-from gateway.platforms.discord.client import BotClient
+from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
 from gateway.platforms.discord.errors import INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.port import DiscordPort
@@ -45,11 +45,13 @@ class DiscordPlatform:
         *,
         bot_name: str = "",
         mending_seconds: float = _MENDING_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self.name = f"discord/{bot_name}" if bot_name else "discord"
         self.port = DiscordPort(self.name)
         self._settings = settings
         self._mending_seconds = mending_seconds
+        self._answer_seconds = answer_seconds
         self._desk = desk_for(self.port)
         self._commands = commands
         self._supervised = Supervised(self.name, self._connect)
@@ -92,7 +94,13 @@ class DiscordPlatform:
             self._supervised.lost(INTERRUPTED)
 
         async with BotClient(
-            self._desk, self._commands, self._seen, self._settings, up=is_up, lost=is_lost
+            self._desk,
+            self._commands,
+            self._seen,
+            self._settings,
+            up=is_up,
+            lost=is_lost,
+            answer_seconds=self._answer_seconds,
         ) as client:
             await client.login(token)
             self._client = self.port.client = client

@@ -36,10 +36,11 @@ _POLL_READ_SECONDS = 10.0
 class BotApi:
     """One bot at one Bot API server."""
 
-    def __init__(self, token: str, base_url: str) -> None:
+    def __init__(self, token: str, base_url: str, *, read_seconds: float = _READ_SECONDS) -> None:
+        """`read_seconds`: how long a call may wait for its answer."""
         self._token = quote(token.strip(), safe=":")
         self._root = base_url.rstrip("/")
-        self._calls = self._request(_READ_SECONDS)
+        self._calls = self._request(read_seconds)
         self.bot = self._bot(self._calls)
         """For everything but polling; works whether or not a connection for messages is up."""
 

@@ -85,8 +85,8 @@ class Api:
         return web.json_response([_message_as_dict(message) for message in messages])
 
     async def _send(self, request: web.Request) -> web.Response:
-        """Once this has answered, the message is kept. Whoever got no answer may send it again with the same `key`: it is
-        taken once. `overtook` tells the page that it ran at once and will not begin a turn."""
+        """Once this has answered, the message is kept. Whoever got no answer may send it again with the same `key`: it
+        is taken once. `overtook` tells the page that it ran at once and will not begin a turn."""
         body = await _json_object(request)
         text, key = _checked_text(body), _checked_key(body)
         conversation = await self._desk.conversation(request.match_info["id"])
