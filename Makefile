@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: run test test-chaos soak lint bench lock audit clean browser sandbox
+.PHONY: run test test-long test-chaos soak lint bench lock audit clean browser sandbox
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.runtime
@@ -14,6 +14,10 @@ run: $(VENV)/.runtime
 
 test: lint browser sandbox
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# The same with larger numbers, and with a new interpreter for every Hermes that is started. Twice as long.
+test-long: lint browser sandbox
+	@HERMES_TEST_COLD=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --long $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .

@@ -44,8 +44,19 @@ _CUT_SHORT = (
 )
 
 
-async def nothing_new() -> Sequence[Message]:
-    return ()
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Messages that came while a turn was running, for the model to read at its next step."""
+
+    messages: Sequence[Message] = ()
+    settles: Sequence[str] = ()
+    """What is dealt with once they are stored."""
+    taken: Callable[[], None] = lambda: None
+    """Called then: until that moment they wait for a turn of their own."""
+
+
+async def nothing_new() -> Arrived:
+    return Arrived()
 
 
 def _never() -> bool:
@@ -59,8 +70,7 @@ class Turn:
     conversation: Conversation
     message: Message
     workspace: Path
-    steering: Callable[[], Awaitable[Sequence[Message]]] = nothing_new
-    """Takes the messages that arrived since it was last called."""
+    steering: Callable[[], Awaitable[Arrived]] = nothing_new
     give: Give = given_to_nobody
     """For the files that tools send."""
     approve: Approve | None = None
@@ -131,9 +141,7 @@ class Agent:
                         live.history.append(outcome)
                     else:
                         yield outcome
-            arrived = await turn.steering()
-            await self._add(live, *arrived, settles=[message.id for message in arrived])
-            for message in arrived:
+            for message in await uninterrupted(self._steer(turn, live)):
                 yield Steered(message.id, message.content)
             for told in await self.keeper.make_room(live, answer.usage, live.history[known:]):
                 yield told
@@ -157,11 +165,19 @@ class Agent:
                 for conversation_id in seats.conversations:
                     await seats.close(await self.open(await self.store.conversation(conversation_id)))
 
+    async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
+        """Not to be cut in half: either they are stored, or they still wait."""
+        arrived = await turn.steering()
+        await self._add(live, *arrived.messages, settles=arrived.settles)
+        arrived.taken()
+        return arrived.messages
+
     async def _steps(self, turn: Turn) -> _Steps:
         if not turn.has_begun:
             return _Steps(turn, 0)
         ids = [_step_id(turn, number) for number in range(2 * self._max_iterations)]
-        return _Steps(turn, len(await self.store.known(ids)))
+        known = await self.store.known(ids)
+        return _Steps(turn, max((ids.index(step) + 1 for step in known), default=0))
 
     async def _answer(
         self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
@@ -273,10 +289,10 @@ class Agent:
 class _Steps:
     """The ids under which the model's answers of one turn are stored: the same ones when the turn is taken up again."""
 
-    def __init__(self, turn: Turn, stored: int) -> None:
+    def __init__(self, turn: Turn, first: int) -> None:
         self.turn = turn
         self.present = ""
-        self._number = stored
+        self._number = first
 
     def next(self) -> str:
         self.present = _step_id(self.turn, self._number)

@@ -101,4 +101,3 @@ def in_a_note(text: str) -> str:
 
 
 _NO_BRACKETS = str.maketrans("[]", "()")
-

@@ -87,14 +87,20 @@ class Gateway:
 
     async def recover(self, platform: str, *, chat_id: str | None = None) -> None:
         """Takes up what was left when Hermes stopped, where people come and read; chats do that themselves."""
-        taken = [from_taken(each) for each in await self.store.inbox.waiting(platform)]
-        begun = await self.store.known([inbound.id for inbound in taken])
-        for inbound in taken:
+        waiting = await self.store.inbox.waiting(platform)
+        begun = await self.store.known([taken.id for taken in waiting])
+        for taken in waiting:
+            try:
+                inbound = replace(from_taken(taken), has_begun=taken.id in begun)
+            except (KeyError, TypeError, ValueError):
+                log.error("gateway.unreadable", platform=platform, message=taken.id)
+                await self.store.inbox.park([taken.id], "it cannot be read any more")
+                continue
             if chat_id is None and inbound.address.chat_id.startswith(SINGLE_QUESTION):
                 await self.store.inbox.settle([inbound.id])  # whoever asked has left
-            elif chat_id in (None, inbound.address.chat_id):
+            elif chat_id in (None, inbound.address.chat_id) and not self._is_in_hand(inbound.id):
                 log.info("gateway.recovered", platform=platform, message=inbound.id)
-                await self.receive(replace(inbound, has_begun=inbound.id in begun))
+                await self.receive(inbound)
 
     def replace_waiting(self, conversation_id: str, inbound: InboundMessage) -> bool:
         """For a message its author has changed: False once its turn has begun."""
@@ -158,6 +164,9 @@ class Gateway:
         if conversation_id not in self._mailboxes:
             self._mailboxes[conversation_id] = Mailbox(conversation_id, self._turns.handle, self._forget)
         return self._mailboxes[conversation_id]
+
+    def _is_in_hand(self, message_id: str) -> bool:
+        return any(mailbox.holds(message_id) for mailbox in self._mailboxes.values())
 
     def _forget(self, conversation_id: str) -> None:
         self._mailboxes.pop(conversation_id, None)

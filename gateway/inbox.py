@@ -82,7 +82,21 @@ class Inbox(Protocol):
         be brought to somebody."""
         ...
 
-    async def park(self, message_id: str, reason: str) -> None: ...
+    async def unbegin(self, message_id: str) -> None:
+        """That time does not count."""
+        ...
+
+    async def park(
+        self,
+        message_ids: Sequence[str],
+        reason: str,
+        *,
+        conversation_id: str = "",
+        notice_id: str = "",
+        notice: str = "",
+    ) -> bool:
+        """The first of them is given up on; the others are parts of it. The notice is as with `settle`."""
+        ...
 
     async def tidy(self) -> None:
         """Forgets what was dealt with so long ago that no service can deliver it again, and its replies."""

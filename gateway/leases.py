@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from agent.errors import StoreError
 from agent.ids import new_id
+from gateway.patience import patiently
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +68,8 @@ class Holder:
         token = await self._acquire(conversation_id)
         self._held.add(conversation_id)
         if self._renewing is None:
-            self._renewing = asyncio.create_task(self._renew(), name="leases")
+            # It outlives the turn that begins it, and is no part of it.
+            self._renewing = asyncio.create_task(self._renew(), name="leases", context=Context())
         before = fence.set(Fence(conversation_id, token))
         try:
             yield
@@ -83,7 +86,8 @@ class Holder:
 
     async def _acquire(self, conversation_id: str) -> int:
         while True:
-            token = await self._leases.acquire(conversation_id, holder=self.id, seconds=self._seconds)
+            acquire = partial(self._leases.acquire, conversation_id, holder=self.id, seconds=self._seconds)
+            token = await patiently(acquire)
             if token is not None:
                 return token
             await asyncio.sleep(_TRY_AGAIN_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
 
 from gateway.messages import InboundMessage
 
@@ -23,6 +24,7 @@ class Mailbox:
         self._on_idle = on_idle
         self._waiting: deque[InboundMessage] = deque()
         self._turn: asyncio.Task[None] | None = None
+        self._at_work: InboundMessage | None = None
         self._began = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
@@ -46,12 +48,19 @@ class Mailbox:
                 return True
         return False
 
-    def take_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
-        """Takes waiting messages from the front, for the turn that is running."""
-        taken: list[InboundMessage] = []
-        while self._waiting and wanted(self._waiting[0]):
-            taken.append(self._waiting.popleft())
-        return taken
+    def first_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
+        """Those at the front; they go on waiting until they are removed."""
+        return list(takewhile(wanted, self._waiting))
+
+    def remove(self, messages: Sequence[InboundMessage]) -> None:
+        """They were given to the turn that is running."""
+        ids = {message.id for message in messages}
+        self._waiting = deque(waiting for waiting in self._waiting if waiting.id not in ids)
+
+    def holds(self, message_id: str) -> bool:
+        """Whether it waits here, or is being answered."""
+        at_work = self._at_work is not None and self._at_work.id == message_id
+        return at_work or any(waiting.id == message_id for waiting in self._waiting)
 
     def stop_turn(self) -> bool:
         """Ends the running turn; what waits behind it comes next."""
@@ -74,9 +83,10 @@ class Mailbox:
         try:
             while self._waiting:
                 self._began = self._stopping = False
-                self._turn = asyncio.create_task(self._run(self._waiting.popleft()))
+                self._at_work = self._waiting.popleft()
+                self._turn = asyncio.create_task(self._run(self._at_work))
                 await asyncio.wait([self._turn])
-                self._turn = None
+                self._turn = self._at_work = None
         finally:
             self._worker = None
             self._on_idle(self.conversation_id)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.context_keeper import ContextKeeper
 from agent.engine_seat import EngineSeats
+from agent.errors import StoreError
 from agent.llm import LLMClient
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
@@ -51,6 +52,7 @@ from gateway.store.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
 
+_DAY = 86_400.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -106,14 +108,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         stack.push_async_callback(store.close)
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
-        await store.inbox.tidy()
-        names = await asyncio.to_thread(configured_names, config.model)
         limits = Limits(config.limits, store)
-
-        def named(name: str) -> LLMClient:
-            return BudgetedLLM(named_llm(config.model, name), limits.budget)
-
-        models = Models(BudgetedLLM(llm, limits.budget), store, choices=names, build=named)
+        models = await _models(config, llm, store, limits)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
@@ -131,23 +127,40 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = Gateway(
-            agent,
-            store,
-            commands,
-            plugins,
-            workspaces=loaded.workspaces,
-            busy=config.gateway.busy,
-            sessions=config.sessions,
-            ask_before_danger=config.tools.approval == "ask",
-            drain_seconds=config.gateway.drain_seconds,
-            limits=limits,
-        )
+        gateway = _gateway(loaded, agent, store, commands, plugins, limits)
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
         yield Hermes(
             loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model)
         )
+
+
+async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Limits) -> Models:
+    """Whatever asks a model asks for its price first."""
+
+    def named(name: str) -> LLMClient:
+        return BudgetedLLM(named_llm(config.model, name), limits.budget)
+
+    names = await asyncio.to_thread(configured_names, config.model)
+    return Models(BudgetedLLM(llm, limits.budget), store, choices=names, build=named)
+
+
+def _gateway(
+    loaded: Loaded, agent: Agent, store: SqliteStore, commands: Commands, plugins: Plugins, limits: Limits
+) -> Gateway:
+    config = loaded.config
+    return Gateway(
+        agent,
+        store,
+        commands,
+        plugins,
+        workspaces=loaded.workspaces,
+        busy=config.gateway.busy,
+        sessions=config.sessions,
+        ask_before_danger=config.tools.approval == "ask",
+        drain_seconds=config.gateway.drain_seconds,
+        limits=limits,
+    )
 
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
@@ -166,13 +179,21 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        warming = asyncio.create_task(_warm_up(hermes, platforms))
+        beside = [asyncio.create_task(_warm_up(hermes, platforms)), asyncio.create_task(_tidy_daily(hermes))]
         await stopping.wait()
-        warming.cancel()
+        for task in beside:
+            task.cancel()
         log.info("gateway.stopping")
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+async def _tidy_daily(hermes: Hermes) -> None:
+    while True:
+        with suppress(StoreError):
+            await hermes.gateway.store.inbox.tidy()
+        await asyncio.sleep(_DAY)
 
 
 async def _warm_up(hermes: Hermes, platforms: list[Platform]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -15,9 +14,9 @@ from agent.approval import Approve
 from agent.budget import spending_for
 from agent.context_plan import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
-from agent.events import FileSent, Notice, TurnDone, TurnFailed, TurnStarted
+from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnFailed, TurnStarted
 from agent.ids import new_id
-from agent.loop import Turn, nothing_new
+from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
 from agent.store import Conversation
 from agent.uninterrupted import uninterrupted
@@ -29,6 +28,7 @@ from gateway.leases import Holder
 from gateway.mailbox import Mailbox
 from gateway.messages import OWNER, InboundMessage
 from gateway.outbox import file_content
+from gateway.patience import patiently
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -42,12 +42,15 @@ MOST_ATTEMPTS = 3
 
 _COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
 _PARKED = (
-    "Something in Hermes broke down over this message, and trying again did not help. The message is kept; `/retry` "
-    "asks once more, and `hermes doctor` and the log say more."
+    "Something in Hermes broke down over this message. It is kept, and not tried again by itself; `hermes doctor` and "
+    "the log say more."
 )
+_RETRY = " `/retry` asks once more."
+_BROKE_DOWN = "Hermes broke down over it"
+_NO_TURN = "That cannot be done while an answer is written."
 _CUT_SHORT = (
-    "Hermes was stopped while it carried out this command, so it may or may not have taken effect. `/status` shows how "
-    "things are."
+    "Hermes was interrupted while it carried out this command, so it may or may not have taken effect. `/status` shows "
+    "how things are."
 )
 
 
@@ -71,24 +74,37 @@ class Turns:
         conversation_id = mailbox.conversation_id
         logged = structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id)
         with logged, spending_for(inbound.by):
-            is_over = False
+            is_held = False
             try:
                 async with self._holder.holding(conversation_id):
-                    await self._try(mailbox, inbound)
-                    is_over = True
+                    is_held = True
+                    await self._to_its_end(mailbox, inbound)
             except asyncio.CancelledError:
-                if not is_over:
+                if not is_held:
                     await uninterrupted(self._stopped(mailbox, inbound))
-            except LeaseLost:
+            except LeaseLost as error:
                 log.warning("turn.taken_over")
+                self._publish(inbound, conversation_id, TurnFailed(str(error)))
             except HermesError as error:
-                log.warning("turn.failed", error=type(error).__name__)
-                await self._failed(conversation_id, inbound, str(error))
+                log.warning("turn.not_begun", error=type(error).__name__)
+                self._publish(inbound, conversation_id, TurnFailed(str(error)))
+
+    async def _to_its_end(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+        try:
+            await self._try(mailbox, inbound)
+        except asyncio.CancelledError:
+            await uninterrupted(self._stopped(mailbox, inbound))
+        except LeaseLost:
+            raise
+        except HermesError as error:
+            log.warning("turn.failed", error=type(error).__name__)
+            await uninterrupted(self._failed(mailbox.conversation_id, inbound, str(error)))
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
         """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
         try:
-            await self._run_command(conversation, inbound)
+            if await self._run_command(conversation, inbound) is not None:
+                await self._settle_with(conversation.id, inbound, _NO_TURN)
         except HermesError as error:
             await self._settle_with(conversation.id, inbound, f"⚠ {error}")
         except Exception:
@@ -118,30 +134,33 @@ class Turns:
 
     async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
-        as well."""
+        as well. Not after some of an answer was seen, or people would see two."""
         while True:
-            attempts = await self._store.inbox.begin(inbound.id)
-            if attempts > MOST_ATTEMPTS:
+            attempt = _Attempt(await patiently(partial(self._store.inbox.begin, inbound.id)))
+            if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
                 return
             try:
-                await self._attempt(mailbox, inbound, attempts)
+                await self._attempt(mailbox, inbound, attempt)
                 return
             except HermesError:
                 raise
             except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
                 # In a thread, because showing a traceback reads source files.
-                await asyncio.to_thread(log.error, "turn.crashed", attempts=attempts, exc_info=error)
+                await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
+            if attempt.was_seen:
+                await self._park(mailbox.conversation_id, inbound)
+                return
             inbound = replace(inbound, has_begun=bool(await self._store.known([inbound.id])))
 
-    async def _attempt(self, mailbox: Mailbox, inbound: InboundMessage, attempts: int) -> None:
+    async def _attempt(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
         conversation_id = mailbox.conversation_id
         if not await _is_still_allowed(inbound):
             await self._store.inbox.settle([inbound.id, *inbound.joined])
             return
         self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
         if is_command(inbound.text) and not inbound.has_begun:
-            if attempts > 1:
+            if attempt.number > 1:
                 await self._settle_with(conversation_id, inbound, _CUT_SHORT)
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
@@ -150,9 +169,9 @@ class Turns:
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
             inbound = replace(inbound, text=again.text, parts=again.parts)
-        await self._answer(mailbox, inbound)
+        await self._answer(mailbox, inbound, attempt)
 
-    async def _answer(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def _answer(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
         turn, live = await uninterrupted(self._accept(mailbox, inbound))
         if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
             # Somebody has gone on already; what they said last is what they want an answer to.
@@ -164,21 +183,18 @@ class Turns:
             self._publish(inbound, live.conversation.id, event)
         async with aclosing(self._agent.run(turn, live)) as events:
             async for event in events:
+                attempt.was_seen |= isinstance(event, TextDelta)
                 self._publish(inbound, live.conversation.id, event)
         log.info("turn.done")
 
     async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
         """The message is stored first of all: nothing that happens to the turn can lose it."""
 
-        async def steering() -> Sequence[Message]:
-            welcome: list[Message] = []
-            for waiting in mailbox.take_while(lambda waiting: not is_command(waiting.text)):
-                if await _is_still_allowed(waiting):
-                    welcome.append(_said(waiting))
-                    await self._store.inbox.settle(waiting.joined)
-                else:
-                    await self._store.inbox.settle([waiting.id, *waiting.joined])
-            return welcome
+        async def steering() -> Arrived:
+            first = mailbox.first_while(lambda waiting: not is_command(waiting.text))
+            welcome = [_said(waiting) for waiting in first if await _is_still_allowed(waiting)]
+            settles = [message_id for waiting in first for message_id in (waiting.id, *waiting.joined)]
+            return Arrived(welcome, settles, taken=partial(mailbox.remove, first))
 
         # Read now, not when it was queued: a command before it may have moved the live session.
         conversation = await self._store.conversation(mailbox.conversation_id)
@@ -261,11 +277,13 @@ class Turns:
         self._publish(inbound, conversation_id, TurnDone("", stopped=True))
 
     async def _interrupted(self, conversation_id: str, inbound: InboundMessage) -> None:
-        """The answer may be complete all the same, if only what comes after it was cut short."""
+        """The answer may be complete all the same, if only what comes after it was cut short. An orderly stop is no
+        crash, however often it comes."""
         with suppress(StoreError):
             if not await self._store.inbox.is_waiting(inbound.id):
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
+            await self._store.inbox.unbegin(inbound.id)
         log.info("turn.interrupted")
         self._publish(inbound, conversation_id, TurnFailed(_COMES_LATER))
 
@@ -275,16 +293,23 @@ class Turns:
 
     async def _park(self, conversation_id: str, inbound: InboundMessage) -> None:
         log.error("turn.parked")
-        await self._store.inbox.park(inbound.id, f"{MOST_ATTEMPTS} attempts ended with a crash")
+        sentence = _PARKED + (_RETRY if await self._is_stored(inbound) else "")
         outgoing_id = new_id("out")
-        is_to_be_brought = await self._store.outbox.add(
-            outgoing_id,
+        is_to_be_brought = await self._store.inbox.park(
+            [inbound.id, *inbound.joined],
+            _BROKE_DOWN,
             conversation_id=conversation_id,
-            turn_id=inbound.id,
-            kind="notice",
-            content=f"⚠ {_PARKED}",
+            notice_id=outgoing_id,
+            notice=f"⚠ {sentence}",
         )
-        self._publish(inbound, conversation_id, TurnFailed(_PARKED, outgoing_id if is_to_be_brought else ""))
+        self._publish(inbound, conversation_id, TurnFailed(sentence, outgoing_id if is_to_be_brought else ""))
+
+
+@dataclass(slots=True)
+class _Attempt:
+    number: int
+    was_seen: bool = False
+    """Some of its answer."""
 
 
 async def _is_still_allowed(inbound: InboundMessage) -> bool:

@@ -46,19 +46,17 @@ class _Secrets:
         if self._pattern is None:
             return text, ""
         shown: list[str] = []
-        done, limit = 0, len(text) if is_whole else self._doubtful(text, 0)
+        done, limit = 0, len(text) if is_whole else self._doubtful(text)
         for match in self._pattern.finditer(text):
             if match.start() >= limit:
                 break
             shown += [text[done : match.start()], REDACTED]
             done = match.end()
-            if done > limit:
-                limit = self._doubtful(text, done)
         return "".join((*shown, text[done:limit])), text[max(done, limit) :]
 
-    def _doubtful(self, text: str, begin: int) -> int:
+    def _doubtful(self, text: str) -> int:
         """Where an end of the text begins that more text could turn into a secret."""
-        for start in range(max(begin, len(text) - self._longest + 1), len(text)):
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
             if text[start] in self._beginnings and any(form.startswith(text[start:]) for form in self._forms):
                 return start
         return len(text)

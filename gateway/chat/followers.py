@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from agent.errors import StoreError
 from agent.events import TurnEvent
 from gateway.chat.contract import Button, ChatPort, Place
 from gateway.chat.showing.ledger import Ledger
@@ -61,12 +60,8 @@ class Followers:
         if self._outbox is None:
             return
         platform = self._port.platform
-        try:
-            await self._outbox.withdraw(platform)
-            left = await self._outbox.open(platform)
-        except StoreError as error:
-            log.error("chat.not_recovered", platform=platform, error=str(error))
-            return
+        await self._outbox.withdraw(platform)
+        left = await self._outbox.open(platform)
         by_conversation: defaultdict[str, list[Outgoing]] = defaultdict(list)
         for outgoing in left:
             by_conversation[outgoing.conversation_id].append(outgoing)

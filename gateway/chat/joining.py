@@ -10,6 +10,8 @@ from gateway.chat.contract import ChatMessage, Place
 from gateway.commands import is_command
 
 _MOST_PARTS = 100
+_CLOCK_STEP = 2.0
+"""Services tell whole seconds, and take a moment between two parts."""
 _Key = tuple[Place, str]
 
 
@@ -67,9 +69,17 @@ class Joining:
         if not parts:
             return False
         last = parts[-1]
+        if not self._is_soon_after(last, message):
+            return False
         if last.album:
             return message.album == last.album
         return not message.album and not message.quote and not is_command(message.text)
+
+    def _is_soon_after(self, last: ChatMessage, message: ChatMessage) -> bool:
+        """After an absence, what was written an hour apart arrives at once."""
+        if last.written_at is None or message.written_at is None:
+            return True
+        return message.written_at - last.written_at <= self._seconds + _CLOCK_STEP
 
     def _wait(self, key: _Key) -> None:
         if timer := self._timers.pop(key, None):

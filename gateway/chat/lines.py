@@ -41,7 +41,8 @@ class Lines:
             try:
                 await job()
             except StoreError as error:
-                ended.set_exception(error)
+                if not ended.done():  # nobody waits any more
+                    ended.set_exception(error)
             finally:
                 if not ended.done():
                     ended.set_result(None)

@@ -29,15 +29,10 @@ class Recent:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Place, str], Known] = OrderedDict()
 
-    def add(self, message: ChatMessage) -> bool:
-        """False if it has been seen before: services deliver some messages twice."""
-        key = (message.place, message.id)
-        if key in self._known:
-            return False
-        self._known[key] = Known(message.text)
+    def add(self, message: ChatMessage) -> None:
+        self._known[message.place, message.id] = Known(message.text)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
-        return True
 
     def forget(self, message: ChatMessage) -> None:
         """It could not be taken, and will come again."""

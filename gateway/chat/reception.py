@@ -32,6 +32,7 @@ from gateway.gateway import Gateway
 from gateway.inbox import Room, Taken
 from gateway.media.intake import MediaIntake
 from gateway.messages import InboundMessage
+from gateway.patience import patiently
 
 log = structlog.get_logger(__name__)
 
@@ -76,12 +77,12 @@ class Reception:
         self._refused: set[tuple[Place, str]] = set()
         """Where somebody was told why a message cannot be taken."""
         self._joining = Joining(join_seconds, self._stand_in_line)
-        self._is_open = False
+        self._is_open = self._has_recovered_replies = False
 
     async def open(self) -> float:
         if not self._is_open:
-            self._is_open = True
             await self._recover()
+            self._is_open = True
         return await self._inbox.listening_since(self._port.platform)
 
     async def message(self, message: ChatMessage) -> bool:
@@ -110,15 +111,15 @@ class Reception:
             return
         if await self._gate.verdict(message.author, message.place) != "yes":
             return
-        known.text = message.text
-        if not known.overheard:
-            await self._inbox.rewrite(self._message_id(message.place, message.id), as_payload(message))
-        if self._joining.replace(message) or is_command(message.text):
-            return
         if known.overheard:
             if message.addressed and self._is_within_limits(message):
-                known.overheard = False
                 await self._take(message)
+                known.overheard = False
+            known.text = message.text
+            return
+        await self._inbox.rewrite(self._message_id(message.place, message.id), as_payload(message))
+        known.text = message.text
+        if self._joining.replace(message) or is_command(message.text):
             return
         changed = known.inbound and replace(known.inbound, text=as_read(message, ()))
         if changed is None or not self._gateway.replace_waiting(known.conversation_id, changed):
@@ -138,9 +139,12 @@ class Reception:
         await self._followers.close()
 
     async def _recover(self) -> None:
-        await self._followers.recover()
+        """Does again only what it has not done, should it be called once more because the store refused."""
         waiting = await self._inbox.waiting(self._port.platform)
         begun = await self._gateway.store.known([taken.id for taken in waiting])
+        if not self._has_recovered_replies:
+            await self._followers.recover()
+            self._has_recovered_replies = True
         for taken in waiting:
             await self._take_up(taken, has_begun=taken.id in begun)
 
@@ -150,7 +154,9 @@ class Reception:
             message = from_payload(taken.payload, self._port)
         except (KeyError, TypeError, ValueError):
             log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
-            await self._inbox.park(taken.id, "it cannot be read any more")
+            await self._inbox.park([taken.id], "it cannot be read any more")
+            return
+        if self._recent.get(message) is not None:
             return
         if await self._gate.verdict(message.author, message.place) != "yes":
             # Sent away meanwhile: no file of theirs is fetched, no command is carried out.
@@ -185,7 +191,9 @@ class Reception:
             return
         message_id = self._message_id(message.place, message.id)
         payload = as_payload(message)
-        taken = Taken(message_id, self._port.platform, payload, message.place, message.id)
+        # What overtakes stands before older messages that are not kept yet, so it says nothing about what was missed.
+        number = "" if self._gateway.commands.overtakes(message.text) else message.id
+        taken = Taken(message_id, self._port.platform, payload, message.place, number)
         try:
             is_new = await self._inbox.take(taken, room=self._room_for(message))
         except QueueFull as error:
@@ -228,13 +236,9 @@ class Reception:
             self._lines.put(("refusing", message.place), tell)
 
     async def _bring_in(self, message: ChatMessage, *, has_begun: bool = False) -> None:
-        """Whoever wrote it learns of a store that is full and of a line that is too long."""
+        """It is kept, so a store that refuses is waited for, and with it whatever stands behind."""
         try:
-            await self._hand_over(message, has_begun=has_begun)
-        except StoreError as error:
-            # It stays in the inbox, for the next start.
-            log.warning("chat.not_handed_over", platform=self._port.platform, error=type(error).__name__)
-            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
+            await patiently(partial(self._hand_over, message, has_begun=has_begun))
         except HermesError as error:
             log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
             await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
@@ -242,10 +246,10 @@ class Reception:
         except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
             await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
             await self._followers.tell(message.place, _OUR_FAULT, reply_to=message.id)
-            await self._inbox.park(self._message_id(message.place, message.id), "it could not be read")
+            await self._inbox.park(self._all_ids(message), "it could not be read")
 
     async def _settle(self, message: ChatMessage) -> None:
-        await self._inbox.settle([self._message_id(message.place, message.id), *self._further_ids(message)])
+        await self._inbox.settle(self._all_ids(message))
 
     async def _hand_over(self, message: ChatMessage, *, has_begun: bool) -> None:
         scope = self._scope(message.place, message.author)
@@ -300,6 +304,9 @@ class Reception:
     def _message_id(self, place: Place, message_id: str) -> str:
         """The same whenever it is delivered, so that a message is stored once."""
         return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
+
+    def _all_ids(self, message: ChatMessage) -> list[str]:
+        return [self._message_id(message.place, message.id), *self._further_ids(message)]
 
     def _further_ids(self, message: ChatMessage) -> list[str]:
         return [self._message_id(message.place, part) for part in message.further_parts]

@@ -237,7 +237,9 @@ class SessionsConfig(Section):
 
 
 Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
-DrainSeconds = Annotated[float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+DrainSeconds = Annotated[
+    float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)
+]
 
 
 class GatewayConfig(Section):

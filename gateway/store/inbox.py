@@ -22,6 +22,9 @@ _REMEMBERED_SECONDS = 30 * 86_400.0
 """Telegram delivers again for a day, and Discord's history is read as far back."""
 
 
+_SINCE = {"inbox": "received_at", "outbox": "created_at"}
+
+
 class StoredInbox:
     """Questions go to the store's readers, changes to its writer. `write_soon` survives the end of the process, but
     not a power cut."""
@@ -57,11 +60,24 @@ class StoredInbox:
     ) -> bool:
         return await self._write(_settle, message_ids, conversation_id, notice_id, notice)
 
-    async def park(self, message_id: str, reason: str) -> None:
-        await self._write(_park, message_id, reason)
+    async def unbegin(self, message_id: str) -> None:
+        await self._write_soon(_unbegin, message_id)
+
+    async def park(
+        self,
+        message_ids: Sequence[str],
+        reason: str,
+        *,
+        conversation_id: str = "",
+        notice_id: str = "",
+        notice: str = "",
+    ) -> bool:
+        return await self._write(_park, message_ids, reason, conversation_id, notice_id, notice)
 
     async def tidy(self) -> None:
-        await self._write_soon(_tidy, time.time() - _REMEMBERED_SECONDS)
+        before = time.time() - _REMEMBERED_SECONDS
+        while await self._write_soon(_tidy, before):
+            pass  # in small steps, between which others write
 
     async def parked(self) -> list[Parked]:
         return await self._read(_parked)
@@ -122,7 +138,7 @@ def _check_room(connection: sqlite3.Connection, taken: Taken, place: str | None,
     in_all, own = connection.execute(
         """
         SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
-        FROM inbox WHERE state = 'waiting' AND platform = ? AND place = ?
+        FROM inbox INDEXED BY inbox_waiting WHERE state = 'waiting' AND platform = ? AND place = ?
         """,
         (taken.payload["author"]["id"], taken.platform, place),
     ).fetchone()
@@ -140,7 +156,10 @@ def _rewrite(connection: sqlite3.Connection, message_id: str, payload: Payload) 
 
 def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
     rows = connection.execute(
-        "SELECT id, payload, place, number FROM inbox WHERE state = 'waiting' AND platform = ? ORDER BY seq",
+        """
+        SELECT id, payload, place, number FROM inbox INDEXED BY inbox_waiting
+        WHERE state = 'waiting' AND platform = ? ORDER BY seq
+        """,
         (platform,),
     )
     return [
@@ -199,16 +218,41 @@ def _settle(
     )
 
 
-def _park(connection: sqlite3.Connection, message_id: str, reason: str) -> None:
+def _unbegin(connection: sqlite3.Connection, message_id: str) -> None:
     connection.execute(
-        "UPDATE inbox SET state = 'parked', reason = ? WHERE id = ? AND state = 'waiting'",
-        (reason, message_id),
+        "UPDATE inbox SET attempts = attempts - 1 WHERE id = ? AND attempts > 0", (message_id,)
     )
 
 
-def _tidy(connection: sqlite3.Connection, before: float) -> None:
-    connection.execute("DELETE FROM inbox WHERE state = 'done' AND received_at < ?", (before,))
-    connection.execute("DELETE FROM outbox WHERE state = 'sent' AND created_at < ?", (before,))
+def _park(
+    connection: sqlite3.Connection,
+    message_ids: Sequence[str],
+    reason: str,
+    conversation_id: str,
+    notice_id: str,
+    notice: str,
+) -> bool:
+    connection.execute(
+        "UPDATE inbox SET state = 'parked', reason = ? WHERE id = ? AND state = 'waiting'",
+        (reason, message_ids[0]),
+    )
+    return _settle(connection, message_ids, conversation_id, notice_id, notice)
+
+
+def _tidy(connection: sqlite3.Connection, before: float) -> bool:
+    """A few of the oldest. Whether there may be more."""
+    gone = 0
+    for table, over in (("inbox", "done"), ("outbox", "sent")):
+        gone += connection.execute(
+            f"""
+            DELETE FROM {table} WHERE state = ? AND seq IN (
+                SELECT seq FROM (SELECT seq, {_SINCE[table]} AS since FROM {table} ORDER BY seq LIMIT 500)
+                WHERE since < ?
+            )
+            """,  # noqa: S608 - our own names
+            (over, before),
+        ).rowcount
+    return gone > 0
 
 
 def _parked(connection: sqlite3.Connection) -> list[Parked]:

@@ -170,7 +170,7 @@ class KillTest:
     def _open(self) -> list[Said]:
         return [said for said in self._town.unanswered() if said.token not in self._given_up]
 
-    async def _bring_to_an_end(self, patience: float = 20.0) -> None:
+    async def _bring_to_an_end(self, patience: float = 30.0) -> None:
         """Until all is answered, or nothing has been for so long; then the rest is given up."""
         left, since = len(self._open()), time.monotonic()
         while left:

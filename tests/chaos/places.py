@@ -20,6 +20,10 @@ IsUncertain = Callable[[float], bool]
 
 _ARTICLE = re.compile(r'<article class="answer">(.*?)</article>', re.DOTALL)
 _POST_SECONDS = 5.0
+_GLANCE, _GLANCE_SECONDS, _WHOLE_PAGE = 40, 0.3, 10_000
+"""Messages, and how often they are looked at."""
+_RECENT = 300
+"""Messages among which an answer is looked for; more would make those wait who are to be watched."""
 
 
 class Place(Protocol):
@@ -40,7 +44,7 @@ class Place(Protocol):
         ...
 
     def shows(self, word: str) -> bool:
-        """Whether a message that is complete holds this word."""
+        """Whether a message that is complete holds this word, among the newest."""
         ...
 
 
@@ -92,7 +96,9 @@ class TelegramPlace:
         ]
 
     def shows(self, word: str) -> bool:
-        return any(_is_complete(text, word) for text in self._chat.texts)
+        return any(
+            _is_complete(message.text, word) for message in self._chat.messages[-_RECENT:] if message.from_bot
+        )
 
 
 class DiscordPlace:
@@ -141,7 +147,8 @@ class DiscordPlace:
         ]
 
     def shows(self, word: str) -> bool:
-        return any(_is_complete(message.content, word) for message in self._channel.answers)
+        recent = (message for message in self._channel.history[-_RECENT:] if not message.deleted)
+        return any(_is_complete(message.content, word) for message in recent)
 
     def _is_uncertain(self, at: float | None) -> bool:
         """A message whose sender was never answered has no moment."""
@@ -161,6 +168,7 @@ class WebPlace:
         self._line = asyncio.Lock()
         """One message at a time, so that there is an order."""
         self._page: list[str] = []
+        self._looked = 0.0
 
     async def say(self, token: int) -> Said | None:
         async with self._line:
@@ -185,15 +193,21 @@ class WebPlace:
             return Said(token, self.chat, (await answer.json())["message_id"])
 
     async def shown(self) -> list[Shown]:
-        await self.look()
+        await self._load(_WHOLE_PAGE)
         return [Shown(self.chat, str(number), text) for number, text in enumerate(self._page)]
 
     async def look(self) -> None:
-        """Loads the page, if it can be had."""
+        """Now and then: a page is much work for whoever makes it."""
+        if time.monotonic() - self._looked > _GLANCE_SECONDS:
+            self._looked = time.monotonic()
+            await self._load(_GLANCE)
+
+    async def _load(self, limit: int) -> None:
+        """If it can be had."""
         if not self._conversation:
             return
         try:
-            async with self._http.get(f"{self._url}/c/{self._conversation}?limit=1000") as answer:
+            async with self._http.get(f"{self._url}/c/{self._conversation}?limit={limit}") as answer:
                 page = await answer.text()
         except aiohttp.ClientError:
             return
@@ -201,7 +215,7 @@ class WebPlace:
         self._page = list(texts)
 
     def shows(self, word: str) -> bool:
-        return any(_is_complete(text, word) for text in self._page)
+        return any(_is_complete(text, word) for text in self._page[-_RECENT:])
 
     async def _opened(self) -> bool:
         try:
@@ -214,4 +228,4 @@ class WebPlace:
 
 
 def _is_complete(text: str, word: str) -> bool:
-    return re.search(rf"\b{word}\b", text) is not None and not text.rstrip().endswith("▌")
+    return word in text.split() and not text.rstrip().endswith("▌")

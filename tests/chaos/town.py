@@ -47,6 +47,7 @@ class Town:
     """Of the chat page."""
     said: list[Said] = field(default_factory=list)
     said_at: dict[int, float] = field(default_factory=dict)
+    _answered: set[int] = field(default_factory=set)
     tokens: Iterable[int] = field(default_factory=lambda: itertools.count(1))
 
     async def say(self, place: Place, kind: Kind) -> int:
@@ -67,14 +68,13 @@ class Town:
         ]
 
     def unanswered(self) -> list[Said]:
-        """What must be answered and is not, as far as can be seen."""
+        """What must be answered and is not, as far as can be seen. Looked at often, so it looks only where it must."""
         by_chat = {place.chat: place for place in self.places}
-        return [
-            said for said in self.said if said.accepted and not self._is_answered(said, by_chat[said.chat])
-        ]
-
-    def _is_answered(self, said: Said, place: Place) -> bool:
-        return any(place.shows(word) for word in self.model.endings.get(said.token, ()))
+        left = [said for said in self.said if said.accepted and said.token not in self._answered]
+        for said in left:
+            if any(by_chat[said.chat].shows(word) for word in self.model.endings.get(said.token, ())):
+                self._answered.add(said.token)
+        return [said for said in left if said.token not in self._answered]
 
     async def is_listened_to(self) -> bool:
         """Until Hermes polls Telegram and is connected to Discord. False: it has ended before."""
@@ -95,8 +95,9 @@ class Town:
 
     async def look(self) -> None:
         """Pages have to be loaded; chats tell by themselves."""
+        waiting = {said.chat for said in self.unanswered()}
         for place in self.places:
-            if isinstance(place, WebPlace):
+            if isinstance(place, WebPlace) and place.chat in waiting:
                 await place.look()
 
     async def observed(self) -> Observed:

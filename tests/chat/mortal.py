@@ -24,7 +24,7 @@ from gateway.chat.followers import Followers
 from gateway.chat.showing.timing import Timing
 from gateway.hub import EventHub
 from gateway.inbox import GatewayStore, Taken
-from gateway.outbox import Outbox, Outgoing
+from gateway.outbox import Kind, Outbox, Outgoing
 from gateway.store import MemoryStore, SqliteStore
 from gateway.store.outbox import StoredOutbox
 from tests.chat.chat_room import ALICE, FAST
@@ -128,6 +128,12 @@ class World:
     async def hears(self, message_id: str, place: Place = ALICE, number: str = "") -> None:
         """A message was taken; its turn has not ended."""
         await self.store.inbox.take(Taken(message_id, self.service.platform, {}, place, number))
+
+    async def leaves(self, *texts: str, kind: Kind = "notice") -> None:
+        """On their way, under the ids `out_0`, `out_1` and so on."""
+        about = {"conversation_id": self.conversation.id, "turn_id": QUESTION}
+        for number, text in enumerate(texts):
+            await self.store.outbox.add(f"out_{number}", **about, kind=kind, content=text)
 
     async def run(self, script: Script, *, dies_at: int | None = None) -> bool:
         """One process, from its start to its end or its death. Whether it died."""
@@ -247,6 +253,10 @@ class Process:
             position += size
             await _idly(pauses[count % len(pauses)])
             count += 1
+
+
+async def nothing_new(process: Process) -> None:
+    """Only what is left."""
 
 
 def step_id(number: int) -> str:

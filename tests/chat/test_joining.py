@@ -120,6 +120,17 @@ async def test_a_part_that_is_held_back_can_be_changed() -> None:
     assert not counter.joining.replace(part(1, "longer"))
 
 
+async def test_what_was_written_far_apart_is_not_one_message() -> None:
+    """After an absence it arrives at once."""
+    counter = Counter()
+    early, late = (
+        replace(part(1, "long", full=True), written_at=1000.0),
+        replace(part(2, "late"), written_at=1900.0),
+    )
+    counter.add(early, late)
+    assert [(await counter.next()).text for _ in range(2)] == ["long", "late"]
+
+
 async def test_after_the_end_nothing_is_delivered() -> None:
     """Each part is in the inbox; at the next start they are put together again."""
     counter = Counter(seconds=0.001)

@@ -121,6 +121,39 @@ async def test_a_call_in_doubt(stage: Stage, carried_out: bool) -> None:
         assert len(ghosts) == (1 if stage.verb == "send" and carried_out else 0)
 
 
+async def test_a_message_that_is_sent_again_ends_where_it_did() -> None:
+    """The mark takes room, but no text from it: else the end of the one would begin the next, and unmarked."""
+    service = ChatService(limit=200)
+    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+    text = " ".join(f"word{number}" for number in range(60))
+    async with chat_room(service, streaming=False) as room:
+        room.answer(text)
+        ghost, again, *others = (message.text for message in await room.ends())
+        assert again == f"{POSSIBLY_TWICE}\n\n{ghost}"
+        assert others
+        assert not any(POSSIBLY_TWICE in text for text in others)
+
+
+async def test_a_doubt_about_unfinished_text_goes_on_where_that_is_finished_in_two_messages() -> None:
+    """What may be there showed more than the message that took its place: the beginning of the next."""
+    service = ChatService(limit=200)
+    first, second = "One paragraph. " * 7, "Another paragraph. " * 12
+    async with chat_room(service) as room:
+        doubtful = service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+        room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:60]}"))
+        await doubtful.reached.wait()
+        room.play(TextDelta(second[60:]), TurnDone(f"{first}\n\n{second}"))
+        _, *texts = (message.text for message in await room.ends())
+        assert reads_as(service.messages, f"{first}\n\n{second}")
+        assert texts[0] == f"{POSSIBLY_TWICE}\n\n{first.strip()}"
+        assert [text.startswith(POSSIBLY_TWICE) for text in texts] == [
+            True,
+            True,
+            *[False] * (len(texts) - 2),
+        ]
+        assert len(texts) > 2
+
+
 async def test_a_message_that_is_gone_is_continued_below(stage: Stage) -> None:
     """What was seen stays; the text goes on in a new message where that ends."""
     service = ChatService()
@@ -195,10 +228,10 @@ async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> Non
     service = ChatService()
     first, second = "One paragraph. " * 20, "Another paragraph. " * 12
     async with chat_room(service, timing=IMPATIENT) as room:
-        room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:80]}"))
-        await room.sees(second[:70])
+        room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:60]}"))
+        await room.sees(second[:50])
         service.fail("edit", Unreachable(maybe_done=True), carried_out=True, for_ever=True)
-        room.play(TextDelta(second[80:]), TurnDone(f"{first}\n\n{second}"))
+        room.play(TextDelta(second[60:]), TurnDone(f"{first}\n\n{second}"))
         before, after = await room.ends()
         assert before.text == first.strip()
         assert after.text == f"{POSSIBLY_TWICE}\n\n{second}"

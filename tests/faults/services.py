@@ -1,5 +1,5 @@
-"""Three chat services, each asked to fail in the same words: Telegram and Discord over real sockets and through their
-real ports and libraries, and one in memory that cannot edit."""
+"""Three chat services that fail in the same ways: Telegram and Discord over real sockets, through their real ports and
+libraries, and one in memory that cannot edit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.platforms.discord import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort
-from tests.chat.service import ChatService, Made, Shown, Verb
+from tests.chat.service import ChatService, Made, Shown
 from tests.discord.bot import Desk
 from tests.worlds import discord as discord_world
 from tests.worlds import telegram as telegram_world
@@ -32,9 +32,6 @@ PATIENCE = 1.0
 """What a call that gets no answer is given. A loopback call takes a hundredth of that."""
 PACE = 0.01
 
-Wanted = Callable[[str], bool]
-"""Of the calls of one verb, by their text."""
-
 
 class Chat(Protocol):
     """One chat with nobody in it but the bot and a person who reads."""
@@ -42,23 +39,21 @@ class Chat(Protocol):
     port: ChatPort
     place: Place
 
-    def meet(self, trouble: Trouble, verb: Verb, wanted: Wanted, *, skip: int) -> None:
-        """The next such call meets the trouble; of a 403, each from then on."""
+    def meet(
+        self, trouble: Trouble, verb: Literal["send", "edit"], wanted: Callable[[str], bool], skip: int
+    ) -> None:
+        """The next such call with a text like that meets the trouble. A 403 stays."""
         ...
 
     @property
     def has_met(self) -> bool: ...
 
     @property
-    def calls(self) -> list[float]:
-        """When the service was asked to send or edit something here; the first is the first."""
+    def calls(self) -> list[Made]:
+        """What the service was asked to send or edit here."""
         ...
 
     @property
-    def met_at(self) -> float:
-        """When the trouble was met first."""
-        ...
-
     def seen(self) -> list[Shown]:
         """What the person sees now."""
         ...
@@ -68,7 +63,7 @@ class Chat(Protocol):
 
 class Service(Protocol):
     def chat(self, trouble: Trouble) -> Chat:
-        """A new one."""
+        """A new one, for that."""
         ...
 
 
@@ -83,46 +78,46 @@ class _BriskTelegramPort(TelegramPort):
 class TelegramService:
     def __init__(self, world: TelegramWorld, patient: BotApi, impatient: BotApi) -> None:
         self._world = world
-        self._ports = {
-            is_impatient: _BriskTelegramPort("telegram", api.bot)
-            for is_impatient, api in ((False, patient), (True, impatient))
-        }
+        self._patient, self._impatient = patient, impatient
 
     def chat(self, trouble: Trouble) -> Chat:
-        return _TelegramChat(self._world, self._ports[trouble == "timeout"])
+        api = self._impatient if trouble == "timeout" else self._patient
+        return _TelegramChat(self._world, _BriskTelegramPort("telegram", api.bot))
 
 
 class _TelegramChat:
-    _METHODS = {"send": "sendMessage", "edit": "editMessageText"}  # noqa: RUF012 - never changed
-
     def __init__(self, world: TelegramWorld, port: TelegramPort) -> None:
         self.port: ChatPort = port
         self._world = world
         self._chat = world.person().chat
         self.place = Place(str(self._chat.id))
 
-    def meet(self, trouble: Trouble, verb: Verb, wanted: Wanted, *, skip: int) -> None:
-        self._planned = self._world.fail_next(
-            self._METHODS[verb],
-            _on_telegram(trouble),
-            times=ALWAYS if trouble == "403" else 1,
-            after=skip,
-            when=lambda call: self._is_here(call) and wanted(call.text),
-        )
+    def meet(
+        self, trouble: Trouble, verb: Literal["send", "edit"], wanted: Callable[[str], bool], skip: int
+    ) -> None:
+        method = {"send": "sendMessage", "edit": "editMessageText"}[verb]
+        times = ALWAYS if trouble == "403" else 1
+
+        def when(call: telegram_world.Call) -> bool:
+            return self._is_here(call) and wanted(call.text)
+
+        self._met = self._world.fail_next(method, _on_telegram(trouble), times=times, after=skip, when=when)
 
     @property
     def has_met(self) -> bool:
-        return bool(self._planned.calls)
+        return bool(self._met.calls)
 
     @property
-    def calls(self) -> list[float]:
-        methods = self._METHODS.values()
-        return [call.at for call in self._world.calls if call.method in methods and self._is_here(call)]
+    def calls(self) -> list[Made]:
+        return [
+            Made(
+                "send" if call.method == "sendMessage" else "edit", call.at, self.place.chat_id, "", call.text
+            )
+            for call in self._world.calls
+            if call.method in ("sendMessage", "editMessageText") and self._is_here(call)
+        ]
 
     @property
-    def met_at(self) -> float:
-        return self._planned.calls[0].at
-
     def seen(self) -> list[Shown]:
         return [
             Shown(str(message.id), self.place, message.text, bool(message.entities))
@@ -137,32 +132,26 @@ class _TelegramChat:
 
 
 def _on_telegram(trouble: Trouble) -> telegram_world.Fault:
-    match trouble:
-        case "429":
-            words = f"Too Many Requests: retry after {PAUSE}"
-            return telegram_world.Fault.error(429, words, retry_after=PAUSE)
-        case "reset":
-            return telegram_world.Fault.drop()
-        case "timeout":
-            return telegram_world.Fault.hang()
-        case "lost":
-            return telegram_world.Fault.lost()
-        case "500":
-            return telegram_world.Fault.error(500, "Internal Server Error")
-        case "400":
-            return telegram_world.Fault.error(400, "Bad Request: can't parse entities: unexpected end")
-        case "403":
-            return telegram_world.Fault.error(403, "Forbidden: bot was blocked by the user")
-    raise AssertionError(trouble)
+    fault = telegram_world.Fault
+    return {
+        "429": fault.error(429, f"Too Many Requests: retry after {PAUSE}", retry_after=PAUSE),
+        "reset": fault.drop(),
+        "timeout": fault.hang(),
+        "lost": fault.lost(),
+        "500": fault.error(500, "Internal Server Error"),
+        "400": fault.error(400, "Bad Request: can't parse entities: unexpected end of the text"),
+        "403": fault.error(403, "Forbidden: bot was blocked by the user"),
+    }[trouble]
 
 
 @asynccontextmanager
-async def telegram() -> AsyncIterator[TelegramService]:
+async def telegram() -> AsyncIterator[Service]:
     async with TelegramWorld() as world:
-        patient, impatient = BotApi(world.token, world.url), BotApi(world.token, world.url, read_seconds=PATIENCE)
+        patient = BotApi(world.token, world.url)
+        impatient = BotApi(world.token, world.url, read_seconds=PATIENCE)
         yield TelegramService(world, patient, impatient)
-        for api in (patient, impatient):
-            await api.close()
+        await patient.close()
+        await impatient.close()
 
 
 # -- Discord -------------------------------------------------------------------------------------------------
@@ -183,47 +172,45 @@ class DiscordService:
 
 
 class _DiscordChat:
-    _VERBS = {"send": "send_message", "edit": "edit_message"}  # noqa: RUF012 - never changed
-
     def __init__(self, world: DiscordWorld, port: DiscordPort) -> None:
         self.port: ChatPort = port
         self._world = world
         self._chat = world.person("Ada").dm()
         self.place = Place(str(self._chat.id))
-        self._met: list[discord_world.Call] = []
 
-    def meet(self, trouble: Trouble, verb: Verb, wanted: Wanted, *, skip: int) -> None:
-        left_out = [skip]
+    def meet(
+        self, trouble: Trouble, verb: Literal["send", "edit"], wanted: Callable[[str], bool], skip: int
+    ) -> None:
+        times = {"403": ALWAYS, "lost for good": 3}.get(trouble, 1)
 
         def where(call: discord_world.Call) -> bool:
-            if not self._is_here(call) or not wanted(str(call.json.get("content"))):
-                return False
-            left_out[0] -= 1
-            if left_out[0] >= 0:
-                return False
-            self._met.append(call)
-            return True
+            return self._is_here(call) and wanted(call.json["content"])
 
-        times = {"403": ALWAYS, "lost for good": 3}.get(trouble, 1)
-        self._world.fail_next(self._VERBS[verb], _on_discord(trouble), times=times, where=where)
+        self._fault = self._world.fail_next(
+            f"{verb}_message", _on_discord(trouble), times=times, after=skip, where=where
+        )
 
     @property
     def has_met(self) -> bool:
-        return bool(self._met)
+        return self._fault.reached > 0
 
     @property
-    def calls(self) -> list[float]:
-        verbs = self._VERBS.values()
-        return [call.at for call in self._world.calls if call.verb in verbs and self._is_here(call)]
-
-    @property
-    def met_at(self) -> float:
-        return self._met[0].at
-
-    def seen(self) -> list[Shown]:
+    def calls(self) -> list[Made]:
         return [
-            Shown(str(message.id), self.place, message.content, False) for message in self._chat.answers
+            Made(
+                "send" if call.method == "POST" else "edit",
+                call.at,
+                self.place.chat_id,
+                "",
+                call.json["content"],
+            )
+            for call in self._world.calls
+            if call.verb in ("send_message", "edit_message") and self._is_here(call)
         ]
+
+    @property
+    def seen(self) -> list[Shown]:
+        return [Shown(str(message.id), self.place, message.content, False) for message in self._chat.answers]
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]:
         return self._world.until(condition)
@@ -233,28 +220,22 @@ class _DiscordChat:
 
 
 def _on_discord(trouble: Trouble) -> discord_world.Fault:
-    match trouble:
-        case "429":
-            return discord_world.Fault.rate_limited(PAUSE)
-        case "reset":
-            return discord_world.Fault.drop()
-        case "timeout":
-            return discord_world.Fault.hang()
-        case "lost" | "lost for good":
-            return discord_world.Fault.lose_answer()
-        case "500":
-            return discord_world.Fault.error(500)
-        case "503":
-            return discord_world.Fault.error(503)
-        case "400":
-            return discord_world.Fault.error(400, 50035)
-        case "403":
-            return discord_world.Fault.error(403, 50007)
-    raise AssertionError(trouble)
+    fault = discord_world.Fault
+    return {
+        "429": fault.rate_limited(PAUSE),
+        "reset": fault.drop(),
+        "timeout": fault.hang(),
+        "lost": fault.lose_answer(),
+        "lost for good": fault.lose_answer(),
+        "500": fault.error(500),
+        "503": fault.error(503),
+        "400": fault.error(400, 50035),
+        "403": fault.error(403, 50007),
+    }[trouble]
 
 
 @asynccontextmanager
-async def discord() -> AsyncIterator[DiscordService]:
+async def discord() -> AsyncIterator[Service]:
     async with DiscordWorld() as world:
         settings = DiscordBotConfig(
             token=SecretStr(world.token), api_base=world.api_base, gateway_url=world.gateway_url
@@ -281,16 +262,17 @@ class _PlainChat:
         self._service = ChatService(can_edit=False, pace=PACE)
         self.port: ChatPort = self._service
         self.place = Place("ada")
-        self._met: list[Made] = []
 
-    def meet(self, trouble: Trouble, verb: Verb, wanted: Wanted, *, skip: int) -> None:
-        error, carried_out = _in_memory(trouble)
-
-        def when(made: Made) -> bool:
-            return wanted(made.text)
-
+    def meet(
+        self, trouble: Trouble, verb: Literal["send", "edit"], wanted: Callable[[str], bool], skip: int
+    ) -> None:
         self._fault = self._service.fail(
-            verb, error, skip=skip, carried_out=carried_out, when=when, for_ever=trouble == "403"
+            verb,
+            _in_memory(trouble),
+            skip=skip,
+            carried_out=trouble == "lost",
+            when=lambda made: wanted(made.text),
+            for_ever=trouble == "403",
         )
 
     @property
@@ -298,13 +280,10 @@ class _PlainChat:
         return self._fault.reached.is_set()
 
     @property
-    def calls(self) -> list[float]:
-        return [made.at for made in self._service.made("send", "edit")]
+    def calls(self) -> list[Made]:
+        return self._service.made("send", "edit")
 
     @property
-    def met_at(self) -> float:
-        return self._service.made("send")[self._skipped].at
-
     def seen(self) -> list[Shown]:
         return self._service.messages
 
@@ -312,17 +291,15 @@ class _PlainChat:
         return self._service.until(condition)
 
 
-def _in_memory(trouble: Trouble) -> tuple[DeliveryError, bool]:
-    """As an adapter would tell it; and whether the call is carried out all the same."""
-    match trouble:
-        case "429":
-            return SlowDown(PAUSE), False
-        case "reset" | "timeout" | "500":
-            return Unreachable(maybe_done=True), False
-        case "lost":
-            return Unreachable(maybe_done=True), True
-        case "400":
-            return ContentRefused(), False
-        case "403":
-            return Undeliverable(), False
-    raise AssertionError(trouble)
+def _in_memory(trouble: Trouble) -> DeliveryError:
+    """As an adapter would tell it."""
+    in_doubt = Unreachable(maybe_done=True)
+    return {
+        "429": SlowDown(PAUSE),
+        "reset": in_doubt,
+        "timeout": in_doubt,
+        "lost": in_doubt,
+        "500": in_doubt,
+        "400": ContentRefused(),
+        "403": Undeliverable(),
+    }[trouble]

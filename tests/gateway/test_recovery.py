@@ -11,9 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 
 from agent.errors import LeaseLost
-from agent.events import Notice, TextDelta, ToolStarted, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.events import (
+    Notice,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnDone,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from agent.ids import id_from
 from agent.messages import Message, ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address
@@ -187,6 +198,115 @@ async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -
         assert [parked.id for parked in await after.store.inbox.parked()] == [poison.id]
         await after.send("Are you there?")
         assert (await after.until(TurnDone))[-1] == TurnDone("Fine.")
+
+
+async def test_orderly_stops_do_not_count_as_crashes(path: Path) -> None:
+    """A long answer that every restart interrupts is not given up on."""
+    for number in range(MOST_ATTEMPTS + 1):
+        async with house(path, never()) as at:
+            if number:
+                await at.gateway.recover("web")
+            else:
+                await at.send("patience")
+            await at.until(TextDelta)
+    async with house(path, "At last.") as after:
+        await after.gateway.recover("web")
+        assert (await after.until(TurnDone))[-1] == TurnDone("At last.")
+
+
+async def test_what_broke_down_after_some_of_it_was_seen_is_not_begun_anew(path: Path) -> None:
+    """People would read two answers. What was seen is what is stored."""
+
+    def breaks(request: object) -> Step:
+        raise ZeroDivisionError
+
+    call = ToolCall("c1", "unknown_tool", "{}")
+    async with house(path, ["Let me see.", call], breaks, "Never.") as at:
+        await at.send("hello")
+        (told,) = [event for event in await at.until(TurnFailed) if isinstance(event, TurnFailed)]
+        assert "broke down" in told.error and "/retry" in told.error
+        assert [text for role, text in await at.said() if role == "assistant"] == ["Let me see."]
+        assert len(await at.store.inbox.parked()) == 1
+
+
+async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Path) -> None:
+    """A call that was refused as too long leaves a gap. A number used twice would cost the answer."""
+    async with house(path, never()) as before:
+        inbound = await before.send("hello")
+        await before.until(TextDelta)
+        left = before.as_it_is_now()
+    async with house(left, "Done.") as after:
+        session = (await after.store.open_conversation(HERE, person=OWNER)).live_session_id
+        second = Message("assistant", "Shorter.", id=id_from("msg", inbound.id, "1"))
+        await after.store.append(session, [second])
+        await after.gateway.recover("web")
+        assert (await after.until(TurnDone, TurnFailed))[-1] == TurnDone("Done.")
+
+
+async def test_an_unreadable_row_keeps_nobody_from_starting(path: Path) -> None:
+    """It is parked; the others are answered."""
+    async with house(path, "Fine.") as at:
+        await at.store.inbox.take(Taken("msg_strange", "web", {"what": "ever"}))
+        taken = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
+        await at.store.inbox.take(Taken("msg_good", "web", taken))
+        await at.gateway.recover("web")
+        assert (await at.until(TurnDone))[-1] == TurnDone("Fine.")
+        assert [parked.id for parked in await at.store.inbox.parked()] == ["msg_strange"]
+
+
+async def test_what_is_in_hand_is_not_taken_up_twice(path: Path) -> None:
+    """A second window on the same conversation, in the same process."""
+    gate = asyncio.Event()
+    async with house(path, ["One", gate, "."]) as at:
+        await at.send("hello")
+        await at.until(TextDelta)
+        await at.gateway.recover("web")
+        gate.set()
+        await at.until(TurnDone)
+        await at.idle()
+        assert len(at.llm.requests) == 1
+
+
+async def test_a_stop_while_messages_are_given_to_the_turn_loses_none(path: Path) -> None:
+    """Until they are stored they wait for a turn of their own."""
+    gate = asyncio.Event()
+    call = ToolCall("c1", "unknown_tool", "{}")
+    async with house(path, ["Hm. ", gate, call], "Both.", "B.", busy="steer") as at:
+        await at.send("a")
+        await at.until(TextDelta)
+        await at.send("b")
+        gate.set()
+        conversation = await at.conversation_id()
+        with at.gateway.hub.watch(conversation, after=0) as watcher:
+            async for envelope in watcher:
+                if isinstance(envelope.event, ToolFinished):
+                    break
+        at.gateway.stop_turn(conversation)
+        await at.idle()
+        assert [text for role, text in await at.said() if role == "user"] == ["a", "b"]
+        assert await at.store.inbox.waiting("web") == []
+
+
+async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
+    """What has been taken is answered when the store writes again; nobody has to send it once more."""
+    payload = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
+    async with house(path, "Fine.") as at:
+        await at.conversation_id()
+        await at.store.inbox.take(Taken("msg_1", "web", payload))
+        await _only_reading(at.store, on=True)
+        with structlog.testing.capture_logs() as logs:
+            await at.gateway.recover("web")
+            async with asyncio.timeout(10):
+                while not any(entry["event"] == "store.waited_for" for entry in logs):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await _only_reading(at.store, on=False)
+        assert (await at.until(TurnDone, TurnFailed))[-1] == TurnDone("Fine.")
+
+
+async def _only_reading(store: SqliteStore, *, on: bool) -> None:
+    """As a file system that was mounted anew for reading only."""
+    assert store._writing is not None
+    await store._writing.run(lambda connection: connection.execute(f"PRAGMA query_only = {on:d}").fetchall())
 
 
 async def test_a_message_delivered_again_is_taken_once(path: Path) -> None:

@@ -198,7 +198,7 @@ async def test_a_text_that_nobody_will_write_is_forgotten(
     how_far = Progress("sending", ("m1",), growing=True)
     await store.outbox.note("telegram", replace(_text(conversation), progress=how_far))
     if end == "parked":
-        await store.inbox.park(question, "it broke down")
+        await store.inbox.park([question], "it broke down")
     else:
         await store.inbox.settle([question])
     await store.outbox.withdraw("telegram")

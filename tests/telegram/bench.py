@@ -26,6 +26,7 @@ class Desk:
         self.opened = 0
         self.refuses = 0
         """So many messages cannot be kept."""
+        self.never_refused: set[str] = set()
         self.messages: list[ChatMessage] = []
         self.edits: list[ChatMessage] = []
         self.presses: list[Press] = []
@@ -43,7 +44,7 @@ class Desk:
 
     async def message(self, message: ChatMessage) -> bool:
         await self.gates[message.place.chat_id].wait()
-        if self.refuses:
+        if self.refuses and message.text not in self.never_refused:
             self.refuses -= 1
             raise StoreFull
         if message.text == "explode":
@@ -142,9 +143,12 @@ async def running(
     *,
     settings: TelegramBotConfig | None = None,
     commands: Sequence[Command] = COMMANDS,
+    refuses: int = 0,
+    never_refused: str = "",
     **how: Any,
 ) -> AsyncIterator[Bench]:
     desk = Desk()
+    desk.refuses, desk.never_refused = refuses, {never_refused}
     how = {"retry_seconds": 0.1, **how}
     platform = TelegramPlatform(settings or settings_for(world), lambda port: desk, commands, **how)
     await platform.start()

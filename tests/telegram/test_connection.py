@@ -235,6 +235,15 @@ async def test_what_could_not_be_kept_comes_again(bench: Bench) -> None:
     assert (await bench.says("and again")).text == "and again"
 
 
+async def test_what_follows_on_a_refused_message_does_not_get_ahead_of_it(world: TelegramWorld) -> None:
+    """Both came in one batch, and only the first met a store that was full for a moment."""
+    ada = world.person(first_name="Ada")
+    for text in ("first", "second"):
+        await ada.says(text)
+    async with running(world, refuses=1, never_refused="second") as bench:
+        assert [(await bench.desk.next()).text for _ in range(2)] == ["first", "second"]
+
+
 async def test_the_desk_can_still_send_while_the_platform_stops(world: TelegramWorld) -> None:
     """Nothing comes in any more; what it has to say goes out."""
     async with running(world) as bench:

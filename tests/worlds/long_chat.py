@@ -27,7 +27,6 @@ _MATTERS = (
     "The paint on the east pier is still wet.",
 )
 _ASKED = re.compile(r"\bask(\d{4})\b")
-_NOTED = re.compile(r"\bnote(\d{4})\b")
 
 
 def small_window(world: ModelServer, **compression: Any) -> dict[str, Any]:
@@ -70,7 +69,8 @@ class Correspondent:
         if is_summary_prompt(seen):
             return self._summarise(newest["content"])
         if newest["role"] == "tool":
-            return _in_one_piece(answer(_number(_NOTED, newest["content"])))
+            asked = [each["content"] for each in seen.body["messages"] if each["role"] == "user"]
+            return _in_one_piece(answer(_number(_ASKED, asked[-1])))
         if not _ASKED.search(newest["content"]) or _offers_only_memory(seen):
             return _in_one_piece("nothing")
         number = _number(_ASKED, newest["content"])

@@ -29,6 +29,8 @@ class Draft:
     """The service did not take it unfinished; finished, it may."""
     may_be_there: bool = False
     """It was sent, and nobody knows whether it has arrived."""
+    in_doubt: int = 0
+    """So many of its first characters may be there then, if that is known."""
     may_show_more: bool = False
     """The same of an edit."""
     _parts: list[str] = field(default_factory=list)

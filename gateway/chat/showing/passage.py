@@ -142,11 +142,8 @@ class Passage(Block):
 
     @property
     def _room(self) -> int:
-        return self._port.limit - self._port.measure(self._mark)
-
-    @property
-    def _mark(self) -> str:
-        return _MARK if self._draft.may_be_there else ""
+        """There is always room for the mark, so that a message that has to be sent again ends where it did before."""
+        return self._port.limit - self._port.measure(_MARK)
 
     # -- the calls -------------------------------------------------------------------------------------------
 
@@ -169,7 +166,7 @@ class Passage(Block):
         if not draft.message_id and (taken := self._take_over(now)):
             draft.message_id = taken
             self._shown_in.append(taken)
-        shown = self._mark + piece
+        shown = (_MARK if draft.may_be_there else "") + piece
         is_final = self._closed or bool(rest)
         self._attempt = _Attempt(draft.count, is_final, rest)
         self._note()
@@ -255,7 +252,9 @@ class Passage(Block):
                 self.lost = True
             case ContentRefused(), _ if not attempt.is_final:
                 self._draft.refused = True
-            case ((MessageGone() | ContentRefused()), Edit()):
+            case ContentRefused(), Edit():
+                self._send_anew(attempt, now)
+            case MessageGone(), Edit():
                 self._go_on_below(attempt, now)
             case ContentRefused(), _:
                 log.warning("chat.text_refused", platform=self._port.platform)
@@ -275,13 +274,24 @@ class Passage(Block):
         else:
             self._draft.may_be_there |= maybe_done
             self._in_doubt |= maybe_done
+        if maybe_done and not is_edit:
+            shown = attempt.count - common_ending(self._draft.text()[: attempt.count], attempt.rest)
+            self._draft.in_doubt = max(self._draft.in_doubt, shown)
         if not attempt.is_final or not self._is_hopeless(now):
             return
         if is_edit:
             self._failing_since = None
             self._go_on_below(attempt, now)
-        else:
-            self.lost = True
+        elif self.entry is None:
+            self.lost = True  # what is in the outbox is tried for as long as it takes: services come back
+
+    def _send_anew(self, attempt: _Attempt, now: float) -> None:
+        """A message that cannot be finished must not stay. All of its text comes in another, which may be taken where
+        the change was not."""
+        old = self._draft
+        self._leftover = old.message_id
+        self._begin_message(old.text()[: attempt.count], attempt.count, now)
+        self._draft.may_be_there |= old.may_be_there
 
     def _go_on_below(self, attempt: _Attempt, now: float) -> None:
         """That message stays as it was seen last. What it does not show comes in another."""
@@ -293,17 +303,22 @@ class Passage(Block):
             # It may show its final text, which ends earlier than the unfinished one did.
             unseen = attempt.rest
         self._begin_message(unseen, attempt.count, now)
-        self._draft.may_be_there = old.may_show_more
+        self._draft.may_be_there |= old.may_show_more
 
     def _begin_message(self, rest: str, count: int, now: float) -> None:
         """So many characters are dealt with, but for this rest; what has come since is still to be shown."""
-        text = self._draft.text()
+        old, text = self._draft, self._draft.text()
+        unchanged = common_ending(text[:count], rest)
         of_the_text = count - len(self._rest)
-        again = min(of_the_text, common_ending(text[:count], rest))
+        again = min(of_the_text, unchanged)
         self._dealt += of_the_text - again
         self._rest = rest[: len(rest) - again]
         self._draft = Draft(self._port.measure)
         self._draft.add(rest + text[count:], now)
+        still_in_doubt = old.in_doubt - (count - unchanged)
+        if still_in_doubt > 0:
+            self._draft.may_be_there = True
+            self._draft.in_doubt = len(rest) - unchanged + still_in_doubt
         self._settle()
 
     def _forget_leftover(self) -> None:

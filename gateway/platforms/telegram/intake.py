@@ -7,13 +7,14 @@ edit that changes nothing is none, and what a button decides is decided once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
 
+from agent.errors import StoreError
 from gateway.chat.contract import ChatDesk
 from gateway.chat.lines import Lines
 from gateway.platforms.telegram.failures import delivery_failure
@@ -36,19 +37,44 @@ class Intake:
         """Once this returns they are kept and may be confirmed to Telegram. Raises StoreError if one of them is not:
         then all have to come again. What cannot be read must not be asked for again and again."""
         # All of them come to their end before one of them counts, or the next attempt would run into this one.
-        taken = [outcome for update in updates if (outcome := self._put(update))]
+        refused: set[int] = set()
+        taken = [outcome for update in updates if (outcome := self._put_if_usable(update, refused))]
         await asyncio.gather(*taken, return_exceptions=True)
         for outcome in taken:
             outcome.result()
 
-    def _put(self, update: Update) -> asyncio.Future[None] | None:
+    def _put_if_usable(self, update: Update, refused: set[int]) -> asyncio.Future[None] | None:
+        try:
+            return self._put(update, refused)
+        except (AttributeError, TypeError) as error:
+            # The library reads a message from nowhere without complaint.
+            number, name = update.update_id, type(error).__name__
+            log.warning("telegram.update_unusable", update_id=number, error=name)
+            return None
+
+    def _put(self, update: Update, refused: set[int]) -> asyncio.Future[None] | None:
         if update.message is not None:
-            return self._lines.outcome(update.message.chat_id, partial(self._message, update.message))
+            return self._in_order(update.message, self._message, refused)
         if update.edited_message is not None:
-            edited = update.edited_message
-            return self._lines.outcome(edited.chat_id, partial(self._edited, edited))
+            return self._in_order(update.edited_message, self._edited, refused)
         self._put_aside(update)
         return None
+
+    def _in_order(
+        self, message: Message, take: Callable[[Message], Awaitable[None]], refused: set[int]
+    ) -> asyncio.Future[None]:
+        """What follows in a chat on something that was refused must not get ahead of it."""
+
+        async def job() -> None:
+            if message.chat_id in refused:
+                return
+            try:
+                await take(message)
+            except StoreError:
+                refused.add(message.chat_id)
+                raise
+
+        return self._lines.outcome(message.chat_id, job)
 
     def _put_aside(self, update: Update) -> None:
         """What is over if it is not dealt with at once."""

@@ -18,7 +18,7 @@ const asking = new Asking(decide);
 
 let source = null;
 let hangUp = 0;
-let unsure = null; // what was sent without an answer, and its key: sent again, it is the same message
+const unsure = new Map(); // what was sent without an answer, and its key: sent again, it is the same message
 
 // Updates and requests take turns: what the server says about a message is applied only after the answer to the request
 // that sent it, so a message is never shown twice.
@@ -73,16 +73,16 @@ function send(text) {
   const item = waiting.add(text);
   log.toEnd();
   inTurn(async () => {
-    const key = unsure?.text === text ? unsure.key : newKey();
+    const key = unsure.get(text) ?? newKey();
     try {
       if (!page.conversation) await begin();
       const { message_id, overtook } = await post(`/api/conversations/${page.conversation}/messages`, { text, key });
       if (overtook || log.has(message_id)) item.remove();
       else item.dataset.waiting = message_id;
-      unsure = null;
+      unsure.delete(text);
       say("");
     } catch (error) {
-      unsure = { text, key };
+      unsure.set(text, key);
       item.remove();
       composer.giveBack(text);
       say(error.message);

@@ -1,0 +1,29 @@
+"""Work that waits for a store which refuses for a while: a full disk, a lock that somebody holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from agent.errors import StoreBusy, StoreFull, StoreReadOnly
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+
+
+async def patiently(work: Callable[[], Awaitable[T]]) -> T:
+    """For what has been taken already: nobody is asked to send it again. Whatever else goes wrong comes out."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await work()
+        except (StoreBusy, StoreFull, StoreReadOnly) as error:
+            log.warning("store.waited_for", error=type(error).__name__, seconds=pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

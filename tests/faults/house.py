@@ -1,0 +1,116 @@
+"""A bot as `gateway/run.py` puts it together, but for its model and its chat service, which a test brings."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.events import TurnDone, TurnEvent, TurnFailed
+from agent.llm import LLMClient
+from agent.store import Address, Conversation
+from agent.tool import Tool
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing
+from gateway.chat.contract import Author, ChatMessage, Place
+from gateway.chat.reception import Reception
+from gateway.commands import Commands
+from gateway.config.platforms import TelegramBotConfig
+from gateway.gateway import Gateway
+from gateway.media.intake import MediaIntake
+from gateway.plugins import Plugins
+from gateway.store import MemoryStore, SqliteStore
+from tests.chat.service import ChatService
+from tests.worlds.agents import make_agent
+
+COMMANDS = Commands.discover()
+ADA = Author("1", "Ada")
+HERE = Place("1")
+
+
+async def _sees_no_images(conversation: Conversation) -> bool:
+    return False
+
+
+class House:
+    def __init__(
+        self,
+        llm: LLMClient,
+        store: MemoryStore | SqliteStore,
+        service: ChatService,
+        tools: Sequence[Tool],
+        workspaces: Path,
+    ) -> None:
+        self.store = store
+        self.service = service
+        self.gateway = Gateway(
+            make_agent(llm, store, tools, max_iterations=4), store, COMMANDS, Plugins(), workspaces=workspaces
+        )
+        settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
+        self.reception = Reception(
+            self.gateway,
+            service,
+            Gate(service.platform, settings, store.people),
+            Pairing(store.people),
+            MediaIntake(_sees_no_images),
+            settings,
+            join_seconds=0.05,
+        )
+        self._numbers = itertools.count(100)
+
+    async def conversation(self) -> Conversation:
+        address = Address(self.service.platform, HERE.chat_id)
+        return await self.store.open_conversation(address, person=f"{self.service.platform}:{ADA.id}")
+
+    def written(self, text: str) -> ChatMessage:
+        """What the service delivers of it, once or several times."""
+        return ChatMessage(str(next(self._numbers)), HERE, ADA, text)
+
+    async def turn(self, text: str) -> list[TurnEvent]:
+        """Says it, and gives all that comes of it."""
+        conversation = await self.conversation()
+        last = self.gateway.hub.last_number(conversation.id)
+        with self.gateway.hub.watch(conversation.id, after=last) as watcher:
+            await self.reception.message(self.written(text))
+            events: list[TurnEvent] = []
+            async with asyncio.timeout(60):
+                async for envelope in watcher:
+                    events.append(envelope.event)
+                    if isinstance(envelope.event, TurnDone | TurnFailed):
+                        return events
+        raise AssertionError("nobody watches for so long")
+
+    async def said(self) -> list[tuple[str, str]]:
+        transcript = await self.store.transcript((await self.conversation()).id)
+        return [(message.role, message.content) for message in transcript]
+
+    async def is_settled(self) -> bool:
+        """Nothing waits for an answer, nothing waits to be shown, and nothing was given up."""
+        platform = self.service.platform
+        left = (await self.store.inbox.waiting(platform), await self.store.inbox.parked())
+        return left == ([], []) and await self.store.outbox.open(platform) == []
+
+    async def close(self) -> None:
+        """As a stop does: what can be shown is shown."""
+        await self.gateway.close()
+        await self.reception.close()
+
+
+@asynccontextmanager
+async def house(
+    llm: LLMClient,
+    *,
+    store: MemoryStore | SqliteStore,
+    service: ChatService | None = None,
+    tools: Sequence[Tool] = (),
+    workspaces: Path,
+) -> AsyncIterator[House]:
+    await store.leases.expire_all()
+    at = House(llm, store, service or ChatService(limit=4000), tools, workspaces)
+    await at.reception.open()
+    try:
+        yield at
+    finally:
+        await at.close()

@@ -1,0 +1,108 @@
+"""One answer, shown by the real followers and noted in a real outbox, with one thing that goes wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agent.events import StepStarted, TextDelta, TurnDone, TurnStarted
+from agent.ids import new_id
+from agent.messages import Message
+from agent.store import Address
+from gateway.chat.followers import Followers
+from gateway.chat.showing.passage import CURSOR
+from gateway.hub import EventHub
+from gateway.inbox import GatewayStore, Taken
+from gateway.store.outbox import StoredOutbox
+from tests.chat.chat_room import FAST
+from tests.chat.service import Made, Shown
+from tests.faults.services import Chat, Trouble
+
+BEGINNING = "The answer begins with a sentence that is long enough to be seen. "
+MIDDLE = "Then it goes on, and **this** is where an edit comes in.\n\n"
+
+UNHURRIED = replace(FAST, typing_after=60.0, closing=60.0)
+"""Nothing is given up because the machine is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A call of an answer that begins to be seen before it is whole, and needs a second message."""
+
+    verb: Literal["send", "edit"]
+    wanted: Callable[[str], bool] = lambda text: True
+    skip: int = 0
+
+
+MOMENTS = {
+    "first send": Moment("send"),
+    "edit": Moment("edit", lambda text: text.endswith(CURSOR.strip())),
+    "final edit": Moment("edit", lambda text: not text.endswith(CURSOR.strip())),
+    "split": Moment("send", skip=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    text: str
+    """What the model said."""
+    seen: list[Shown]
+    """What the person sees in the end; ghosts are what the outbox has not heard of."""
+    state: str
+    reason: str
+    """Of the row in the outbox."""
+    met: Made
+    """The call that met the trouble."""
+    later: list[Made]
+    """All after it."""
+
+
+async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Moment) -> Outcome:
+    """Each part is given time to be seen, unless the trouble comes first."""
+    question, step = new_id("msg"), new_id("msg")
+    platform = chat.port.platform
+    conversation = await store.open_conversation(Address(platform, chat.place.chat_id), person="ada")
+    await store.inbox.take(Taken(question, platform, {}, chat.place, "1"))
+    hub = EventHub()
+    followers = Followers(hub, chat.port, store.outbox, timing=UNHURRIED)
+    followers.follow(conversation.id, chat.place)
+    chat.meet(trouble, moment.verb, moment.wanted, moment.skip)
+
+    hub.publish(conversation.id, TurnStarted(question, "hi"))
+    hub.publish(conversation.id, StepStarted(step))
+    for part in (BEGINNING, MIDDLE):
+        hub.publish(conversation.id, TextDelta(part))
+        if chat.port.can_edit:
+            await chat.until(lambda part=part: chat.has_met or _ends_with(chat, part))  # type: ignore[misc]
+    text = BEGINNING + MIDDLE + _end(chat.port.limit)
+    said = Message("assistant", text, id=step)
+    await store.append(conversation.live_session_id, [said], answers=question, settles=[question])
+    hub.publish(conversation.id, TextDelta(text.removeprefix(BEGINNING + MIDDLE)))
+    hub.publish(conversation.id, TurnDone(text))
+    await asyncio.wait_for(followers.close(), UNHURRIED.closing)
+
+    state, reason, shown_in = await _row(store, step)
+    met = [call for call in chat.calls if call.verb == moment.verb and moment.wanted(call.text)][moment.skip]
+    later = [call for call in chat.calls if call.at > met.at]
+    seen = [replace(message, is_ghost=message.id not in shown_in) for message in chat.seen]
+    return Outcome(text, seen, state, reason, met, later)
+
+
+def _ends_with(chat: Chat, part: str) -> bool:
+    return any(message.text.removesuffix(CURSOR).rstrip().endswith(part.strip()) for message in chat.seen)
+
+
+def _end(limit: int) -> str:
+    paragraph = "this paragraph, with **a bold word**, makes it too long for one message."
+    return "\n\n".join(f"Number {number}: {paragraph}" for number in range(1, 3 + limit // len(paragraph)))
+
+
+async def _row(store: GatewayStore, outgoing_id: str) -> tuple[str, str, list[str]]:
+    outbox = store.outbox
+    assert isinstance(outbox, StoredOutbox)
+    query = "SELECT state, reason, shown_in FROM outbox WHERE id = ?"
+    row = await outbox._read(lambda database: database.execute(query, (outgoing_id,)).fetchone())
+    return row[0], row[1], json.loads(row[2])

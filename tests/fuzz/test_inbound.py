@@ -1,0 +1,123 @@
+"""Whatever a chat service delivers: nothing stops the bot, and nothing is confirmed that was not kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from typing import Any
+
+import discord
+import pytest
+import pytest_asyncio
+from hypothesis import example, given
+from hypothesis import strategies as st
+from telegram import Update, User
+
+from agent.errors import StoreError, StoreFull
+from gateway.chat.contract import ChatMessage, Press
+from gateway.chat.lines import Lines
+from gateway.platforms.discord.client import INTENTS
+from gateway.platforms.telegram.api import BotApi, _PollRequest
+from gateway.platforms.telegram.attachments import Files
+from gateway.platforms.telegram.incoming import Reader as TelegramReader
+from gateway.platforms.telegram.intake import Intake
+from tests.discord.bot import Bot, running
+from tests.fuzz.discord_events import EVENTS
+from tests.fuzz.nonsense import spoilt, tries
+from tests.fuzz.telegram_updates import UPDATES
+from tests.worlds.discord import DiscordWorld, Intent
+
+NOBODY_LISTENS = "http://127.0.0.1:9"
+
+
+class Desk:
+    """Keeps what it can, and counts what it cannot."""
+
+    def __init__(self, refuses: bool) -> None:
+        self.refuses = refuses
+        self.refused = 0
+        self.kept: list[ChatMessage] = []
+
+    async def message(self, message: ChatMessage) -> bool:
+        json.dumps([message.text, message.id, message.author.id])
+        if self.refuses:
+            self.refused += 1
+            raise StoreFull
+        self.kept.append(message)
+        return True
+
+    async def edited(self, message: ChatMessage) -> None:
+        self.kept.append(message)
+
+    async def pressed(self, press: Press) -> str:
+        return "Done." if press.data.isascii() else ""
+
+
+def numbered(updates: list[Any]) -> list[Any]:
+    return [update | {"update_id": number} for number, update in enumerate(updates, 1)]
+
+
+@given(
+    updates=st.lists(st.sampled_from(UPDATES).flatmap(spoilt), min_size=1, max_size=3).map(numbered),
+    refuses=st.booleans(),
+)
+@example(updates=numbered(UPDATES), refuses=False)
+@example(updates=numbered(UPDATES), refuses=True)
+@tries(120)
+async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
+    """They are taken in one poll: raises StoreError if one of them was not kept, and nothing else ever."""
+    desk, lines = Desk(refuses), Lines()
+    api = BotApi("1:fake", NOBODY_LISTENS)
+    me = User(7_000_000_001, "Hermes", True, username="hermes_bot")
+    intake = Intake(desk, TelegramReader(me, {"compress"}, Files(api.bot)), lines)  # type: ignore[arg-type]
+    answer = _PollRequest.parse_json_payload(json.dumps({"ok": True, "result": updates}).encode())
+    readable = [Update.de_json(update, api.bot) for update in answer["result"]]
+    assert [update.update_id for update in readable] == [update["update_id"] for update in updates]
+    try:
+        await intake.take(readable)
+    except StoreError:
+        assert desk.refused
+    else:
+        assert not desk.refused
+    await lines.close(5)
+    await api.close()
+    if updates == numbered(UPDATES):
+        assert len(desk.kept) == (1 if refuses else 12)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bot() -> AsyncIterator[Bot]:
+    async with DiscordWorld() as world, running(Bot(world)) as bot:
+        yield bot
+
+
+def the_library_can_read(data: Any) -> bool:
+    """What it cannot ends the connection, and another is made (`tests/discord/test_connection.py`)."""
+    client = discord.Client(intents=INTENTS)
+    try:
+        client._connection.parse_message_create(deepcopy(data))
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError, OverflowError):
+        return False
+    return True
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@given(data=st.sampled_from(EVENTS).flatmap(spoilt).filter(the_library_can_read))
+@tries(60)
+async def test_messages_of_discord(bot: Bot, data: Any) -> None:
+    """Over a socket, to the real client: the next message of somebody else is taken as if nothing had been."""
+    connections = len(bot.world.gateway.identifies)
+    bot.world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: data)
+    ben = bot.world.person("Ben")
+    await ben.says("And me?")
+    while (heard := await bot.desk.heard()).author.id != str(ben.id):
+        pass
+    assert heard.text == "And me?"
+    assert len(bot.world.gateway.identifies) == connections
+
+
+@pytest.mark.parametrize("data", EVENTS)
+def test_the_events_are_sound(data: Any) -> None:
+    """Before they are spoilt."""
+    assert the_library_can_read(data)
