@@ -22,7 +22,7 @@ class Unseen:
 
     def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
         if isinstance(event, TurnStarted):
-            self._begin(event.message_id)
+            self._begin(event.message_id, number)
         known = self._repeating and number <= self.last
         # Not the greater of the two: after a restart of the gateway, numbers begin anew.
         self.last = self.last if known else number
@@ -30,8 +30,9 @@ class Unseen:
             return self._unseen_text(event.text)
         return None if known else event
 
-    def _begin(self, message_id: str) -> None:
-        self._repeating = message_id == self._message_id
+    def _begin(self, message_id: str, number: int) -> None:
+        """A turn that was begun anew, after a crash say, has a new number: its text is another."""
+        self._repeating = message_id == self._message_id and number <= self.last
         if not self._repeating:
             self._message_id, self._text_seen = message_id, 0
         self._text_to_skip = self._text_seen

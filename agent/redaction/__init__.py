@@ -15,9 +15,8 @@ from typing import Any
 
 from agent.chat_text import call_of
 from agent.messages import ChatDict
-from agent.redaction import assigned, blocks, shapes
+from agent.redaction import assigned, blocks, library, shapes
 from agent.redaction.known import keeping_secret, known_rules
-from agent.redaction.library import library_rules
 from agent.redaction.rules import Rule
 
 __all__ = [
@@ -40,13 +39,13 @@ _OURS = (*blocks.RULES, *shapes.RULES, *assigned.RULES)
 
 
 def own_rules() -> tuple[Rule, ...]:
-    """Fast, and there at once: for log lines."""
+    """Fast, and there at once: for log lines, and for what is shown while something happens."""
     return (*known_rules(), *_OURS)
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """With those of a library, which takes a moment when it is first used."""
-    return (*own_rules(), *library_rules())
+    """With those of a library, which takes a moment when one of them is first needed: call it in a thread."""
+    return (*own_rules(), *library.RULES)
 
 
 def redact(text: str, rules: Iterable[Rule] | None = None) -> str:

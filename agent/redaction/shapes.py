@@ -59,6 +59,7 @@ RULES: tuple[Rule, ...] = (
         tail="KEY{10,}",
         confirm=lambda match: any(map(str.isdigit, match[0])),
     ),
+    *shape("Twilio key", "AC", "SK", tail="[0-9a-f]{32}(?!KEY)"),
     *shape("AWS access key", "AKIA", "ASIA", tail="[A-Z0-9]{16}(?!KEY)"),
     *shape("Google key", "AIza", "GOCSPX-", "ya29.", tail="KEY{24,}"),
     *shape("Hugging Face, Replicate or npm token", "hf_", "r8_", "npm_", tail="[A-Za-z0-9]{30,}(?!KEY)"),

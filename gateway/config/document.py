@@ -20,6 +20,9 @@ MAX_NODES = 10_000
 MAX_DEPTH = 20
 
 _PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_NOT_WHAT_IT_SAYS = (ValueError, IndexError, KeyError, AttributeError, OverflowError)
+"""From the library, for 2024-99-99, which looks like a date, and for `!!int ''` or `!!bool perhaps`."""
+
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*))?\}|\$\{", re.ASCII)
 
 
@@ -120,7 +123,7 @@ class _Reader:
             value = self._loader.construct_object(node)
         except yaml.YAMLError:
             return self._give_up(place, f"the tag {node.tag} is not supported")
-        except ValueError:  # 2024-99-99 looks like a date and is none
+        except _NOT_WHAT_IT_SAYS:
             return node.value
         return self._fill_in(value, place) if isinstance(value, str) else value
 

@@ -24,7 +24,7 @@ from agent.events import (
     UsageReported,
 )
 from agent.llm import Completion, Usage
-from agent.loop import Agent, Turn, nothing_new
+from agent.loop import Agent, Arrived, Turn, nothing_new
 from agent.messages import Message, ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, Conversation, SessionStore
@@ -46,9 +46,9 @@ class Desk:
     def turn(self, text: str, steering: Sequence[Message] = ()) -> Turn:
         waiting = list(steering)
 
-        async def take() -> Sequence[Message]:
-            taken, waiting[:] = list(waiting), []
-            return taken
+        async def take() -> Arrived:
+            arrived = Arrived(list(waiting), [message.id for message in waiting], waiting.clear)
+            return arrived
 
         return Turn(
             self.conversation, Message("user", text), self.workspace, take if steering else nothing_new

@@ -25,7 +25,7 @@ def main() -> int:
     kill = commands.add_parser("kill", help="Kill Hermes again and again, and look for what was lost.")
     kill.add_argument("--kills", type=int, default=200)
     kill.add_argument("--seed", type=int, default=1)
-    kill.add_argument("--exec", action="store_true", help="Start a new interpreter each time: slower.")
+    kill.add_argument("--cold", action="store_true", help="Each start imports everything anew: slower.")
     flood = commands.add_parser("flood", help="One person writes without end; are the others served?")
     flood.add_argument("--messages", type=int, default=1000)
     flood.add_argument("--seconds", type=float, default=60.0)
@@ -46,9 +46,7 @@ def main() -> int:
 
 
 async def _kill(options: argparse.Namespace) -> bool:
-    report = await run_kill_test(
-        options.home, kills=options.kills, seed=options.seed, preloaded=not options.exec
-    )
+    report = await run_kill_test(options.home, kills=options.kills, seed=options.seed, cold=options.cold)
     print(summary(report))
     failed = bool(report.verdict.violations or report.damage or report.town.model.refusals)
     if failed:

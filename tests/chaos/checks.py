@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from agent.untrusted import without_marks
 from tests.chaos.observed import Observed, Said, Shown, Stored
 from tests.chaos.words import Word, asked_in, kept, token_of_key, words_in
 
@@ -201,7 +202,7 @@ def _effects_once(observed: Observed) -> Iterator[Violation]:
     chats = {said.token: said.chat for said in observed.said}
     asked = {key for row, key in stored if row.role == "assistant"}
     answered = {key for row, key in stored if row.role == "tool"}
-    claimed = {key for row, key in stored if row.role == "tool" and row.content.strip() == kept(key)}
+    claimed = {key for row, key in stored if row.role == "tool" and _says(row) == kept(key)}
     for key, times in Counter(observed.executed).items():
         if times > 1:
             yield _effect(chats, "effect twice", key, f"{key} has happened {times} times")
@@ -214,6 +215,11 @@ def _effects_once(observed: Observed) -> Iterator[Violation]:
         yield _effect(chats, "call without result", key, key)
     for key in sorted(claimed - set(observed.executed)):
         yield _effect(chats, "effect claimed", key, f"{key} is said to have happened")
+
+
+def _says(row: Stored) -> str:
+    """What came of a plugin's tool is stored between marks."""
+    return without_marks(row.content).strip()
 
 
 def _effect(chats: dict[int, str], kind: str, key: str, detail: str) -> Violation:

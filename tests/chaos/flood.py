@@ -154,7 +154,7 @@ async def run_flood(
     home: Path, name: str, *, messages: int, seconds: float, **settings: object
 ) -> FloodReport:
     report = FloodReport(name, messages)
-    async with open_town(home, preloaded=False, crowd=CROWD, **settings) as town:
+    async with open_town(home, cold=True, crowd=CROWD, **settings) as town:
         sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
         async with sampler.running(every=1.0):
             await Flood(town, report, sampler, seconds).run()

@@ -196,7 +196,7 @@ class KillTest:
 
 
 async def run_kill_test(
-    home: Path, *, kills: int, seed: int, deck: Sequence[Moment] = MOMENTS, preloaded: bool = True
+    home: Path, *, kills: int, seed: int, deck: Sequence[Moment] = MOMENTS, cold: bool = False
 ) -> Report:
-    async with open_town(home, preloaded=preloaded) as town:
+    async with open_town(home, cold=cold) as town:
         return await KillTest(town, seed).run(kills, deck)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,9 +15,7 @@ from typing import Any
 import yaml
 
 from tests.worlds.hermes_process import environment
-
-ROOT = Path(__file__).parents[2]
-_START_SECONDS = 60.0
+from tests.worlds.warm import HERMES, spawn
 
 
 @dataclass(slots=True)
@@ -39,36 +35,30 @@ class Life:
 
 
 class Hermes:
-    def __init__(self, home: Path, config: dict[str, Any], nursery: asyncio.subprocess.Process) -> None:
+    """`cold`: each interpreter imports its libraries itself, for those who measure memory."""
+
+    def __init__(self, home: Path, config: dict[str, Any], *, cold: bool) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.lives: list[Life] = []
         self._config = home / "hermes.yaml"
         self._config.write_text(yaml.safe_dump(config))
-        self._nursery = nursery
+        self._spawn = asyncio.create_subprocess_exec if cold else spawn
         self._end: asyncio.Task[int] | None = None
 
     @classmethod
     @asynccontextmanager
     async def prepared(
-        cls, home: Path, config: dict[str, Any], *, preloaded: bool = True
+        cls, home: Path, config: dict[str, Any], *, cold: bool = False
     ) -> AsyncIterator[Hermes]:
-        """Not started yet. `preloaded`: forked from a process that has imported everything."""
-        pipe, how = asyncio.subprocess.PIPE, ["preloaded"] if preloaded else []
-        nursery = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.chaos.nursery", *how, stdin=pipe, stdout=pipe, cwd=ROOT
-        )
-        hermes = cls(home, config, nursery)
+        """Not started yet; killed at the end, if it still lives then."""
+        hermes = cls(home, config, cold=cold)
         try:
-            await hermes._line(_START_SECONDS)
             yield hermes
         finally:
             if hermes.is_alive:
                 hermes.kill()
                 await hermes.ended()
-            assert nursery.stdin
-            nursery.stdin.close()
-            await nursery.wait()
 
     @property
     def life(self) -> Life:
@@ -83,13 +73,17 @@ class Hermes:
         return self.home / "state.db"
 
     async def start(self) -> None:
-        assert not self.is_alive and self._nursery.stdin
-        log = self.home / f"life-{len(self.lives) + 1:03d}.log"
-        order = {"config": str(self._config), "log": str(log), "environment": environment(self.home)}
-        self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
-        pid = int(await self._line(_START_SECONDS))
-        self.lives.append(Life(len(self.lives) + 1, pid, log, time.monotonic()))
-        self._end = asyncio.create_task(self._read_end(self.life))
+        assert not self.is_alive
+        path = self.home / f"life-{len(self.lives) + 1:03d}.log"
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        started = time.monotonic()
+        process = await self._spawn(
+            *HERMES, "--config", str(self._config), "run",
+            stdout=log, stderr=asyncio.subprocess.STDOUT, env=environment(self.home),
+        )  # fmt: skip
+        os.close(log)
+        self.lives.append(Life(len(self.lives) + 1, process.pid, path, started))
+        self._end = asyncio.create_task(self._note_end(process.wait(), self.life))
 
     def kill(self) -> None:
         """At once: there is no moment between the decision and the signal."""
@@ -115,13 +109,7 @@ class Hermes:
                 return life.killed - grace <= at
         return False
 
-    async def _read_end(self, life: Life) -> int:
-        code = int(await self._line(None))
+    async def _note_end(self, waiting: Any, life: Life) -> int:
+        code: int = await waiting
         life.ended = time.monotonic()
         return code
-
-    async def _line(self, seconds: float | None) -> str:
-        assert self._nursery.stdout
-        line = await asyncio.wait_for(self._nursery.stdout.readline(), seconds)
-        assert line, "the nursery has ended"
-        return line.decode().strip()

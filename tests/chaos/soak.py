@@ -173,7 +173,7 @@ class Soak:
 
 async def run_soak(home: Path, *, seconds: float, seed: int, kill_every: float = 0.0) -> SoakReport:
     report = SoakReport(seed)
-    async with open_town(home, preloaded=False, crowd=10) as town:
+    async with open_town(home, cold=True, crowd=10) as town:
         sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
         async with sampler.running(every=max(1.0, seconds / 120)):
             await Soak(town, report, kill_every=kill_every).run(seconds)

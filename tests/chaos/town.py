@@ -116,7 +116,7 @@ class Town:
 
 @asynccontextmanager
 async def open_town(
-    home: Path, *, preloaded: bool = True, crowd: int = 0, **settings: Any
+    home: Path, *, cold: bool = False, crowd: int = 0, **settings: Any
 ) -> AsyncIterator[Town]:
     """`crowd`: so many more people with a direct chat, half of them on Discord. `settings`: of the configuration."""
     async with AsyncExitStack() as stack:
@@ -131,7 +131,7 @@ async def open_town(
         port = _free_port()
         url = f"http://127.0.0.1:{port}"
         config = _configuration(tg, dc, tg_people, dc_people, llm, port) | settings
-        hermes = await stack.enter_async_context(Hermes.prepared(home, config, preloaded=preloaded))
+        hermes = await stack.enter_async_context(Hermes.prepared(home, config, cold=cold))
         trap = Trap(hermes)
         uncertain = partial(hermes.is_uncertain, grace=GRACE)
         team = tg.supergroup("Team", *tg_people[:3], id=TEAM)

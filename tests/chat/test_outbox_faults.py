@@ -18,7 +18,7 @@ from agent.events import (
     TurnStarted,
 )
 from gateway.chat.contract import Place
-from gateway.chat.errors import ContentRefused, DeliveryError, SlowDown, Undeliverable, Unreachable
+from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
 from gateway.chat.showing.block import POSSIBLY_TWICE
 from tests.chat.chat_room import FAST, reads_as
 from tests.chat.mortal import AT_ONCE, Process, Script, World, nothing_new, step_id
@@ -45,13 +45,10 @@ async def _shown(world: World, script: Script = nothing_new) -> list[str]:
 # -- nobody there, pauses, shutdown --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "error", [Undeliverable(), Unreachable(maybe_done=False)], ids=lambda error: type(error).__name__
-)
-async def test_what_cannot_be_brought_is_parked(error: DeliveryError) -> None:
-    """Nothing more of the turn is tried, and nothing again after a restart."""
-    world = await World.made(ChatService(), timing=replace(AT_ONCE, patience=0.01))
-    world.service.fail("send", error, for_ever=True)
+async def test_where_nobody_is_there_a_turn_is_parked() -> None:
+    """Nothing more of it is tried, and nothing again after a restart."""
+    world = await World.made(ChatService())
+    world.service.fail("send", Undeliverable(), for_ever=True)
 
     async def answering(process: Process) -> None:
         process.begin()
@@ -71,6 +68,26 @@ async def test_what_cannot_be_brought_is_parked(error: DeliveryError) -> None:
     world.service.heal()
     assert await _shown(world) == []
     assert len(world.service.calls) == made
+
+
+async def test_a_service_that_is_away_for_long_is_waited_for() -> None:
+    """Longer than anybody has patience for what is not in the outbox."""
+    service = ChatService()
+    world = await World.made(service, timing=replace(FAST, patience=0.01))
+    service.fail("send", Unreachable(maybe_done=False), for_ever=True)
+
+    async def answering(process: Process) -> None:
+        await process.answer([SHORT], sizes=[40], pauses=[0])
+        await service.until(lambda: len(service.made("send")) >= 3 and _seconds(service) > 0.05)
+        service.heal()
+
+    assert await _shown(world, answering) == [SHORT]
+    assert await world.states() == {step_id(0): "sent"}
+
+
+def _seconds(service: ChatService) -> float:
+    first, *_, last = (call.at for call in service.made("send"))
+    return last - first
 
 
 async def test_a_part_that_is_refused_is_told_and_parked() -> None:
@@ -110,7 +127,7 @@ async def test_a_pause_of_hours_loses_nothing() -> None:
 async def test_a_pause_is_no_failure() -> None:
     """A service that asks for a long pause is there: only failures without a word from it count together."""
     service = ChatService()
-    world = await World.made(service, timing=replace(AT_ONCE, patience=0.05))
+    world = await World.made(service, timing=replace(AT_ONCE, patience=0.05, endurance=0.05))
     for error in (Unreachable(maybe_done=False), SlowDown(0.06), Unreachable(maybe_done=False)):
         service.fail("send", error)
     await world.leaves("At last.")

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.contract.conftest import Street, Surfaces
 from tests.contract.house import House
-from tests.contract.model import heard, newest, tool_results
+from tests.contract.model import echo, heard, newest, tool_results
 from tests.contract.surfaces import CONTRACT, Person, Shown
 from tests.worlds.script import Call, Reply
 
@@ -98,7 +98,7 @@ async def test_what_waited_is_answered(story: tuple[House, dict[str, Talk]], nam
     """What was being answered when Hermes stopped, and what waited behind it, is answered when it is back."""
     house, talks = story
     bob = talks[name].bob
-    await bob.sees("and one more thing", exactly=True)
+    await bob.is_answered(echo("and one more thing"))
     if name != "web":
         await bob.sees("the answer comes when it is back")
         await bob.no_longer_sees(bob.waiting)

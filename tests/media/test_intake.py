@@ -109,19 +109,6 @@ async def test_nobody_can_end_a_file_early(tmp_path: Path) -> None:
     assert outside_words(second).endswith("Now obey.")
 
 
-@pytest.mark.usefixtures("put_away")
-async def test_a_recording_is_not_the_persons_voice(tmp_path: Path) -> None:
-    """What is said in a file that somebody sends need not be said by them."""
-    async with TranscriptionWorld.open("Obey.") as world:
-        settings = TranscriptionConfig(
-            model="openai/whisper-1", base_url=world.url, api_key=SecretStr("test-key")
-        )
-        recording = attachment("talk.mp3", b"ID3...", "audio/mpeg", "audio")
-        taken = await take_in(tmp_path, recording, transcriber=transcriber(settings))
-    assert outside_words(taken.paragraphs[0]) == "Obey."
-    assert "Obey" not in own_words(taken.paragraphs[0])
-
-
 async def test_a_picture_with_a_broken_head_is_only_kept(tmp_path: Path) -> None:
     """Decoders raise what they like over bytes of strangers; the message still arrives."""
     photo = picture(40, 40, "JPEG")

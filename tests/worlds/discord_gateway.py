@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from tests.worlds.discord_errors import Json
+from tests.worlds.discord_places import Guild
 from tests.worlds.discord_scene import Intent, Scene
 from tests.worlds.discord_session import Close, Connection, Session
 
@@ -37,6 +38,7 @@ class Gateway:
         self.sessions: list[Session] = []
         self.connections: list[Connection] = []
         self._unreachable = False
+        self._held_back: set[int] = set()
         scene.tell = self.tell
 
     def tell(self, event: str, intent: Intent | None, payload: Callable[[bool], Json]) -> None:
@@ -95,6 +97,14 @@ class Gateway:
     def refuse_connections(self, refuse: bool = True) -> None:
         """The gateway answers 503 to new connections."""
         self._unreachable = refuse
+
+    def hold_back(self, guild: Guild) -> None:
+        """New sessions get to see it only once it arrives, as in an outage."""
+        self._held_back.add(guild.id)
+
+    def arrive(self, guild: Guild) -> None:
+        self._held_back.discard(guild.id)
+        self.tell("GUILD_CREATE", Intent.GUILDS, lambda _: self.scene.guild_json(guild))
 
     def ask_for_heartbeat(self) -> None:
         self._send_all({"op": 1, "d": None})
@@ -226,7 +236,8 @@ class Gateway:
         }
         session.dispatch("READY", ready)
         for guild in guilds:
-            session.dispatch("GUILD_CREATE", self.scene.guild_json(guild))
+            if guild.id not in self._held_back:
+                session.dispatch("GUILD_CREATE", self.scene.guild_json(guild))
 
     @property
     def application_flags(self) -> int:

@@ -40,6 +40,8 @@ def small_window(world: ModelServer, **compression: Any) -> dict[str, Any]:
         },
         "tools": {"enabled": ["write_file"]},
         "compression": {"protect_last_n": 6, **compression},
+        # Nobody types as fast as a test does.
+        "limits": {"messages_per_minute": None, "owner_messages_per_minute": None},
         "logging": {"level": "warning"},
     }
 

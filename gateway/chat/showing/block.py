@@ -71,4 +71,6 @@ class Block(ABC):
         """Whether a call that has to succeed has failed again and again for too long."""
         if self._failing_since is None:
             self._failing_since = now
-        return now - self._failing_since >= self.venue.timing.patience
+        timing = self.venue.timing
+        must_arrive = self.entry is not None and self.entry.outgoing.kind != "fleeting"
+        return now - self._failing_since >= (timing.endurance if must_arrive else timing.patience)

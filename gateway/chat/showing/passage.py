@@ -282,8 +282,8 @@ class Passage(Block):
         if is_edit:
             self._failing_since = None
             self._go_on_below(attempt, now)
-        elif self.entry is None:
-            self.lost = True  # what is in the outbox is tried for as long as it takes: services come back
+        else:
+            self.lost = True
 
     def _send_anew(self, attempt: _Attempt, now: float) -> None:
         """A message that cannot be finished must not stay. All of its text comes in another, which may be taken where

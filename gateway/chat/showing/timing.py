@@ -27,7 +27,10 @@ class Timing:
     """Whoever waits longer has put the phone away: the answer has to be a new message, or it makes no sound."""
 
     patience: float = 900.0
-    """What must arrive is tried for so long: services and networks come back."""
+    """What should arrive is tried for so long."""
+    endurance: float = 86_400.0
+    """What is in the outbox must arrive: services and networks come back. But one message that a service can never take
+    must not hold back the others for ever."""
     uploads: int = 4
     """Of one file, if each may have arrived."""
     first_backoff: float = 1.0

@@ -1,0 +1,128 @@
+"""Rows of another version, or of a damaged file: whatever stands in them, the bot starts, and people are answered.
+
+Places that are no places, messages that are no messages. What can be made of a row is made of it; the rest is parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent.events import FileSent
+from agent.scripted import ScriptedLLM
+from gateway.chat.contract import ChatMessage, Quote
+from gateway.chat.kept import as_payload
+from gateway.gateway import Gateway
+from gateway.messages import OWNER
+from gateway.outbox import file_content
+from gateway.plugins import Plugins
+from gateway.store import MemoryStore
+from tests.faults.house import ADA, COMMANDS, HERE, house
+from tests.fuzz.nonsense import anything, spoilt, texts, tries
+from tests.worlds.agents import make_agent
+
+PLATFORM = "memory"
+PAYLOAD: dict[str, Any] = as_payload(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {
+    "attachments": [{"name": "a.txt", "mime": "text/plain", "kind": "document", "size": 3, "ref": "r"}]
+}
+WEB_PAYLOAD: dict[str, Any] = {
+    "address": {"platform": "web", "chat_id": "desk", "thread_id": "", "user_id": ""},
+    "person": OWNER,
+    "text": "hello",
+}
+SOMEWHERE = asdict(HERE)
+
+numbers = st.one_of(st.integers(-3, 30), st.sampled_from([2**63 - 1, -(2**63)]))
+as_text = texts.map(lambda text: text.encode("utf-8", "replace").decode())
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value).encode("utf-8", "replace").decode()
+
+
+places = st.one_of(spoilt(SOMEWHERE), anything).map(as_json)
+inbox_rows = st.fixed_dictionaries(
+    {
+        "place": st.one_of(st.none(), places),
+        "number": as_text,
+        "payload": st.one_of(spoilt(PAYLOAD), anything).map(as_json),
+        "attempts": numbers,
+    }
+)
+outbox_rows = st.fixed_dictionaries(
+    {
+        "conversation_id": st.one_of(st.just("its own"), as_text),
+        "turn_id": as_text,
+        "reply_to": as_text,
+        "place": places,
+        "kind": st.sampled_from(["text", "notice", "file", "fleeting"]),
+        "content": st.one_of(
+            st.none(), as_text, st.just(file_content(FileSent("a", "a.txt", "", "/nowhere"))), places
+        ),
+        "state": st.sampled_from(["pending", "sending"]),
+        "shown_in": st.one_of(anything, st.lists(texts, max_size=2)).map(as_json),
+        "growing": st.integers(0, 1),
+        "dealt": numbers,
+        "rest": as_text,
+    }
+)
+
+
+def insert(connection: sqlite3.Connection, table: str, rows: list[dict[str, Any]]) -> None:
+    for number, row in enumerate(rows):
+        row = {"id": f"{table}_{number}", **row}
+        if table == "inbox":
+            row |= {"received_at": 1.0}
+        else:
+            row |= {"platform": PLATFORM, "created_at": 1.0}
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(row.values()))
+
+
+async def until_dealt_with(store: MemoryStore) -> None:
+    async with asyncio.timeout(10):
+        while await store.inbox.waiting(PLATFORM) or await store.outbox.open(PLATFORM):
+            await asyncio.sleep(0.002)
+
+
+@given(taken=st.lists(inbox_rows, max_size=2), outgoing=st.lists(outbox_rows, max_size=3))
+@tries(60)
+async def test_a_start_on_any_rows(
+    tmp_path: Path, taken: list[dict[str, Any]], outgoing: list[dict[str, Any]]
+) -> None:
+    """The next message is answered, and nothing is left over for the start after this one."""
+    store = MemoryStore()
+    insert_all = [({"platform": PLATFORM} | row) for row in taken]
+    await store.inbox._write(insert, "inbox", insert_all)
+    await store.outbox._write(insert, "outbox", outgoing)
+    llm = ScriptedLLM([lambda request: "Yes."] * 10)
+    async with house(llm, store=store, workspaces=tmp_path) as at:
+        await at.reception.newest()
+        await at.turn("Are you there?")
+        await at.service.until(lambda: "Yes." in at.service.texts())
+        await until_dealt_with(store)
+
+
+@given(payload=st.one_of(spoilt(WEB_PAYLOAD), anything), place=st.one_of(st.none(), places))
+@example(payload=WEB_PAYLOAD, place=None)
+@tries(40)
+async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: str | None) -> None:
+    """The same where people come and read."""
+    store = MemoryStore()
+    row = {"platform": "web", "number": "", "place": place, "payload": as_json(payload)}
+    await store.inbox._write(insert, "inbox", [row])
+    agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    await gateway.recover("web")
+    async with asyncio.timeout(10):
+        while await store.inbox.waiting("web"):
+            await asyncio.sleep(0.002)
+    await gateway.close()
+    assert payload != WEB_PAYLOAD or await store.inbox.parked() == []
