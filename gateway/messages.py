@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 
+from pydantic import TypeAdapter
+
 from agent.ids import new_id
 from agent.messages import ChatDict
 from agent.store import Address
@@ -51,12 +53,24 @@ class InboundMessage:
         return self.author or self.person
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept of a message to which a person comes and reads the answer; chats have more to keep."""
+
+    address: Address
+    person: str
+    text: str
+
+
+_KEPT = TypeAdapter(_Kept)
+
+
 def as_taken(inbound: InboundMessage) -> Taken:
-    """For what a person comes and reads the answer to; chats have more to keep."""
-    payload = {"address": asdict(inbound.address), "person": inbound.person, "text": inbound.text}
-    return Taken(inbound.id, inbound.address.platform, payload)
+    kept = _Kept(inbound.address, inbound.person, inbound.text)
+    return Taken(inbound.id, inbound.address.platform, asdict(kept))
 
 
 def from_taken(taken: Taken) -> InboundMessage:
-    address = Address(**taken.payload["address"])
-    return InboundMessage(address, taken.payload["person"], taken.payload["text"], id=taken.id, is_taken=True)
+    """Raises ValueError for what was not made here."""
+    kept = _KEPT.validate_python(taken.payload)
+    return InboundMessage(kept.address, kept.person, kept.text, id=taken.id, is_taken=True)

@@ -10,8 +10,13 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Protocol
 
+from pydantic import TypeAdapter
+
 from agent.events import FileSent
 from gateway.chat.contract import Place
+
+UNREADABLE = "It was written down by another version of Hermes and cannot be read."
+"""Why something is parked that nothing can be made of."""
 
 Kind = Literal["text", "notice", "file", "fleeting"]
 State = Literal["pending", "sending", "sent", "parked"]
@@ -83,4 +88,8 @@ def file_content(file: FileSent) -> str:
 
 
 def file_from(content: str) -> FileSent:
-    return FileSent(**json.loads(content))
+    """Raises ValueError for what was not made here."""
+    return _FILE.validate_json(content)
+
+
+_FILE = TypeAdapter(FileSent)

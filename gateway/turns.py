@@ -6,6 +6,7 @@ import asyncio
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -37,8 +38,11 @@ log = structlog.get_logger(__name__)
 
 Busy = Literal["queue", "steer", "interrupt"]
 
-MOST_ATTEMPTS = 3
-"""Of one message. What breaks Hermes three times breaks it a fourth time."""
+MOST_CRASHES = 3
+"""Of one message in one process. What breaks down three times breaks down a fourth time."""
+MOST_ATTEMPTS = 10
+"""In all processes. Who kills Hermes need not be the message that it worked on; but one that ends the process
+each time must not do so for ever."""
 
 _COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
 _PARKED = (
@@ -135,7 +139,7 @@ class Turns:
     async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
         as well. Not after some of an answer was seen, or people would see two."""
-        while True:
+        for crashes in count(1):
             attempt = _Attempt(await patiently(partial(self._store.inbox.begin, inbound.id)))
             if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
@@ -148,7 +152,7 @@ class Turns:
             except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
                 # In a thread, because showing a traceback reads source files.
                 await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
-            if attempt.was_seen:
+            if attempt.was_seen or crashes == MOST_CRASHES:
                 await self._park(mailbox.conversation_id, inbound)
                 return
             inbound = replace(inbound, has_begun=bool(await self._store.known([inbound.id])))

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 
-from gateway.chat.contract import Attachment, Author, ChatMessage, ChatPort, Place, Quote
+from pydantic import TypeAdapter
+
+from gateway.chat.contract import ChatMessage, ChatPort
 from gateway.inbox import Payload
+
+_MESSAGE = TypeAdapter(ChatMessage)
 
 
 def as_payload(message: ChatMessage) -> Payload:
@@ -28,17 +32,8 @@ def as_payload(message: ChatMessage) -> Payload:
 
 def from_payload(payload: Payload, port: ChatPort) -> ChatMessage:
     """Raises KeyError, TypeError or ValueError for what it has not written itself."""
-    rest = dict(payload)
-    place, author = Place(**rest.pop("place")), Author(**rest.pop("author"))
-    quote = rest.pop("quote")
     files = [
-        Attachment(**file, read=partial(port.fetch, file["ref"], file["name"], file["size"]))
-        for file in rest.pop("attachments")
+        {**file, "read": partial(port.fetch, file["ref"], file["name"], file["size"])}
+        for file in payload["attachments"]
     ]
-    return ChatMessage(
-        **rest,
-        place=place,
-        author=author,
-        quote=Quote(**quote) if quote else None,
-        attachments=tuple(files),
-    )
+    return _MESSAGE.validate_python({**payload, "attachments": files})

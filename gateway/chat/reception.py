@@ -152,6 +152,8 @@ class Reception:
         """A message that was left at the last stop."""
         try:
             message = from_payload(taken.payload, self._port)
+            if self._message_id(message.place, message.id) != taken.id:
+                raise ValueError("It is another message: this one would never be settled.")
         except (KeyError, TypeError, ValueError):
             log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
             await self._inbox.park([taken.id], "it cannot be read any more")

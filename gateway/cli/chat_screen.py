@@ -31,6 +31,7 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
+from agent.untrusted import without_marks
 from gateway.cli.chat_markdown import Answer, split_finished
 from gateway.cli.chat_words import describe_file, describe_outcome, describe_question, describe_waiting
 from gateway.cli.output import describe_call, one_line, printable
@@ -166,7 +167,7 @@ class ChatScreen:
         label = running.label if running else describe_call(event.name, "")
         line = Text(f"{'✓' if event.ok else '✗'} {label} · {event.seconds:.1f} s", "dim")
         if not event.ok:
-            line.append(f" · failed: {one_line(event.result, 80)}", "red")
+            line.append(f" · failed: {one_line(without_marks(event.result), 80)}", "red")
         line.truncate(self._console.width, overflow="ellipsis")
         self._put("tool", line)
 

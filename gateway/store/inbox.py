@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +16,7 @@ from gateway.errors import QueueFull
 from gateway.inbox import Parked, Payload, Room, Taken
 from gateway.store import outbox
 from gateway.store.people import Run
+from gateway.store.places import place_from
 from gateway.store.rules import storable
 from gateway.text.characters import is_blank
 
@@ -162,16 +164,16 @@ def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
         """,
         (platform,),
     )
-    return [
-        Taken(
-            message_id,
-            platform,
-            json.loads(payload),
-            None if place is None else Place(**json.loads(place)),
-            number,
-        )
-        for message_id, payload, place, number in rows
-    ]
+    return [_taken_from(platform, *row) for row in rows]
+
+
+def _taken_from(platform: str, message_id: str, payload: str, place: str | None, number: str) -> Taken:
+    """What cannot be read has nothing in it, and nobody takes that for a message."""
+    try:
+        where = None if place is None else place_from(place)
+        return Taken(message_id, platform, json.loads(payload), where, number)
+    except (ValueError, RecursionError):
+        return Taken(message_id, platform, {}, None, number)
 
 
 def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
@@ -188,7 +190,11 @@ def _newest(connection: sqlite3.Connection, platform: str, limit: int) -> dict[P
         """,
         (platform, limit),
     )
-    return {Place(**json.loads(place)): str(number) for place, number in rows}
+    found: dict[Place, str] = {}
+    for place, number in rows:
+        with suppress(ValueError):
+            found[place_from(place)] = str(number)
+    return found
 
 
 def _begin(connection: sqlite3.Connection, message_id: str) -> int:

@@ -9,11 +9,15 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from agent.ids import new_id
-from gateway.chat.contract import Place
-from gateway.outbox import Kind, Outgoing, Progress
+from gateway.outbox import UNREADABLE, Kind, Outgoing, Progress
 from gateway.store.people import Run
+from gateway.store.places import place_from
 from gateway.store.rules import storable
+
+_SHOWN_IN = TypeAdapter(tuple[str, ...])
 
 _IS_UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
 
@@ -49,7 +53,10 @@ class StoredOutbox:
         await self._write(_withdraw, platform)
 
     async def open(self, platform: str) -> list[Outgoing]:
-        return await self._read(_open, platform)
+        readable, unreadable = await self._read(_open, platform)
+        if unreadable:
+            await self._write(_park_unreadable, unreadable)
+        return readable
 
 
 def put(
@@ -160,7 +167,8 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
     )
 
 
-def _open(connection: sqlite3.Connection, platform: str) -> list[Outgoing]:
+def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[Outgoing], list[str]]:
+    """Those, and the ids of what another version of Hermes, or nobody, has written."""
     rows = connection.execute(
         """
         SELECT id, conversation_id, turn_id, reply_to, place, kind, content,
@@ -169,7 +177,20 @@ def _open(connection: sqlite3.Connection, platform: str) -> list[Outgoing]:
         """,
         (platform,),
     )
-    return [_outgoing_from(*row) for row in rows]
+    readable, unreadable = [], []
+    for row in rows:
+        try:
+            readable.append(_outgoing_from(*row))
+        except ValueError:
+            unreadable.append(row[0])
+    return readable, unreadable
+
+
+def _park_unreadable(connection: sqlite3.Connection, outgoing_ids: list[str]) -> None:
+    connection.executemany(
+        "UPDATE outbox SET state = 'parked', reason = ? WHERE id = ?",
+        [(UNREADABLE, each) for each in outgoing_ids],
+    )
 
 
 def _outgoing_from(
@@ -185,7 +206,8 @@ def _outgoing_from(
     growing: int,
     *how_far: Any,
 ) -> Outgoing:
-    shown = tuple(json.loads(shown_in))
+    shown = _SHOWN_IN.validate_json(shown_in)
     progress = Progress(state, shown, bool(growing and shown), *how_far)
-    where = Place(**json.loads(place))
-    return Outgoing(outgoing_id, conversation_id, turn_id, reply_to, where, kind, content, progress)
+    return Outgoing(
+        outgoing_id, conversation_id, turn_id, reply_to, place_from(place), kind, content, progress
+    )

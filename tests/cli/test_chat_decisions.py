@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from agent.events import ApprovalAsked
 from agent.messages import ToolCall
+from agent.untrusted import without_marks
 from gateway.cli.chat_backend import LocalChat
 from gateway.cli.chat_once import ask
 from gateway.platforms.web.desk import Desk
@@ -42,7 +43,7 @@ async def attached(home: Path) -> AsyncIterator[tuple[House, Shell]]:
 
 def told(house: House) -> str:
     """What the model heard of its last call."""
-    return str(house.llm.requests[-1].messages[-1]["content"])
+    return without_marks(str(house.llm.requests[-1].messages[-1]["content"]))
 
 
 async def test_once_at_the_prompt(attached: tuple[House, Shell]) -> None:
@@ -227,7 +228,7 @@ async def test_with_the_agent_in_this_process(tmp_path: Path) -> None:
             )
             terminal.type("o\r")
             await terminal.until("So be it.\n\n›")
-            assert world.requests[-1].body["messages"][-1]["content"] == "42\n[exit code 0]"
+            assert without_marks(world.requests[-1].body["messages"][-1]["content"]) == "42\n[exit code 0]"
             terminal.type("\x04")
             assert await terminal.ended() == 0
         asked = await shell.chat("-q", "Run it")

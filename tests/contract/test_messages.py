@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.untrusted import without_marks
 from tests.contract.files import picture
 from tests.contract.model import Model, heard, images, newest
 from tests.contract.surfaces import CONTRACT, ChatSurface, Surface, on
@@ -81,7 +82,11 @@ async def test_what_a_message_replies_to(surface: Surface, model: Model) -> None
     await ada.asks("and the weather?")
     await ada.says("which is larger?", reply_to=animals)
     asked = await model.asked("which is larger?")
-    assert newest(asked).lower() == "[in reply to hermes: “the heron and the otter.”]\nwhich is larger?"
+    assert without_marks(newest(asked)).lower().split("\n") == [
+        "[in reply to hermes:]",
+        "the heron and the otter.",
+        "which is larger?",
+    ]
 
 
 @on("edits")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.events import FileSent
+from agent.ids import id_from, new_id
 from agent.scripted import ScriptedLLM
 from gateway.chat.contract import ChatMessage, Quote
 from gateway.chat.kept import as_payload
@@ -76,14 +78,18 @@ outbox_rows = st.fixed_dictionaries(
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: list[dict[str, Any]]) -> None:
-    for number, row in enumerate(rows):
-        row = {"id": f"{table}_{number}", **row}
-        if table == "inbox":
-            row |= {"received_at": 1.0}
-        else:
-            row |= {"platform": PLATFORM, "created_at": 1.0}
+    for row in rows:
         names, marks = ", ".join(row), ", ".join("?" * len(row))
         connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(row.values()))
+
+
+def its_id(payload: str) -> str:
+    """As the reception has given it, if that is what it says."""
+    with suppress(KeyError, TypeError):
+        message = json.loads(payload)
+        place = message["place"]
+        return id_from("msg", PLATFORM, place["chat_id"], place["thread_id"], message["id"])
+    return new_id("msg")
 
 
 async def until_dealt_with(store: MemoryStore) -> None:
@@ -99,9 +105,10 @@ async def test_a_start_on_any_rows(
 ) -> None:
     """The next message is answered, and nothing is left over for the start after this one."""
     store = MemoryStore()
-    insert_all = [({"platform": PLATFORM} | row) for row in taken]
-    await store.inbox._write(insert, "inbox", insert_all)
-    await store.outbox._write(insert, "outbox", outgoing)
+    waiting = [{"id": its_id(row["payload"]), "platform": PLATFORM, "received_at": 1.0} | row for row in taken]
+    await store.inbox._write(insert, "inbox", list({row["id"]: row for row in waiting}.values()))
+    left = [{"id": new_id("out"), "platform": PLATFORM, "created_at": 1.0} | row for row in outgoing]
+    await store.outbox._write(insert, "outbox", left)
     llm = ScriptedLLM([lambda request: "Yes."] * 10)
     async with house(llm, store=store, workspaces=tmp_path) as at:
         await at.reception.newest()
@@ -116,7 +123,10 @@ async def test_a_start_on_any_rows(
 async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: str | None) -> None:
     """The same where people come and read."""
     store = MemoryStore()
-    row = {"platform": "web", "number": "", "place": place, "payload": as_json(payload)}
+    row = {"id": new_id("msg"), "platform": "web", "received_at": 1.0} | {
+        "place": place,
+        "payload": as_json(payload),
+    }
     await store.inbox._write(insert, "inbox", [row])
     agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
@@ -125,4 +135,5 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
         while await store.inbox.waiting("web"):
             await asyncio.sleep(0.002)
     await gateway.close()
-    assert payload != WEB_PAYLOAD or await store.inbox.parked() == []
+    is_sound = payload == WEB_PAYLOAD and place is None
+    assert not is_sound or await store.inbox.parked() == []

@@ -19,7 +19,7 @@ from gateway.hub import Envelope
 from gateway.messages import OWNER, InboundMessage
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
-from gateway.turns import MOST_ATTEMPTS
+from gateway.turns import MOST_CRASHES
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -145,7 +145,7 @@ async def test_a_bug_in_one_turn_does_not_end_the_mailbox(office: Office) -> Non
     def broken(request: object) -> Step:
         raise ZeroDivisionError
 
-    office.llm.then(*[broken] * MOST_ATTEMPTS, "Fine.")
+    office.llm.then(*[broken] * MOST_CRASHES, "Fine.")
     conversation = await office.send("1")
     await office.send("2")
     events = await office.until(conversation, 2)

@@ -141,7 +141,7 @@ async def test_two_tabs_show_the_same(tab: Tab, world: World, browser: Browser) 
 
 
 async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_path: Path) -> None:
-    """It connects again by itself and shows what is stored; a message that nobody had read is stored too."""
+    """It connects again by itself and shows what is stored; what was being answered and what waited is answered."""
     database, gate = tmp_path / "state.db", Gate()
     before = web_world(tmp_path, await SqliteStore.open(database))
     async with Tab.visiting(browser) as tab:
@@ -155,15 +155,19 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
         await tab.sees("#trouble", "The connection to Hermes is lost")
 
         port = int(world.url.rpartition(":")[2])
-        async with web_world(tmp_path, await SqliteStore.open(database), port=port):
+        store = await SqliteStore.open(database)
+        await store.leases.expire_all()
+        async with web_world(tmp_path, store, port=port) as again:
+            await again.gateway.recover("web")
             await tab.sees_no("#trouble")
             await tab.sees(".waiting", count=0)
             await tab.type("After")
-            await tab.sees(".usage")
+            await tab.sees(".answer", count=3)
             assert await tab.said() == [
                 "said: Before",
-                "answer: Working on it",
+                "answer: Yes.",
                 "said: Unread",
+                "answer: Yes.",
                 "said: After",
                 "answer: Yes.",
             ]

@@ -8,9 +8,7 @@ from gateway.chat.showing.parcel import Parcel, file_of
 from gateway.chat.showing.passage import Passage, Style
 from gateway.chat.showing.remains import Remains
 from gateway.chat.showing.venue import Venue
-from gateway.outbox import file_from
-
-_UNREADABLE = "It was written down by another version of Hermes and cannot be read."
+from gateway.outbox import UNREADABLE, file_from
 
 
 def restored(entry: Entry, venue: Venue) -> Block | None:
@@ -22,8 +20,8 @@ def restored(entry: Entry, venue: Venue) -> Block | None:
     if outgoing.kind == "file":
         try:
             file = file_from(content)
-        except (TypeError, ValueError):
-            entry.park(_UNREADABLE)
+        except ValueError:
+            entry.park(UNREADABLE)
             return None
         in_doubt = progress.state == "sending"
         return Parcel(venue, file.name, file_of(file), file.caption, entry=entry, in_doubt=in_doubt)
