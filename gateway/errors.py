@@ -9,6 +9,7 @@ HermesError                     (agent/errors.py, where the models', the store's
 │   ├── UnknownEngine
 │   └── EngineBroken
 ├── StateDirectoryUnusable
+│   └── RestoreUnfinished
 ├── AlreadyRunning
 ├── BackupFailed
 ├── BackupUnusable
@@ -65,6 +66,10 @@ class EngineBroken(PluginError):
 
 class StateDirectoryUnusable(HermesError):
     """Hermes cannot keep its state there; set HERMES_HOME to a directory you may read and write."""
+
+
+class RestoreUnfinished(StateDirectoryUnusable):
+    """A restore has begun and cannot be finished yet, and Hermes does not start before it is. Nothing is lost:"""
 
 
 class AlreadyRunning(HermesError):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gateway.errors import AlreadyRunning, StateDirectoryUnusable
-from gateway.store.swap import finish
+from gateway.errors import AlreadyRunning, RestoreUnfinished, StateDirectoryUnusable
+from gateway.store import swap
 
 
 @contextmanager
@@ -23,8 +23,24 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         if database is not None and database.parent != home:
             stack.enter_context(_locked(database.with_name(f"{database.name}.lock")))
         if database is not None:
-            finish(database)  # a restore that was interrupted
+            _finish_restore(database)
         yield
+
+
+def _finish_restore(database: Path) -> None:
+    """One that was interrupted."""
+    try:
+        swap.finish(database)
+    except OSError as error:
+        raise RestoreUnfinished(still_to_do(database, error)) from error
+
+
+def still_to_do(database: Path, error: OSError) -> str:
+    return (
+        f"{error.filename or database}: {error.strerror}. What has to be renamed, in this order, stands in "
+        f"{swap.journal(database)}. Mend the cause (unmount what is mounted there, give the right to write), leave that "
+        "file where it is, and start Hermes again: it goes on by itself."
+    )
 
 
 @contextmanager

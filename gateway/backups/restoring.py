@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agent.errors import NewerSchema, StoreCorrupt, StoreError, StoreFull
 from gateway.backups.unpacking import Unpacker
-from gateway.errors import BackupUnusable, RestoreFailed
-from gateway.state_lock import only_process
+from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
+from gateway.state_lock import only_process, still_to_do
 from gateway.store import swap
 from gateway.store.backup import Contents, bring_up_to_date, copy_database, take_in_log, verify
 from gateway.store.errors import as_store_error
@@ -50,6 +50,8 @@ def restore(file: Path, *, home: Path, database: Path, workspaces: Path) -> Rest
         except StoreFull as error:
             raise RestoreFailed(_full(database)) from error
         except OSError as error:
+            if swap.is_unfinished(database):
+                raise RestoreUnfinished(still_to_do(database, error)) from error
             full = isinstance(as_store_error(error), StoreFull)
             raise RestoreFailed(
                 _full(database) if full else f"{error.filename or file}: {error.strerror}."
@@ -101,6 +103,7 @@ def _unpacked(file: Path, new: Path, workspaces: Path) -> Staged:
 
 
 def _take_place(database: Path, workspaces: Path | None) -> tuple[Path, ...]:
+    _refuse_mounted(database, workspaces)
     stamp = _unused_stamp(database, workspaces)
     if database.exists():
         take_in_log(database)
@@ -113,6 +116,15 @@ def _take_place(database: Path, workspaces: Path | None) -> tuple[Path, ...]:
     swap.finish(database)
     places = [database] if workspaces is None else [database, workspaces]
     return tuple(kept for place in places if (kept := swap.aside(place, stamp)).exists())
+
+
+def _refuse_mounted(database: Path, workspaces: Path | None) -> None:
+    for place in (database, workspaces):
+        if place is not None and swap.is_fixed(place):
+            raise RestoreFailed(
+                f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and copy "
+                f"the files to it afterwards, or mount {place.parent} as a whole instead."
+            )
 
 
 def _unused_stamp(database: Path, workspaces: Path | None) -> str:

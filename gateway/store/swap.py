@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,8 +21,36 @@ class Move(NamedTuple):
     target: Path
 
 
+_MOUNTS = Path("/proc/self/mountinfo")
+_MOUNT_POINT = 4
+"""The column of that table."""
+
+
+def journal(database: Path) -> Path:
+    """Where what is to be done is written down."""
+    return database.with_name(f"{database.name}.restore")
+
+
 def is_unfinished(database: Path) -> bool:
-    return _journal(database).exists()
+    return journal(database).exists()
+
+
+def is_fixed(place: Path) -> bool:
+    """Something is mounted there, so it cannot be given another name, however many rights one has."""
+    try:
+        # Numbers of devices are not enough: two volumes may lie on one disk, and layered file systems have several.
+        return place.parent.resolve() / place.name in _mount_points()
+    except FileNotFoundError:  # not on Linux
+        return os.path.lexists(place) and place.lstat().st_dev != place.parent.stat().st_dev
+
+
+def _mount_points() -> list[Path]:
+    lines = _MOUNTS.read_bytes().splitlines()
+    points = (line.split(b" ")[_MOUNT_POINT] for line in lines)
+    return [
+        Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), point)))
+        for point in points
+    ]
 
 
 def staging(place: Path) -> Path:
@@ -50,21 +79,21 @@ def commit(database: Path, moves: Iterable[Move]) -> None:
         json.dump([[str(move.source), str(move.target)] for move in moves], file)
         file.flush()
         os.fsync(file.fileno())
-    draft.rename(_journal(database))
+    draft.rename(journal(database))
     sync_directory(database.parent)
 
 
 def finish(database: Path) -> None:
     """Carries out what was committed, from wherever it stopped, and clears up."""
     if is_unfinished(database):
-        listed = json.loads(_journal(database).read_text(encoding="utf-8"))
+        listed = json.loads(journal(database).read_text(encoding="utf-8"))
         for move in [Move(Path(source), Path(target)) for source, target in listed]:
             # Done before if the source is gone, or if something stands at the target: the next move may have put
             # the new file where the old one was.
             if move.source.exists() and not move.target.exists():
                 move.source.rename(move.target)
                 sync_directory(move.target.parent)
-        _journal(database).unlink()
+        journal(database).unlink()
         sync_directory(database.parent)
     shutil.rmtree(staging(database), ignore_errors=True)
 
@@ -76,10 +105,6 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _journal(database: Path) -> Path:
-    return database.with_name(f"{database.name}.restore")
 
 
 def _beside(database: Path, suffix: str) -> Path:

@@ -47,6 +47,10 @@ class Desk:
         self.known: dict[Place, str] = {}
         self.refuses = 0
         """So many messages cannot be kept."""
+        self.stumbles_over = ""
+        """A message with this text brings a bug to light; so does the opening, if it is `open`."""
+        self.opens = True
+        """False while the store refuses to say what was seen before."""
         self.verdict = "Done."
         self.before_closing: Callable[[], Awaitable[None]] = _at_once
         self._messages: asyncio.Queue[ChatMessage] = asyncio.Queue()
@@ -55,12 +59,18 @@ class Desk:
 
     async def open(self) -> float:
         """Nothing was left."""
+        if self.stumbles_over == "open":
+            raise ZeroDivisionError
+        if not self.opens:
+            raise StoreFull
         return self.since
 
     async def message(self, message: ChatMessage) -> bool:
         if self.refuses:
             self.refuses -= 1
             raise StoreFull
+        if self.stumbles_over and message.text == self.stumbles_over:
+            raise ZeroDivisionError
         self._messages.put_nowait(message)
         await self.let_in.wait()
         return self.welcome

@@ -184,6 +184,8 @@ async def test_a_command_that_comes_too_late_is_not_carried_out(
 async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """It overtakes what is still being accepted."""
     await registered(world, 1)
+    await ada.says("first of all")
+    await bot.desk.heard()
     bot.desk.let_in.clear()
     await ada.says("a question")
     await ada.says("another")

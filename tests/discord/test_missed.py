@@ -12,6 +12,7 @@ from gateway.chat.contract import ChatMessage, Place
 from gateway.platforms.discord.last_seen import LastSeen
 from tests.discord.bot import Bot, Desk, place, running, send_nonsense
 from tests.worlds.discord import Channel, DiscordWorld, Fault, May, Person
+from tests.worlds.discord_messages import Message
 
 
 async def interrupted(world: DiscordWorld) -> None:
@@ -179,19 +180,58 @@ async def test_a_channel_that_can_be_read_only_later(bot: Bot, ada: Person, worl
     assert [message.text for message in await heard(bot, 2)] == ["meanwhile", "now"]
 
 
+def restarted(world: DiscordWorld, seen: Message) -> Bot:
+    """A new process; an earlier one has seen this last."""
+    bot = Bot(world)
+    bot.desk.known = {place(seen.channel): str(seen.id)}
+    bot.desk.since = time.time() - 3600
+    return bot
+
+
 async def test_a_new_process_goes_on_where_the_last_one_was(world: DiscordWorld, ada: Person) -> None:
     """The desk knows what was kept last in each place; what was written since then was missed, first words too."""
     first = await ada.says("kept")
     await ada.says("missed")
     await ada.says("first words", channel=world.general)
-    bot = Bot(world)
-    bot.desk.known = {place(ada.dm()): str(first.id)}
-    bot.desk.since = time.time() - 3600
-    async with running(bot):
+    async with running(restarted(world, first)) as bot:
         texts = {message.text for message in await heard(bot, 2)}
         assert texts == {"missed", "first words"}
         await ada.says("now")
         assert (await bot.desk.heard()).text == "now"
+
+
+async def test_a_server_that_arrives_late(world: DiscordWorld, ada: Person, ben: Person) -> None:
+    """Nobody waits for it, and what was missed there is found all the same."""
+    bot = restarted(world, await ada.says("kept"))
+    await ada.says("missed", channel=world.general)
+    world.gateway.hold_back(world.guild)
+    async with running(bot):
+        await ben.says("now")
+        assert (await bot.desk.heard()).text == "now"
+        world.gateway.arrive(world.guild)
+        await ada.says("later", channel=world.general)
+        assert [message.text for message in await heard(bot, 2)] == ["missed", "later"]
+
+
+async def test_a_thread_that_was_archived_meanwhile(world: DiscordWorld, ada: Person) -> None:
+    """Discord does not list it with its server, but the bot knows it."""
+    thread = await ada.opens_thread("release", channel=world.general)
+    bot = restarted(world, await ada.says("kept", channel=thread))
+    await ada.says("missed", channel=thread, mentions=world.bot)
+    thread.archived = True
+    async with running(bot):
+        message = await bot.desk.heard()
+        assert (message.text, message.place, message.addressed) == ("missed", place(thread), True)
+
+
+async def test_one_message_does_not_cost_those_behind_it(world: DiscordWorld, ada: Person) -> None:
+    """Whatever goes wrong with it."""
+    bot = restarted(world, await ada.says("kept"))
+    bot.desk.stumbles_over = "two"
+    for text in ("one", "two", "three"):
+        await ada.says(text)
+    async with running(bot):
+        assert [message.text for message in await heard(bot, 2)] == ["one", "three"]
 
 
 async def test_a_session_that_only_the_service_has_lost(bot: Bot, ada: Person, world: DiscordWorld) -> None:

@@ -21,6 +21,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
+from gateway.chat.lines import Lines
 from gateway.config.platforms import DiscordBotConfig
 from gateway.platforms.discord.client import BotClient
 from gateway.platforms.discord.last_seen import LastSeen
@@ -42,7 +43,16 @@ class Room:
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
     desk, port = Desk(), DiscordPort("discord")
-    client = BotClient(desk, COMMANDS, LastSeen(), DiscordBotConfig(), up=lambda: None, lost=lambda: None)
+    client = BotClient(
+        desk,
+        COMMANDS,
+        LastSeen(),
+        Lines(),
+        DiscordBotConfig(),
+        up=lambda: None,
+        lost=lambda: None,
+        deaf=lambda _: None,
+    )
     env = simcord.Env(client)
     await env.start()
     port.client = client

@@ -6,7 +6,13 @@ from typing import Any
 
 ME = 1_100_000_000_000_000_001
 _WHEN = "2026-01-02T03:04:05.678000+00:00"
-_ADA = {"id": "1100000000000000002", "username": "ada", "discriminator": "0", "avatar": None, "global_name": "Ada"}
+_ADA = {
+    "id": "1100000000000000002",
+    "username": "ada",
+    "discriminator": "0",
+    "avatar": None,
+    "global_name": "Ada",
+}
 _BOT = {"id": str(ME), "username": "Hermes", "discriminator": "0", "avatar": None, "bot": True}
 _MEMBER = {"roles": ["1100000000000000009"], "joined_at": _WHEN, "deaf": False, "mute": False, "flags": 0}
 _FILE = {
@@ -66,16 +72,28 @@ EVENTS = [
     ),
     _message(
         type=19,
-        message_reference={"type": 0, "message_id": "1100000000000000019", "channel_id": "1100000000000000010"},
+        message_reference={
+            "type": 0,
+            "message_id": "1100000000000000019",
+            "channel_id": "1100000000000000010",
+        },
         referenced_message=_message(id="1100000000000000019", author=_BOT, attachments=[_FILE]),
     ),
     _message(attachments=[_FILE, {**_FILE, "content_type": "image/png", "width": 4, "height": 3}]),
     _message(
         content="",
-        message_reference={"type": 1, "message_id": "1100000000000000018", "channel_id": "1100000000000000011"},
+        message_reference={
+            "type": 1,
+            "message_id": "1100000000000000018",
+            "channel_id": "1100000000000000011",
+        },
         message_snapshots=[{"message": _SNAPSHOT}],
     ),
-    _message(webhook_id="1100000000000000060", content="@everyone <@&1100000000000000009>", mention_everyone=True),
+    _message(
+        webhook_id="1100000000000000060", content="@everyone <@&1100000000000000009>", mention_everyone=True
+    ),
     _message(sticker_items=[{"id": "1100000000000000070", "name": "wave", "format_type": 1}], content=""),
-    _message(embeds=[{"type": "rich", "title": "A link", "description": "of somebody"}], content="https://x.y"),
+    _message(
+        embeds=[{"type": "rich", "title": "A link", "description": "of somebody"}], content="https://x.y"
+    ),
 ]

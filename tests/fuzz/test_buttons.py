@@ -37,9 +37,7 @@ words = st.one_of(
 data = st.one_of(texts, st.lists(words, max_size=5).map(":".join))
 
 
-@given(
-    data=data, author=st.sampled_from([ADA, BEN, STRANGER]), place=st.sampled_from([HERE, ELSEWHERE])
-)
+@given(data=data, author=st.sampled_from([ADA, BEN, STRANGER]), place=st.sampled_from([HERE, ELSEWHERE]))
 @example(f"approve:{APPROVAL}:once", ADA, HERE)
 @example(f"approve:{APPROVAL}:once", BEN, HERE)
 @example(f"approve:{APPROVAL}:once", ADA, ELSEWHERE)
@@ -51,9 +49,7 @@ async def test_only_the_right_word_from_the_right_person_counts(
 ) -> None:
     """Everything else gets a sentence and changes nothing."""
     service, store = ChatService(), MemoryStore()
-    gateway = Gateway(
-        make_agent(ScriptedLLM([]), store), store, COMMANDS, Plugins(), workspaces=tmp_path
-    )
+    gateway = Gateway(make_agent(ScriptedLLM([]), store), store, COMMANDS, Plugins(), workspaces=tmp_path)
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.people)
     followers = Followers(gateway.hub, service)
@@ -61,9 +57,8 @@ async def test_only_the_right_word_from_the_right_person_counts(
     conversation = await store.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
     code = await pairing.request("memory", STRANGER)
     assert code
-    asking = asyncio.create_task(
-        gateway.approvals.approver(conversation.id, "memory:1")(ApprovalRequest("terminal", "{}"))
-    )
+    approve = gateway.approvals.approver(conversation.id, "memory:1")
+    asking = asyncio.ensure_future(approve(ApprovalRequest("terminal", "{}")))
     await asyncio.sleep(0)
     (approval_id,) = gateway.approvals._pending
 
@@ -81,5 +76,3 @@ async def test_only_the_right_word_from_the_right_person_counts(
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     await followers.close()
-
-

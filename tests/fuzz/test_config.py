@@ -20,7 +20,9 @@ _tags = st.sampled_from(
 )
 _scalars = st.one_of(
     texts,
-    st.sampled_from(["''", "0001-01-01T00:00:00+23:00", "2024-99-99", "1_000", "0o9", "1:60:60", ".inf", "~"]),
+    st.sampled_from(
+        ["''", "0001-01-01T00:00:00+23:00", "2024-99-99", "1_000", "0o9", "1:60:60", ".inf", "~"]
+    ),
 )
 _tagged = st.tuples(_tags, _scalars).map(" ".join)
 _lines = st.one_of(
@@ -29,7 +31,9 @@ _lines = st.one_of(
     texts.map("model:\n  name: ${{{}}}".format),
     texts.map("{}: 1".format),
     texts,
-    st.sampled_from(["a: &a [*a]", "<<: {a: 1}", "? [x]: y", "--- a\n--- b", "%YAML 9.9\n---", "a: *b", "\ta: 1"]),
+    st.sampled_from(
+        ["a: &a [*a]", "<<: {a: 1}", "? [x]: y", "--- a\n--- b", "%YAML 9.9\n---", "a: *b", "\ta: 1"]
+    ),
 )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +94,12 @@ def its_id(payload: str) -> str:
     return new_id("msg")
 
 
-async def until_dealt_with(store: MemoryStore) -> None:
+async def until_none(*left: Callable[[], Awaitable[list[Any]]]) -> None:
+    """A row tells nobody of a change."""
     async with asyncio.timeout(10):
-        while await store.inbox.waiting(PLATFORM) or await store.outbox.open(PLATFORM):
-            await asyncio.sleep(0.002)
+        for rows in left:
+            while await rows():  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
 
 
 @given(taken=st.lists(inbox_rows, max_size=2), outgoing=st.lists(outbox_rows, max_size=3))
@@ -105,7 +109,9 @@ async def test_a_start_on_any_rows(
 ) -> None:
     """The next message is answered, and nothing is left over for the start after this one."""
     store = MemoryStore()
-    waiting = [{"id": its_id(row["payload"]), "platform": PLATFORM, "received_at": 1.0} | row for row in taken]
+    waiting = [
+        {"id": its_id(row["payload"]), "platform": PLATFORM, "received_at": 1.0} | row for row in taken
+    ]
     await store.inbox._write(insert, "inbox", list({row["id"]: row for row in waiting}.values()))
     left = [{"id": new_id("out"), "platform": PLATFORM, "created_at": 1.0} | row for row in outgoing]
     await store.outbox._write(insert, "outbox", left)
@@ -114,7 +120,7 @@ async def test_a_start_on_any_rows(
         await at.reception.newest()
         await at.turn("Are you there?")
         await at.service.until(lambda: "Yes." in at.service.texts())
-        await until_dealt_with(store)
+        await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.open, PLATFORM))
 
 
 @given(payload=st.one_of(spoilt(WEB_PAYLOAD), anything), place=st.one_of(st.none(), places))
@@ -131,9 +137,7 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
     agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     await gateway.recover("web")
-    async with asyncio.timeout(10):
-        while await store.inbox.waiting("web"):
-            await asyncio.sleep(0.002)
+    await until_none(partial(store.inbox.waiting, "web"))
     await gateway.close()
     is_sound = payload == WEB_PAYLOAD and place is None
     assert not is_sound or await store.inbox.parked() == []

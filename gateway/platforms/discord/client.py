@@ -19,8 +19,8 @@ from gateway.chat.contract import ChatDesk, ChatMessage, Place
 from gateway.chat.lines import Job, Lines
 from gateway.commands import Command
 from gateway.config.platforms import BotConfig
-from gateway.platforms.discord.errors import SERVICE_ERRORS
-from gateway.platforms.discord.inbound import Reader, place_of
+from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
+from gateway.platforms.discord.inbound import Reader, channel_id_of, place_of
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.menu import keep_menu_current
@@ -41,7 +41,10 @@ ANSWER_SECONDS = 30.0
 to be shown in the chat with it."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
-"""Between attempts to keep a message while the store refuses."""
+"""Between attempts while the store refuses, or Discord."""
+
+_OPENING_SECONDS = 5.0
+"""For looking into direct chats of people who have not written yet."""
 
 _GUILDS_SECONDS = 0.1
 """What the library waits for more servers to arrive. One that comes later is looked through later."""
@@ -55,10 +58,12 @@ class BotClient(discord.Client):
         desk: ChatDesk,
         commands: Sequence[Command],
         seen: LastSeen,
+        lines: Lines,
         settings: BotConfig,
         *,
         up: Callable[[], None],
         lost: Callable[[], None],
+        deaf: Callable[[StoreError], None],
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         _quieten_library()
@@ -78,21 +83,29 @@ class BotClient(discord.Client):
         self._commands = commands
         self._seen = seen
         self._settings = settings
+        self._session = 0
+        """Counts those that begin anew."""
         self._missed: Missed | None = None
         self._has_begun = asyncio.Event()
         """Set once a new session knows where it has to look for what was missed."""
         self._is_complete = asyncio.Event()
         """Set once that stands in line, before what comes now."""
-        self._tell_up, self._tell_lost = up, lost
+        self._tell_up, self._tell_lost, self._tell_deaf = up, lost, deaf
+        self._refusal: StoreError | None = None
+        """Why the session cannot begin."""
+        self._is_ending = asyncio.Event()
+        self._unread: set[int] = set()
+        """Channels where the connection has ended before it was known what was missed."""
+        self._asked: set[asyncio.Future[bool]] = set()
+        """Commands that wait to hear whether they are welcome."""
         self._reader = Reader(0, commands)
         self._menu: asyncio.Task[None] | None = None
-        self._lines = Lines()
+        self._lines = lines
         self._listens = True
 
-    async def stop_listening(self, seconds: float) -> None:
-        """Nothing more is taken in; what is being taken in gets some time. Sending goes on."""
+    def stop_listening(self) -> None:
+        """Nothing more is taken in but what stands in line. Sending goes on."""
         self._listens = False
-        await self._lines.close(seconds)
 
     async def setup_hook(self) -> None:
         assert self.user is not None, "known since login"
@@ -104,6 +117,9 @@ class BotClient(discord.Client):
             self._menu.cancel()
         self._has_begun.set()
         self._is_complete.set()
+        self._is_ending.set()
+        for welcome in self._asked:
+            welcome.cancel()
         await super().close()
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
@@ -113,31 +129,51 @@ class BotClient(discord.Client):
 
     async def on_connect(self) -> None:
         """A session that begins anew, unlike one that is resumed, does not tell what was missed."""
+        self._session += 1
+        session = self._session
+        self._missed = None
         self._has_begun.clear()
         self._is_complete.clear()
-        self._tell_up()
-        await self._seen.begin(self._desk)
-        self._missed = missed = Missed(self, self._seen.copy(), self._settings)
-        for place in missed.known_direct_chats():
-            await self._catch_up(missed, place)
-        self._has_begun.set()
-        async for place in missed.other_direct_chats():
-            await self._catch_up(missed, place)
+        try:
+            await self._begin(session)
+            await self._look_into_other_direct_chats(session)
+        finally:
+            # Whatever happened: what is written from now on must be heard.
+            if self._goes_on(session):
+                self._has_begun.set()
+                self._tell_up()
+
+    async def _look_into_other_direct_chats(self, session: int) -> None:
+        """Before what is written from now on; but nobody waits long for chats in which nothing was said yet."""
+        if (missed := self._missed) and self._goes_on(session):
+            try:
+                async with asyncio.timeout(_OPENING_SECONDS):
+                    async for place in missed.other_direct_chats():
+                        self._catch_up(missed, place)
+            except TimeoutError:
+                log.warning("discord.direct_chats_left_out")
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
         await self._has_begun.wait()
-        if self._missed is None:  # closed meanwhile
+        if self._missed is None or self.is_closed():
             return
-        for channel in self._missed.channels_of(guild):
-            await self._catch_up(self._missed, place_of(channel), channel)
+        for place, channel in self._missed.places_of(guild):
+            self._catch_up(self._missed, place, channel)
 
     async def on_ready(self) -> None:
-        for guild in self.guilds:  # those of which it was not told yet that they are there
-            await self.on_guild_available(guild)
-        self._is_complete.set()
+        session = self._session
+        try:
+            for guild in self.guilds:  # those of which it was not told yet that they are there
+                await self.on_guild_available(guild)
+        finally:
+            if self._goes_on(session):
+                self._is_complete.set()
 
     async def on_resumed(self) -> None:
-        self._tell_up()
+        if self._refusal is None:
+            self._tell_up()
+        else:
+            self._tell_deaf(self._refusal)
 
     async def on_disconnect(self) -> None:
         self._tell_lost()
@@ -178,7 +214,7 @@ class BotClient(discord.Client):
         command = command_message(interaction, message_id or interaction.id)
         if await self._take_in_line(command):
             await interaction.edit_original_response(content=echo(command.text), allowed_mentions=NOBODY)
-        else:
+        elif not self.is_closed():
             await interaction.delete_original_response()
 
     async def _press(self, interaction: discord.Interaction[Any]) -> None:
@@ -186,59 +222,114 @@ class BotClient(discord.Client):
         sentence = whole_characters(await self._desk.pressed(press_of(interaction)))
         await interaction.edit_original_response(content=sentence, allowed_mentions=NOBODY)
 
+    # -- where to go on -------------------------------------------------------------------------------------
+
+    async def _begin(self, session: int) -> None:
+        """The store may refuse for a while. Meanwhile nothing is taken in: it would be newer than what was missed."""
+        pause = _FIRST_PAUSE
+        self._refusal = None
+        while self._goes_on(session):
+            try:
+                await self._seen.begin(self._desk)
+            except StoreError as error:
+                log.warning("discord.not_begun", error=type(error).__name__, seconds=pause)
+                if not self._goes_on(session):
+                    return
+                if self._refusal is None:
+                    self._tell_deaf(error)
+                self._refusal = error
+                pause = await self._rest(pause)
+            else:
+                break
+        if self._goes_on(session):
+            self._refusal = None
+            self._missed = missed = Missed(self, self._seen.copy(), self._settings)
+            for place in missed.known_direct_chats():
+                self._catch_up(missed, place)
+
+    def _goes_on(self, session: int) -> bool:
+        return session == self._session and not self.is_closed()
+
+    async def _rest(self, seconds: float) -> float:
+        """As long, or until the connection is closed. Gives the pause after this."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_ending.wait(), seconds)
+        return min(2 * seconds, _LONGEST_PAUSE)
+
     # -- in the order in which it came: every event is a task of its own ------------------------------------
 
     async def _stand_in_line(self, message: discord.Message, job: Job) -> None:
         text = self._reader.words(message)
+        if await self._is_their_turn(text):
+            self._line_up(message.channel.id, text, job)
+
+    async def _is_their_turn(self, text: str) -> bool:
+        """Waits until what was missed stands in line. What waited in vain is missed by the next session."""
         if not self._reader.overtakes(text):
             await self._is_complete.wait()
-        if self._listens:
-            await self._line_up(message.channel.id, text, job)
+        return self._listens and not self.is_closed()
 
-    async def _line_up(self, channel_id: int, text: str, job: Job) -> None:
+    def _line_up(self, channel_id: int, text: str, job: Job) -> None:
         """`/stop` and its like must not wait for what is still being accepted."""
-        if self._reader.overtakes(text):
-            await job()
-        else:
-            self._lines.put(channel_id, job)
+        self._lines.put(("overtaking", channel_id) if self._reader.overtakes(text) else channel_id, job)
 
     async def _take_in_line(self, command: ChatMessage) -> bool:
         """Whether its author may speak here."""
+        if not await self._is_their_turn(command.text):
+            return False
         welcome: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asked.add(welcome)
+        welcome.add_done_callback(self._asked.discard)
 
         async def hand_in() -> None:
+            is_welcome = False
             try:
-                welcome.set_result(await self._take(command))
+                is_welcome = await self._take(command)
             finally:
                 if not welcome.done():
-                    welcome.set_result(False)
+                    welcome.set_result(is_welcome)
 
-        channel_id = int(command.place.thread_id or command.place.chat_id)
-        await self._line_up(channel_id, command.text, hand_in)
+        self._line_up(channel_id_of(command.place), command.text, hand_in)
         return await welcome
 
-    async def _catch_up(self, missed: Missed, place: Place, channel: Channel | None = None) -> None:
-        """A direct chat is not in the library's memory, so its place is told."""
-        where = channel or self.get_partial_messageable(int(place.chat_id))
+    def _catch_up(self, missed: Missed, place: Place, channel: Channel | None = None) -> None:
+        """What is not in the library's memory, such as a direct chat, is told by its place alone."""
+        where = channel or self.get_partial_messageable(
+            channel_id_of(place), guild_id=int(place.group_id) if place.group_id else None
+        )
 
         async def hand_in_missed() -> None:
-            for message in await missed.messages(where, place):
-                if self._concerns(message):
+            try:
+                found = await missed.messages(where, place)
+            except Exception:
+                if not self.is_closed():
+                    raise
+                self._unread.add(where.id)
+                return
+            for message in filter(self._reader.concerns, found):
+                try:
                     await self._take(self._reader.message(message, place))
+                except Exception as error:  # noqa: BLE001 - one message must not cost those behind it
+                    await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
 
-        await self._line_up(where.id, "", hand_in_missed)
+        self._lines.put(where.id, hand_in_missed)
 
     # -- to the desk ----------------------------------------------------------------------------------------
 
     async def _hand_in(self, message: discord.Message) -> None:
-        await self._take(await self._read(message))
+        if read := await self._read(message):
+            await self._take(read)
 
     async def _hand_in_edit(self, message: discord.Message) -> None:
-        await self._desk.edited(await self._read(message))
+        if read := await self._read(message):
+            await self._desk.edited(read)
 
     async def _take(self, message: ChatMessage) -> bool:
+        if channel_id_of(message.place) in self._unread:
+            return False  # the next session finds it behind what was missed
         welcome = await self._kept(message)
-        if welcome:
+        # What overtakes says nothing about those that were there before it.
+        if welcome and not self._reader.overtakes(message.text):
             self._seen.note(message.place, int(message.id))
         return welcome
 
@@ -253,13 +344,27 @@ class BotClient(discord.Client):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _read(self, message: discord.Message) -> ChatMessage:
+    async def _read(self, message: discord.Message) -> ChatMessage | None:
+        """None if it cannot be found out where it was written: from another place it would be another message, and
+        answered again once it is found where it belongs."""
         channel: object = message.channel
         if isinstance(channel, discord.PartialMessageable):
             # A thread that is not in the cache would pass for a channel.
-            with suppress(*SERVICE_ERRORS):
-                channel = await self.fetch_channel(message.channel.id)
-        return self._reader.message(message, place_of(channel))
+            channel = await self._looked_up(channel.id)
+        return self._reader.message(message, place_of(channel)) if channel else None
+
+    async def _looked_up(self, channel_id: int) -> object | None:
+        pause = _FIRST_PAUSE
+        while not self.is_closed():
+            try:
+                return await self.fetch_channel(channel_id)
+            except GONE as error:
+                log.warning("discord.channel_out_of_sight", channel=channel_id, error=str(error))
+                return None
+            except SERVICE_ERRORS as error:
+                log.warning("discord.channel_later", channel=channel_id, error=str(error))
+            pause = await self._rest(pause)
+        return None
 
     def _concerns(self, message: discord.Message) -> bool:
         return self._listens and self._reader.concerns(message)

@@ -21,6 +21,8 @@ from gateway.chat.errors import (
 NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 SERVICE_ERRORS = (discord.HTTPException, discord.RateLimited, *NETWORK_ERRORS)
 """Whatever a request to Discord may end with."""
+GONE = (discord.Forbidden, discord.NotFound)
+"""It would end like this again."""
 
 LOGIN_REFUSED = (
     "Discord does not accept the token. In the Developer Portal choose the application, then Bot -> Reset Token, "
@@ -35,6 +37,7 @@ MISSING_INTENT = (
 )
 NO_NETWORK = "Check the network and discordstatus.com; Hermes keeps trying."
 INTERRUPTED = "The connection to Discord is interrupted; Hermes is restoring it."
+DEAF = "Nothing is taken in from Discord while the store refuses; Hermes keeps trying."
 
 _TOKEN_REFUSED = 4004
 _FATAL_CLOSES = range(4010, 4014)

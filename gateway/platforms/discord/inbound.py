@@ -79,6 +79,10 @@ def place_of(channel: object) -> Place:
     return Place(channel_id, kind="group", group_id=str(guild_id))
 
 
+def channel_id_of(place: Place) -> int:
+    return int(place.thread_id or place.chat_id)
+
+
 def person_of(user: discord.User | discord.Member) -> Author:
     return Author(str(user.id), user.display_name, is_bot=user.bot)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from discord.utils import time_snowflake, utcnow
@@ -54,3 +55,7 @@ class LastSeen:
         """Those that were busy last."""
         direct = [place for place in reversed(self._newest) if place.kind == "direct"]
         return direct[:most]
+
+    def in_group(self, group_id: str) -> Iterator[Place]:
+        """Those of a server, the busy ones first."""
+        return (place for place in reversed(self._newest) if place.group_id == group_id)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 
 import discord
 import structlog
 
 from gateway.chat.contract import Place
 from gateway.config.platforms import BotConfig
-from gateway.platforms.discord.errors import SERVICE_ERRORS
-from gateway.platforms.discord.inbound import place_of
+from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
+from gateway.platforms.discord.inbound import channel_id_of, place_of
 from gateway.platforms.discord.last_seen import LastSeen
 
 log = structlog.get_logger(__name__)
@@ -19,6 +20,7 @@ log = structlog.get_logger(__name__)
 _MOST_MISSED = 200
 """Messages that are read in one channel, the newest of them."""
 _MOST_CHATS = 100
+"""Direct chats that are looked into, and threads of one server that are in its archive."""
 _MOST_PEOPLE = 10
 """Direct chats that are opened to look into them. Discord blocks bots that open many."""
 _AT_ONCE = 5
@@ -55,13 +57,23 @@ class Missed:
                 if place not in known:
                     yield place
 
-    def channels_of(self, guild: discord.Guild) -> Iterator[Channel]:
-        """Those of an allowed server that have news, once."""
-        if guild.id in self._waited_for:
-            self._waited_for.discard(guild.id)
-            for channel in (*guild.channels, *guild.threads):
-                if isinstance(channel, Channel) and self._has_news(channel):
-                    yield channel
+    def places_of(self, guild: discord.Guild) -> Iterator[tuple[Place, Channel | None]]:
+        """Those of an allowed server that may have news, once. One that is not there yet is still waited for."""
+        if guild.unavailable or guild.id not in self._waited_for:
+            return
+        self._waited_for.discard(guild.id)
+        for channel in (*guild.channels, *guild.threads):
+            if isinstance(channel, Channel) and self._has_news(channel):
+                yield place_of(channel), channel
+        for place in self._out_of_sight(guild):
+            yield place, None
+
+    def _out_of_sight(self, guild: discord.Guild) -> Iterator[Place]:
+        """Discord lists no archived threads with a server: what was written before they were put there is only found
+        by those who know them."""
+        known = self._seen.in_group(str(guild.id))
+        hidden = (place for place in known if guild.get_channel_or_thread(channel_id_of(place)) is None)
+        return islice(hidden, _MOST_CHATS)
 
     async def messages(
         self, channel: Channel | discord.PartialMessageable, place: Place
@@ -69,16 +81,18 @@ class Missed:
         """The oldest first. What is delivered as well meanwhile is among them; the desk knows what it has seen.
 
         Discord's trouble is waited for, and with it what is in line behind: once something newer is kept, nobody would
-        look for these again."""
+        look for these again. Only the end of the connection ends that, with whatever error."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 found = await self._history(channel, discord.Object(self._seen.in_place(place)))
                 break
-            except (discord.Forbidden, discord.NotFound) as error:
+            except GONE as error:
                 log.warning("discord.missed_messages_not_read", channel=channel.id, error=str(error))
                 return []
             except SERVICE_ERRORS as error:
+                if self._client.is_closed():
+                    raise
                 log.warning("discord.missed_messages_later", channel=channel.id, error=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 
 import discord
 
+from agent.errors import StoreError
 from gateway.chat.contract import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused, Unreachable
+from gateway.chat.lines import Lines
 from gateway.commands import Command
 from gateway.config.platforms import DiscordBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.discord.addresses import discord_at
 from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
-from gateway.platforms.discord.errors import INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
+from gateway.platforms.discord.errors import DEAF, INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
 from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.supervised import Supervised
@@ -56,6 +58,8 @@ class DiscordPlatform:
         self._commands = commands
         self._supervised = Supervised(self.name, self._connect)
         self._seen = LastSeen()
+        self._lines = Lines()
+        """What stands there was delivered, and is not again after a reconnection."""
         self._client: BotClient | None = None
         self._introduction = ""
 
@@ -72,7 +76,8 @@ class DiscordPlatform:
 
     async def stop(self) -> None:
         if self._client is not None:
-            await self._client.stop_listening(_CLOSING_SECONDS)
+            self._client.stop_listening()
+        await self._lines.close(_CLOSING_SECONDS)
         await self._desk.close()
         await self._supervised.stop()
 
@@ -93,13 +98,19 @@ class DiscordPlatform:
                 patience.reschedule(asyncio.get_running_loop().time() + self._mending_seconds)
             self._supervised.lost(INTERRUPTED)
 
+        def is_deaf(error: StoreError) -> None:
+            is_up()
+            self._supervised.lost(f"{DEAF} {error}")
+
         async with BotClient(
             self._desk,
             self._commands,
             self._seen,
+            self._lines,
             self._settings,
             up=is_up,
             lost=is_lost,
+            deaf=is_deaf,
             answer_seconds=self._answer_seconds,
         ) as client:
             await client.login(token)

@@ -1,0 +1,136 @@
+"""A session begins once it is known where to go on, and nothing that is newer gets ahead of that."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent.errors import StoreFull
+from tests.discord.bot import PATIENCE, Bot, place, running
+from tests.worlds.discord import DiscordWorld, Fault, Person
+
+
+def event_tasks() -> set[asyncio.Task[object]]:
+    """Each event is a task of the library's."""
+    return {task for task in asyncio.all_tasks() if task.get_name().startswith("discord.py: on_")}
+
+
+@pytest.fixture
+async def deaf(world: DiscordWorld, ada: Person) -> AsyncIterator[Bot]:
+    """Its store refuses. There is something that it has missed, and its menu is known from before."""
+    async with running(Bot(world)):
+        await world.until(lambda: "stop" in world.commands.names())
+    first = await ada.says("kept", channel=world.general)
+    await ada.says("missed", channel=world.general)
+    bot = Bot(world)
+    bot.desk.known = {place(world.general): str(first.id)}
+    bot.desk.since = time.time() - 3600
+    bot.desk.opens = False
+    async with running(bot):
+        yield bot
+
+
+async def test_a_store_that_refuses_for_a_while(deaf: Bot, ada: Person, world: DiscordWorld) -> None:
+    """Health says so. Once it is mended all is heard, in order."""
+    assert deaf.platform.health.state == "down"
+    assert str(StoreFull()) in deaf.platform.health.detail
+    await ada.says("now", channel=world.general)
+    deaf.desk.opens = True
+    assert [(await deaf.desk.heard()).text for _ in range(2)] == ["missed", "now"]
+    await deaf.becomes("up")
+
+
+async def test_health_after_an_interruption_meanwhile(deaf: Bot, ada: Person, world: DiscordWorld) -> None:
+    """The connection is mended, the store is not."""
+    world.gateway.abort()
+    await world.gateway.resumed()
+    await ada.says("/stop")
+    assert (await deaf.desk.heard()).text == "/stop", "the connection is there again"
+    assert deaf.platform.health.state == "down"
+    deaf.desk.opens = True
+    await deaf.becomes("up")
+
+
+async def test_commands_do_not_get_ahead_of_what_was_missed(
+    deaf: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """But for those that wait for nobody, and they are no reason to look no further back."""
+    await ada.says("/stop", channel=world.general)
+    assert (await deaf.desk.heard()).text == "/stop"
+    await ada.uses("stop", channel=world.general)
+    assert (await deaf.desk.heard()).text == "/stop"
+    used = await ada.uses("reset", channel=world.general)
+    await used.acknowledged()
+    deaf.desk.opens = True
+    texts = [(await deaf.desk.heard()).text for _ in range(3)]
+    assert texts == ["missed", "/stop", "/reset"], "the desk knows what it has seen before"
+    assert (await used.reply()).content == "`/reset`"
+
+
+async def test_a_bug_at_the_beginning_makes_nobody_deaf(world: DiscordWorld, ada: Person) -> None:
+    """What was missed is lost then, what comes is not."""
+    bot = Bot(world)
+    bot.desk.stumbles_over = "open"
+    async with running(bot):
+        await ada.says("hello")
+        assert (await bot.desk.heard()).text == "hello"
+        assert bot.platform.health.state == "up"
+
+
+async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: DiscordWorld, ada: Person) -> None:
+    """Neither those who wait for the store nor those who wait for these."""
+    async with running(Bot(world)):
+        await world.until(lambda: "reset" in world.commands.names())
+    bot = Bot(world)
+    bot.desk.opens = False
+    async with running(bot):
+        await ada.says("hello")
+        await (await ada.uses("reset")).acknowledged()
+        waiting = event_tasks()
+        names = {task.get_name().removeprefix("discord.py: ") for task in waiting}
+        assert {"on_connect", "on_message", "on_interaction"} <= names
+    _, late = await asyncio.wait(waiting, timeout=0.3)
+    assert not late
+    assert bot.desk.is_idle
+
+
+async def test_what_stands_in_line_outlives_its_connection(world: DiscordWorld, ada: Person) -> None:
+    """It was delivered, and a command is never found again. Nobody waits to answer over a connection that is gone."""
+    async with running(Bot(world, mending_seconds=0.1)) as bot:
+        await world.until(lambda: "reset" in world.commands.names())
+        bot.desk.let_in.clear()
+        await ada.says("first")
+        await bot.desk.heard()
+        await (await ada.uses("reset")).acknowledged()
+        [answering] = [task for task in event_tasks() if task.get_name() == "discord.py: on_interaction"]
+        world.gateway.refuse_connections()
+        world.gateway.abort()
+        done, _ = await asyncio.wait({answering}, timeout=PATIENCE)
+        assert done
+        bot.desk.let_in.set()
+        assert (await bot.desk.heard()).text == "/reset"
+
+
+async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
+    world: DiscordWorld, ada: Person, ben: Person
+) -> None:
+    """What stands in line behind that is not kept: once it were, nobody would look for the older ones again."""
+    first = await ada.says("kept")
+    await ada.says("missed")
+    bot = Bot(world, mending_seconds=0.1)
+    bot.desk.known = {place(ada.dm()): str(first.id)}
+    bot.desk.since = time.time() - 3600
+    reading = world.fail_next("get_messages", Fault.hang())
+    async with running(bot):
+        await reading.arrived()
+        await ada.says("now")
+        await ben.says("from elsewhere")
+        assert (await bot.desk.heard()).text == "from elsewhere", "the line is complete"
+        world.gateway.refuse_connections()
+        world.gateway.abort()
+        await world.until(lambda: len(world.calls_to("get_me")) > 1)
+        world.gateway.refuse_connections(False)
+        assert [(await bot.desk.heard()).text for _ in range(2)] == ["missed", "now"]
