@@ -6,8 +6,19 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: run test test-long test-chaos soak lint bench lock audit clean browser sandbox
+.PHONY: help run test test-long test-chaos soak lint bench lock audit clean browser sandbox
 .DEFAULT_GOAL := run
+
+help:
+	@echo "make run         set everything up and start Hermes"
+	@echo "make test        set everything up and prove it, in less than 10 minutes"
+	@echo "make test-long   the same with larger numbers"
+	@echo "make test-chaos  200 kills at awkward moments, then a flood; prints what was lost"
+	@echo "make soak        random load and faults for SECONDS=600; prints memory, files, lag and growth"
+	@echo "make fuzz        arbitrary input for the parsers, for longer than in make test"
+	@echo "make bench       performance, as ratios; ARGS=chat for one part"
+	@echo "make audit       known vulnerabilities of what is locked; needs the network"
+	@echo "make lock, make lint, make clean"
 
 run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from agent.errors import StreamCut
+from agent.errors import ModelError
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
+from agent.resilient import ResilientLLM
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, estimate_tools_tokens
 
 _spender: ContextVar[str] = ContextVar("spender", default="")
@@ -45,6 +45,13 @@ class Budget(Protocol):
         ...
 
 
+def budgeted(llm: LLMClient, budget: Budget) -> LLMClient:
+    """With a chain, every attempt is asked for by itself: ten that fail may cost as much as ten that do not."""
+    if isinstance(llm, ResilientLLM):
+        return llm.around_each(lambda client: BudgetedLLM(client, budget))
+    return BudgetedLLM(llm, budget)
+
+
 class BudgetedLLM:
     """A model that is asked only while there is money for it. What it costs is recorded by whoever asks."""
 
@@ -67,29 +74,36 @@ class BudgetedLLM:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         await self._budget.check(spender())
         written: list[str] = []
-        is_complete = False
+        may_cost = True
         try:
             async with aclosing(self._llm.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Completion):
-                        is_complete = True
+                        may_cost = False  # the price is known
                         self._budget.note_price(event.model, event.usage)
                     elif isinstance(event, TextChunk):
                         written.append(event.text)
                     yield event
-        except (asyncio.CancelledError, GeneratorExit, StreamCut):
-            # The provider wants its money all the same: otherwise whoever stops in time would pay nothing.
-            if not is_complete:
-                self._abandoned(request, "".join(written))
+        except ModelError as error:
+            may_cost = may_cost and (error.may_cost or bool(written))
             raise
+        finally:
+            # Whoever stops it in time pays all the same: the provider wants its money.
+            if may_cost:
+                self._abandoned(request, "".join(written))
 
     async def complete(self, request: ChatRequest) -> Completion:
         await self._budget.check(spender())
+        may_cost = True
         try:
             completion = await self._llm.complete(request)
-        except (asyncio.CancelledError, StreamCut):
-            self._abandoned(request, "")
+            may_cost = False
+        except ModelError as error:
+            may_cost = error.may_cost
             raise
+        finally:
+            if may_cost:
+                self._abandoned(request, "")
         self._budget.note_price(completion.model, completion.usage)
         return completion
 

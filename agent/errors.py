@@ -48,6 +48,8 @@ class ModelError(HermesError):
     """The model did not answer."""
 
     transient = False
+    may_cost = False
+    """The provider may have worked for it, and want its money."""
 
 
 class ModelOverloaded(ModelError):
@@ -71,11 +73,17 @@ class NetworkFailed(ModelError):
 
     transient = True
 
+    def __init__(self, detail: str = "", *, was_sent: bool = False) -> None:
+        """`was_sent`: it was reached, but no answer came."""
+        super().__init__(detail)
+        self.may_cost = was_sent
+
 
 class StreamCut(ModelError):
     """The model's answer was cut off on the way."""
 
     transient = True
+    may_cost = True
 
     def __init__(self, detail: str = "", *, partial_text: str = "") -> None:
         super().__init__(detail)

@@ -7,7 +7,7 @@ model is asked to go on from there, and what it repeats of its own words is drop
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ import structlog
 
 from agent.errors import (
     AuthenticationFailed,
+    BudgetReached,
     ModelError,
     ModelNotAvailable,
     QuotaExhausted,
@@ -80,6 +81,8 @@ class _Answer:
 
     @property
     def may_be_asked_elsewhere(self) -> bool:
+        if isinstance(self.failure, BudgetReached):
+            return False  # no model is free of it
         return self.failure is not None and (
             self.failure.transient or isinstance(self.failure, _OF_THIS_MODEL)
         )
@@ -111,6 +114,15 @@ class ResilientLLM:
         self._first_wait = first_wait
         self._longest_wait = longest_wait
         self._answered_last = self._clients[0]
+
+    def around_each(self, wrap: Callable[[LLMClient], LLMClient]) -> ResilientLLM:
+        """The same chain, with something around each of its models: so it is there at every attempt."""
+        return ResilientLLM(
+            [wrap(client) for client in self._clients],
+            attempts=self._attempts,
+            first_wait=self._first_wait,
+            longest_wait=self._longest_wait,
+        )
 
     @property
     def model(self) -> str:

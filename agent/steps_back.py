@@ -14,6 +14,7 @@ from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.messages import Message
 from agent.store import Conversation, Session, SessionStore, Split, SplitReason
 from agent.tool_pairs import repair
+from agent.untrusted import without_marks
 
 COMPACTIONS: frozenset[SplitReason] = frozenset({"compression", "hygiene", "command"})
 
@@ -98,7 +99,7 @@ async def as_said(store: SessionStore, conversation: Conversation, message: Mess
 
 
 def first_words(text: str, limit: int = _TITLE) -> str:
-    line = " ".join(text.split())
+    line = " ".join(without_marks(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 

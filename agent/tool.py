@@ -78,12 +78,13 @@ class Tool:
 
     async def call(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> str:
         """Raises ToolError if the arguments do not fit, and whatever the function raises."""
-        result: object = await self.function(ctx, **self._validated(arguments))
+        result: object = await self.function(ctx, **self.validated(arguments))
         if not isinstance(result, str):
             raise TypeError(f"The tool {self.name} must return text, not {type(result).__name__}.")
         return result
 
-    def _validated(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def validated(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """As the function takes them. Raises ToolError if they do not fit."""
         if self.arguments is None:
             return dict(arguments)
         fields = self.arguments.model_fields

@@ -75,8 +75,9 @@ class Toolbox:
             arguments = _parse_arguments(call)
             if tool.dangerous and ctx.approve:
                 await _ask_first(ctx.approve, tool, arguments)
-            content = await self._call(tool, arguments, ctx)
-            result = ToolResult(content or "(no output)", ok=True, outside=tool.outside)
+            # Once more in the call; here, what is wrong with them is told in our own words.
+            tool.validated(arguments)
+            result = await self._call(tool, arguments, ctx)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)
         except asyncio.CancelledError as exc:
@@ -96,11 +97,15 @@ class Toolbox:
             raise ToolError(f"there is no tool `{name}`. {did_you_mean(name, self._tools)}")
         return self._tools[name]
 
-    async def _call(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> str:
+    async def _call(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
         scope = asyncio.timeout(tool.timeout)
         try:
             async with scope:
-                return await tool.call(ctx, arguments)
+                content = await tool.call(ctx, arguments)
+                return ToolResult(content or "(no output)", ok=True, outside=tool.outside)
+        except ToolError as error:
+            # A server's answer, a name in a folder: what goes wrong is told in words of others, too.
+            return ToolResult(str(error), ok=False, outside=tool.outside)
         except TimeoutError as exc:
             if not scope.expired():
                 raise

@@ -107,6 +107,20 @@ class Gateway:
         mailbox = self._mailboxes.get(conversation_id)
         return mailbox is not None and mailbox.replace(inbound)
 
+    @property
+    def at_work(self) -> int:
+        """How many conversations something is being answered in."""
+        return len(self._mailboxes)
+
+    def queued(self, conversation_id: str) -> list[Queued]:
+        """What waits now, as it was told when it came: for whoever looks only now."""
+        mailbox = self._mailboxes.get(conversation_id)
+        waiting = mailbox.waiting if mailbox else ()
+        return [
+            Queued(inbound.id, inbound.text, "queue" if is_command(inbound.text) else self._busy, ahead)
+            for ahead, inbound in enumerate(waiting, start=1)
+        ]
+
     def workspace(self, conversation_id: str) -> Path:
         return self._workspaces / conversation_id
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -57,6 +58,10 @@ def configure_logging(level: str, style: Literal["human", "json"]) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _last_words
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _last_words_of_a_thread
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unheard_words
 
 
 def without_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
@@ -118,6 +123,20 @@ def _line(style: Literal["human", "json"]) -> Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
-def _last_words(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+def _last_words(
+    kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, where: str = ""
+) -> None:
     """A bug that ends the process keeps its traceback, but not the secrets in it."""
-    sys.stderr.write(redact("".join(traceback.format_exception(kind, exc, trace)), own_rules()))
+    sys.stderr.write(redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules()))
+
+
+def _last_words_of_a_thread(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_type is not SystemExit:
+        name = ended.thread.name if ended.thread else "that is gone"
+        _last_words(ended.exc_type, ended.exc_value, ended.exc_traceback, f"Exception in thread {name}:\n")
+
+
+def _unheard_words(fault: sys.UnraisableHookArgs) -> None:
+    """Of what fails where nobody can be told, as when an object is thrown away."""
+    what = fault.err_msg or "Exception ignored in"
+    _last_words(fault.exc_type, fault.exc_value, fault.exc_traceback, f"{what}: {fault.object!r}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from agent.budget import BudgetedLLM
+from agent.budget import budgeted
 from agent.compaction import Compactor
 from agent.compression.summariser import ask_main
 from agent.context_compressor import ContextCompressor
@@ -32,7 +32,7 @@ from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
-from agent.tools.terminal import terminal_in
+from agent.tools.terminal import terminal, terminal_in
 from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
@@ -115,7 +115,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else BudgetedLLM(helper, limits.budget)
+        summariser = None if helper is llm else budgeted(helper, limits.budget)
         keeper = _keeper(config, store, seats, helper=summariser)
         agent = Agent(
             models,
@@ -139,10 +139,10 @@ async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Li
     """Whatever asks a model asks for its price first."""
 
     def named(name: str) -> LLMClient:
-        return BudgetedLLM(named_llm(config.model, name), limits.budget)
+        return budgeted(named_llm(config.model, name), limits.budget)
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(BudgetedLLM(llm, limits.budget), store, choices=names, build=named)
+    return Models(budgeted(llm, limits.budget), store, choices=names, build=named)
 
 
 def _gateway(
@@ -184,6 +184,8 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         for task in beside:
             task.cancel()
         log.info("gateway.stopping")
+        if answering := hermes.gateway.at_work:
+            announce(_farewell(answering, loaded.config.gateway.drain_seconds))
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
@@ -295,6 +297,24 @@ def _state(platform: Platform) -> str:
     return f"not connected{yet}. {platform.health.detail}".rstrip()
 
 
+def _dangers(config: Config) -> Iterator[str]:
+    """What an owner has allowed and should be reminded of."""
+    if not any(terminal.name in names for names in (config.tools.enabled, *config.tools.platforms.values())):
+        return
+    if config.tools.sandbox.mode == "off":
+        yield "commands of the agent run without a sandbox (tools.sandbox.mode: off)"
+    if config.tools.approval == "off":
+        yield "commands of the agent run without anybody being asked (tools.approval: off)"
+
+
+def _farewell(answering: int, seconds: float) -> str:
+    answers = "One answer gets" if answering == 1 else f"{answering} answers get"
+    return (
+        f"Stopping. {answers} up to {seconds:g} s to end; what is left goes on at the next start. "
+        "Ctrl-C again stops at once."
+    )
+
+
 def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
     loaded = hermes.loaded
     on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
@@ -313,5 +333,6 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         f"Terminal  {_program()} chat",
+        *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]

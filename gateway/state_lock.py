@@ -38,8 +38,8 @@ def _finish_restore(database: Path) -> None:
 def still_to_do(database: Path, error: OSError) -> str:
     return (
         f"{error.filename or database}: {error.strerror}. What has to be renamed, in this order, stands in "
-        f"{swap.journal(database)}. Mend the cause (unmount what is mounted there, give the right to write), leave that "
-        "file where it is, and start Hermes again: it goes on by itself."
+        f"{swap.journal(database)}. Mend the cause (unmount what is mounted there, give the right to write), leave "
+        "that file where it is, and start Hermes again: it goes on by itself."
     )
 
 

@@ -12,11 +12,16 @@ from typing import Any
 from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
 from agent.tokens import MESSAGE_TOKENS, cut_to_tokens, estimate_message_tokens, estimate_text_tokens
+from agent.untrusted import MARK, Part, marked, parts_of
 
 SMALLEST_BOUND = 150
 """Tokens. Below this the mark would outweigh what it stands beside."""
 _WORTHWHILE = 0.9
 """A copy that is hardly smaller is not worth its mark."""
+_FRAME = estimate_text_tokens(marked(""))
+"""What the marks around somebody else's words take."""
+_SMALLEST_PART = 60
+"""Tokens. In less there is no room for words beside the note that some are missing."""
 _SHOWN_VALUE = 60
 """Tokens kept of a long value in the arguments of a call."""
 
@@ -52,11 +57,41 @@ def _bound_content(message: ChatDict, tokens: int) -> Any:
     if estimate_text_tokens(text) <= tokens and isinstance(message["content"], str):
         return message["content"]
     where = f"message {message['message_id']}" if message.get("message_id") else "the store"
-    mark = f"\n[… {len(text)} characters shortened to save context space; the full text is in {where} …]\n"
-    room = max(0, tokens - estimate_text_tokens(mark) - 2)
+    if MARK not in text:
+        return _bound_text(text, tokens, where)
+    # A cut through the whole could take a mark away, and what others wrote would become the person's own words.
+    return _bound_parts(list(parts_of(text)), tokens, where)
+
+
+def _bound_parts(parts: Sequence[Part], tokens: int, where: str) -> str:
+    """Each on its own, small ones untouched; if they are too many, only the first and the last of them."""
+    most = max(2, tokens // (_FRAME + _SMALLEST_PART))
+    left_out = ""
+    if len(parts) > most:
+        left_out = (
+            f"\n[… {len(parts) - most} parts left out to save context space; the full text is in {where} …]\n"
+        )
+    kept = [*parts[: most - most // 2], *parts[max(len(parts) - most // 2, most - most // 2) :]]
+    frames = _FRAME * sum(part.outside for part in kept) + estimate_text_tokens(left_out)
+    sizes = [estimate_text_tokens(part.text) for part in kept]
+    cap = fair_cap(sizes, tokens - frames, _SMALLEST_PART)
+    written = [_bound_part(part, cap, where) for part in kept]
+    if left_out:
+        written.insert(most - most // 2, left_out)
+    return "".join(written)
+
+
+def _bound_part(part: Part, tokens: int, where: str) -> str:
+    text = part.text if estimate_text_tokens(part.text) <= tokens else _bound_text(part.text, tokens, where)
+    return marked(text) if part.outside else text
+
+
+def _bound_text(text: str, tokens: int, where: str) -> str:
+    note = f"\n[… {len(text)} characters shortened to save context space; the full text is in {where} …]\n"
+    room = max(0, tokens - estimate_text_tokens(note) - 2)
     beginning = cut_to_tokens(text, room * 2 // 3)
     ending = cut_to_tokens(text[len(beginning) :][::-1], room - room * 2 // 3)[::-1]
-    return beginning + mark + ending
+    return beginning + note + ending
 
 
 def _bound_call(call: ChatDict) -> ChatDict:

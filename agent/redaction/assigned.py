@@ -29,6 +29,13 @@ _IS = r"\\{0,3}[\"']?\]?[ \t]{0,3}(?::=|=>|[:=])(?!=)[ \t]{0,8}(?P<quote>\\{0,3}
 """What stands between a name and its value, in code, JSON (also inside JSON), YAML and on command lines."""
 _PAGE = re.compile(r"(?i)(?:page|next|continuation|cursor|sync|start|marker)[_-]?token\Z")
 """It only says where a list goes on."""
+_HOLDS_A_SECRET = re.compile(
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN"
+    r"|(?:API|ACCESS|ACCOUNT|AUTH|ENCRYPTION|MASTER|PRIVATE|SECRET|SIGNING)_?KEY)\Z"
+)
+_SIGN = re.compile(r"[\d!#$%^&*@]")
+_ENDS_A_SENTENCE = ".!?%:)"
+_SHORTEST_TOLD = 4
 _OPTION = re.compile(r"[\"'`]?--?[a-z][a-z-]*")
 
 
@@ -58,6 +65,15 @@ def _is_given(match: re.Match[str]) -> bool:
     return not value.endswith(",") and not (is_reference(value) and names_a_secret(value))
 
 
+def _is_variable(match: re.Match[str]) -> bool:
+    """Many variables are called keys and tokens: keys of tables and keyboards, limits, addresses. Only where the name
+    ends in what it holds, it holds whatever is there."""
+    value = match["secret"]
+    if value.isdecimal() or not (looks_random(value) or _HOLDS_A_SECRET.search(match["name"])):
+        return False
+    return _is_given(match)
+
+
 def _is_option(match: re.Match[str]) -> bool:
     name = match.string[max(0, match.start() - 60) : match.start()].split()[-1]
     return _OPTION.fullmatch(name) is not None and _is_given(match) and not is_reference(match["secret"])
@@ -85,6 +101,12 @@ def _is_told(match: re.Match[str]) -> bool:
     return not stands_for_a_secret(match["secret"])
 
 
+def _is_said(match: re.Match[str]) -> bool:
+    """Only with a digit or a sign in it: "the password is required" and "your password is wrong!" tell no secret."""
+    word = match["secret"].rstrip(_ENDS_A_SENTENCE)
+    return len(word) >= _SHORTEST_TOLD and _SIGN.search(word) is not None and _is_told(match)
+
+
 RULES: tuple[Rule, ...] = (
     named(
         "authorization header",
@@ -99,6 +121,7 @@ RULES: tuple[Rule, ...] = (
         r"[\"']?[ \t]*:[ \t]*[\"']?"
         r"(?P<secret>[\w.-]{1,80}=[^\s;\"'<>]{1,4000}(?:; ?[\w.-]{1,80}=[^\s;\"'<>]{1,4000})*+)",
         confirm=_is_random,
+        looked_at=1_000,
     ),
     named(
         "value called a password",
@@ -108,6 +131,13 @@ RULES: tuple[Rule, ...] = (
     ),
     named("value called a key or token", _KEYS, _IS + r"(?P<secret>[\w.~+/=:-]{10,})", confirm=_is_key),
     named(
+        "key of Cloudant or SoftLayer",
+        ["cloudant", "softlayer"],
+        r"(?i:[_-]?(?:api)?[_-]?(?:key|pwd?|password|pass|token)" + _IS + r"|\.com/soap/v3(?:\.1)?/)"
+        r"(?P<secret>[A-Za-z0-9]{64}|[a-z]{24})(?![A-Za-z0-9])",
+        confirm=_is_told,
+    ),
+    named(
         "option of a command",
         ["password", "passwd", "passphrase", "token", "secret", "api-key"],
         r"[= ][\"']?(?P<secret>[^\s\"'`|;&<>\]\\]{4,})",
@@ -115,22 +145,22 @@ RULES: tuple[Rule, ...] = (
     ),
     phrase(
         "variable of an environment",
-        r"(?m)^[ \t]*(?:export[ \t]+|set[ \t]+|-[ \t]+|ENV[ \t]+)?[A-Z][A-Z0-9_]{0,60}?"
-        r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|_KEY)[A-Z0-9_]{0,20}=[\"']?(?P<secret>[^\s\"'`]{6,})",
+        r"(?m)^[ \t]*(?:export[ \t]+|set[ \t]+|-[ \t]+|ENV[ \t]+)?(?P<name>[A-Z][A-Z0-9_]{0,60}?"
+        r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|_KEY)[A-Z0-9_]{0,20})=[\"']?(?P<secret>[^\s\"'`]{6,})",
         *("password", "passwd", "passphrase", "secret", "token", "_key"),
-        confirm=_is_given,
+        confirm=_is_variable,
     ),
     named(
         "line of a .netrc",
         ["login "],
         r"\S{1,100}\s{1,20}password\s{1,20}(?P<secret>\S{1,200})",
         confirm=_is_told,
+        looked_at=400,
     ),
     named(
-        # Only where the value has a digit or a sign in it: "the password is required" says nothing secret.
         "password told in a sentence",
         ["password", "passphrase", "passwort", "kennwort", "contraseña", "mot de passe"],
-        r" (?:is|ist|es|est|lautet) [\"'`]?(?P<secret>(?=[^\s\"'`]*[\d!#$%^&*@])[^\s\"'`,;]{4,})",
-        confirm=_is_told,
+        r" (?:is|ist|es|est|lautet) [\"'`]?(?P<secret>[^\s\"'`,;]{4,})",
+        confirm=_is_said,
     ),
 )

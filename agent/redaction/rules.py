@@ -12,6 +12,9 @@ Find = Callable[[str], Iterable[Span]]
 Confirm = Callable[[re.Match[str]], bool]
 
 _KEY = "[A-Za-z0-9_-]"
+_LOOKED_AT = 250
+"""Characters after a name by which it is decided whether a secret follows. One endless word may be full of names;
+without a limit each of them would be followed to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,9 @@ def phrase(what: str, pattern: str, *hints: str, confirm: Confirm | None = None)
     return Rule(what, by_pattern(pattern, confirm), hints)
 
 
-def named(what: str, names: Iterable[str], pattern: str, *, confirm: Confirm) -> Rule:
+def named(
+    what: str, names: Iterable[str], pattern: str, *, confirm: Confirm, looked_at: int = _LOOKED_AT
+) -> Rule:
     """For what follows one of these names, in upper or lower case. The names are looked for as they are, and the
     pattern is tried only there: a pattern of many names would be tried at every letter."""
     compiled = _when_needed(pattern)
@@ -54,8 +59,11 @@ def named(what: str, names: Iterable[str], pattern: str, *, confirm: Confirm) ->
         after, lower = compiled(), _lower(text)
         end = 0
         for start in sorted(position for name in names for position in _ends_of(name, lower)):
-            match = after.match(text, start)
+            match = after.match(text, start, start + looked_at)
             if match and match.start("secret") >= end and confirm(match):
+                if match.end() == start + looked_at:
+                    # The whole of it, and only once: what comes next is looked for behind it.
+                    match = after.match(text, start) or match
                 yield match.span("secret")
                 end = match.end("secret")
 

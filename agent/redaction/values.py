@@ -7,6 +7,8 @@ import re
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _CHANGES = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[A-Z]{2}(?=[a-z])|[0-9](?=[A-Za-z])")
+_LOOKED_AT = 1_000
+"""Characters that tell whether a value is random."""
 _LONG_RUN = 12
 """From this length on, letters alone can be told from words."""
 
@@ -18,7 +20,7 @@ _NAMES_A_SECRET = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
 _STAND_IN = re.compile(
     r"(?i)\$[a-z_{(]|%[(\w]|[<{\[)}\],]|\*{3}|x{3}|\.{3}|(?:your|my|the|some|enter|insert)[-_ ]"
     r"|(?:change|replace)[-_]?(?:me|this)"
-    r"|(?:example|dummy|placeholder|none|null|true|false|undefined|optional|required|string|text|hidden)\b"
+    r"|(?:example|dummy|placeholder|none|null|true|false|undefined|optional|required|nullable|string|text|hidden)\b"
 )
 
 
@@ -50,10 +52,13 @@ def names_a_secret(value: str) -> bool:
 
 def looks_random(value: str) -> bool:
     """Letters and digits in an order that no word, name or number has."""
-    return _UUID.search(value) is not None or any(map(_is_random, _RUN.findall(value)))
+    beginning = value[:_LOOKED_AT]
+    return _UUID.search(beginning) is not None or any(map(_is_random, _RUN.findall(beginning)))
 
 
 def _is_random(run: str) -> bool:
+    if run.isalpha() and (run.islower() or run.isupper()):
+        return False  # Words, mostly; the rest takes ten times as long to find out.
     digits, changes = sum(map(str.isdigit, run)), len(_CHANGES.findall(run))
     if digits == len(run):
         return False

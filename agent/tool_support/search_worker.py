@@ -24,6 +24,19 @@ MAX_MEMORY_BYTES = 1_000_000_000
 MAX_DEPTH = 50
 SNIPPET_CHARS = 200
 _NOT_SEARCHED = {".git"}
+_HIDDEN = "[redacted]"
+_KEY_BLOCK = re.compile(
+    r"(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)"
+    r"((?:[^-]++|-(?!----(?:BEGIN|END) ))*+)(?=-----END )"
+)
+_KEY_DATA = re.compile(r"[A-Za-z0-9+/=]{30}")
+_ENCODED = re.compile(
+    r"[\s\"'>|+-]{0,20}(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])(?![0-9a-fA-F]+\b)"
+    r"[A-Za-z0-9+/]{40,200}={0,2}(?:\\n|[\s\"',;+]){0,20}"
+)
+"""A line of nothing else: of a key whose beginning or end is in another file."""
+_WORD = 300
+"""Characters by which a snippet may grow at either end to hold whole words: half a key does not look like one."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -89,15 +102,40 @@ def read(folder: int, name: str) -> bytes | None:
 
 
 def matching_lines(path: str, data: bytes, expression: re.Pattern[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(data.decode(errors="replace").split("\n"), start=1):
+    for number, line in enumerate(without_keys(data.decode(errors="replace")).split("\n"), start=1):
         if match := expression.search(line):
-            yield {"path": path, "line": number, "text": snippet(line, match.start())}
+            text = _HIDDEN if _ENCODED.fullmatch(line) else snippet(line, match.start())
+            yield {"path": path, "line": number, "text": text}
+
+
+def without_keys(text: str) -> str:
+    """Private keys go here, where the whole file is known: a single line of one looks like anything. They go before
+    the pattern is tried, because what matches tells as much as what is shown. The lines keep their numbers."""
+    if "PRIVATE KEY" not in text:
+        return text
+    return _KEY_BLOCK.sub(_without_data, text)
+
+
+def _without_data(block: re.Match[str]) -> str:
+    if not _KEY_DATA.search(block[2]):
+        return block[0]
+    return block[1] + "\n".join(_HIDDEN if line.strip() else line for line in block[2].split("\n"))
 
 
 def snippet(line: str, position: int) -> str:
-    start = max(0, position - SNIPPET_CHARS // 4) if len(line) > SNIPPET_CHARS else 0
-    text = line[start : start + SNIPPET_CHARS]
-    return f"{'…' if start else ''}{text}{'…' if start + SNIPPET_CHARS < len(line) else ''}"
+    if len(line) <= SNIPPET_CHARS:
+        return line
+    start = max(0, position - SNIPPET_CHARS // 4)
+    end = min(len(line), start + SNIPPET_CHARS)
+    start -= rest_of_word(line[max(0, start - _WORD) : start][::-1])
+    end += rest_of_word(line[end : end + _WORD])
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
+
+
+def rest_of_word(text: str) -> int:
+    """How long it is; nothing where it has no end."""
+    length = len(text.partition(" ")[0])
+    return length if length < _WORD else 0
 
 
 def say(**message: Any) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.errors import ToolError
+from agent.redaction import REDACTED
 from agent.tool import ToolContext, tool
 from agent.tool_support.workspace import Workspace
 
@@ -21,6 +23,26 @@ async def write_file(
     ] = "overwrite",
 ) -> str:
     """Write a text file in the workspace. It is replaced or extended as a whole, never left half written."""
-    await asyncio.to_thread(Workspace(ctx.workspace).write, path, content.encode(), append=mode == "append")
+    await asyncio.to_thread(_write, Workspace(ctx.workspace), path, content, append=mode == "append")
     done = "Added" if mode == "append" else "Wrote"
     return f"{done} {len(content):,} characters in {len(content.splitlines()):,} lines to `{path}`."
+
+
+def _write(workspace: Workspace, path: str, content: str, *, append: bool) -> None:
+    if not append and REDACTED in content:
+        _refuse_to_lose_secrets(workspace, path, content)
+    workspace.write(path, content.encode(), append=append)
+
+
+def _refuse_to_lose_secrets(workspace: Workspace, path: str, content: str) -> None:
+    """Whoever reads a file, changes a line and writes it back would put our stand-ins where its secrets were."""
+    try:
+        before = workspace.read(path)
+    except ToolError:
+        return  # There is nothing to lose, or writing will say what is wrong.
+    if content.count(REDACTED) > before.count(REDACTED.encode()):
+        raise ToolError(
+            f"`{path}` was not changed: the text holds `{REDACTED}` where the file holds a value that you were not "
+            f"shown, and writing it would lose that value. Change only the lines you mean by a command in the "
+            f"terminal, add to the end with mode `append`, write to another path, or ask the person to change it."
+        )

@@ -61,6 +61,8 @@ class Packer:
 
     def __init__(self, archive: tarfile.TarFile) -> None:
         self._archive = archive
+        self.left_out: list[str] = []
+        """What could not be read: one file that somebody has locked must not cost the owner the whole backup."""
 
     @classmethod
     @contextmanager
@@ -83,26 +85,33 @@ class Packer:
     def add_workspaces(self, directory: Path) -> int:
         """How many files. They may change or go while they are read, and that costs nothing but themselves."""
         files = 0
-        for folder, folders, names in os.walk(directory):
+        for folder, folders, names in os.walk(directory, onerror=self._leave_out):
             for path in (Path(folder, name) for name in sorted([*folders, *names])):
-                name = f"{WORKSPACES}/{path.relative_to(directory)}"
-                try:
-                    files += self._add(path, name)
-                except FileNotFoundError:
-                    continue
+                files += self._add(path, f"{WORKSPACES}/{path.relative_to(directory)}")
         return files
 
     def _add(self, path: Path, name: str) -> bool:
-        mode = path.lstat().st_mode
-        if stat.S_ISREG(mode):
+        """Whether it is a file. What fails once a part of it is written fails the backup: the rest would be garbage."""
+        try:
+            if not stat.S_ISREG(path.lstat().st_mode):
+                entry: tarfile.TarInfo | None = self._archive.gettarinfo(path, name)
+                if entry is not None and (entry.isdir() or entry.issym()):
+                    self._archive.addfile(_of_nobody(entry))
+                return False
             # Never through a link that was put in its place meanwhile, and without waiting for one who writes a pipe.
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(handle, "rb") as file:
-                self._archive.addfile(*_as_entry(file, name, self._archive))
-            return True
-        if stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
-            self._archive.add(path, name, recursive=False, filter=_of_nobody)
-        return False
+        except OSError as error:
+            if error.filename is None:  # it is the backup that cannot be written
+                raise
+            self._leave_out(error)
+            return False
+        with os.fdopen(handle, "rb") as file:
+            self._archive.addfile(*_as_entry(file, name, self._archive))
+        return True
+
+    def _leave_out(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.left_out.append(f"{error.filename}: {error.strerror}")
 
 
 def _as_entry(file: IO[bytes], name: str, archive: tarfile.TarFile) -> tuple[tarfile.TarInfo, IO[bytes]]:

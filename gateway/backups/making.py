@@ -45,6 +45,8 @@ class Made:
     contents: Contents
     files: int
     """Of the workspaces."""
+    left_out: tuple[str, ...]
+    """What of the workspaces could not be read, and why."""
     seconds: float
 
 
@@ -72,7 +74,7 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
         with _workroom(sources.home, target) as room:
             manifest = _copied(sources, room / "state.db")
             draft = room / "draft"
-            files = _packed(sources, manifest, room / "state.db", draft)
+            files, left_out = _packed(sources, manifest, room / "state.db", draft)
             with Unpacker.of(draft) as written:
                 written.unpack()  # as it lies on the disk, to the last byte
             size = draft.stat().st_size
@@ -81,7 +83,8 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
         raise BackupFailed(_told(error, target)) from error
     except StoreError as error:
         raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
-    return Made(target, size, manifest.database_bytes, manifest.contents, files, time.monotonic() - began)
+    took = time.monotonic() - began
+    return Made(target, size, manifest.database_bytes, manifest.contents, files, tuple(left_out), took)
 
 
 def _copied(sources: Sources, copy: Path) -> Manifest:
@@ -94,7 +97,7 @@ def _copied(sources: Sources, copy: Path) -> Manifest:
     )
 
 
-def _packed(sources: Sources, manifest: Manifest, copy: Path, draft: Path) -> int:
+def _packed(sources: Sources, manifest: Manifest, copy: Path, draft: Path) -> tuple[int, list[str]]:
     files = 0
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with Packer.into(file) as packer:
@@ -106,7 +109,7 @@ def _packed(sources: Sources, manifest: Manifest, copy: Path, draft: Path) -> in
                 files = packer.add_workspaces(sources.workspaces)
         file.flush()
         os.fsync(file.fileno())
-    return files
+    return files, packer.left_out
 
 
 def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:

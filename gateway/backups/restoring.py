@@ -28,7 +28,7 @@ class Staged:
     workspaces: bool = False
     has_configuration: bool = False
     left_out: int = 0
-    """Links in the workspaces that lead out of them."""
+    """Links in the workspaces that may lead out of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ def _refuse_mounted(database: Path, workspaces: Path | None) -> None:
     for place in (database, workspaces):
         if place is not None and swap.is_fixed(place):
             raise RestoreFailed(
-                f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and copy "
-                f"the files to it afterwards, or mount {place.parent} as a whole instead."
+                f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and "
+                f"copy the files to it afterwards, or mount {place.parent} as a whole instead."
             )
 
 

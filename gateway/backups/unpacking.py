@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import itertools
 import os
-import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ class Unpacker:
         self.manifest = self._read_manifest()
         self.has_configuration = False
         self.left_out: list[str] = []
-        """Links that lead out of the workspaces: a backup opens no door to other files."""
-        self._links: list[tuple[Path, str]] = []
+        """Links that may lead out of the workspaces: a backup opens no door to other files."""
+        self._links: dict[Path, str] = {}
 
     @classmethod
     @contextmanager
@@ -58,8 +58,7 @@ class Unpacker:
         self._read_to_the_end()
         if digest != self.manifest.sha256:
             raise BackupUnusable("the database in it is not the one that was put in.")
-        for link, target in self._links:
-            link.symlink_to(target)
+        self._make_links()
 
     def _read_manifest(self) -> Manifest:
         first = self._archive.next()
@@ -92,11 +91,21 @@ class Unpacker:
 
     def _note_link(self, entry: tarfile.TarInfo, target: Path, name: str) -> None:
         """They are made last, so that nothing is ever written through one."""
-        leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(name), entry.linkname))
-        if leads_to.startswith(("/", "..")):
+        leads_to = PurePosixPath(entry.linkname)
+        ups = len(list(itertools.takewhile(lambda part: part == "..", leads_to.parts)))
+        # Upwards from a real folder is where the letters say. After a name, which may be a link, it could be anywhere.
+        is_inside = ups < len(PurePosixPath(name).parts) and ".." not in leads_to.parts[ups:]
+        if leads_to.is_absolute() or not is_inside:
             self.left_out.append(name)
         else:
-            self._links.append((target, entry.linkname))
+            self._links[target] = entry.linkname
+
+    def _make_links(self) -> None:
+        for link, target in self._links.items():
+            if any(folder in self._links for folder in link.parents):
+                self.left_out.append(str(link))  # it would come to lie elsewhere than its name says
+            else:
+                link.symlink_to(target)
 
     def _write(self, entry: tarfile.TarInfo, target: Path) -> None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

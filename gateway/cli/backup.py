@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gateway.store.backup import Contents
 
 _RUNNING = "Hermes is running; stop it first, then restore."
+_MOST_LEFT_OUT = 20
+"""Lines. An agent can lock as many files as it likes."""
 
 
 @click.command()
@@ -77,13 +79,14 @@ def _target(loaded: Loaded, path: Path | None) -> Path:
 
 def _configuration_without_secrets(loaded: Loaded) -> str | None:
     """None also where there is no file but the one that comes with Hermes."""
+    from gateway.backups.configuration import holds_secret  # noqa: PLC0415 - not for `--help`
     from gateway.config.load import read_text  # noqa: PLC0415
-    from gateway.config.secret_values import secret_values  # noqa: PLC0415
+    from gateway.config.secrets import secrets_of  # noqa: PLC0415
 
     if loaded.path is None:
         return None
     text = read_text(loaded.path)
-    return None if any(secret in text for secret in secret_values(loaded.config)) else text
+    return None if holds_secret(text, secrets_of(loaded)) else text
 
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
@@ -93,6 +96,10 @@ def _print_made(made: Made, *, with_workspaces: bool) -> None:
     click.echo(f"Size    {size}")
     click.echo(f"Holds   {_contents(made.contents)}{files}")
     click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
+    for left_out in made.left_out[:_MOST_LEFT_OUT]:
+        click.echo(f"Left out, because it cannot be read: {left_out}")
+    if (more := len(made.left_out) - _MOST_LEFT_OUT) > 0:
+        click.echo(f"Left out, because they cannot be read: {more:,} more.")
 
 
 def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
@@ -101,7 +108,7 @@ def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
     for kept in restored.kept:
         click.echo(f"What was there is kept as {kept}; delete it when you are sure.")
     if staged.left_out:
-        click.echo(f"{staged.left_out} links that lead out of the workspaces were left out.")
+        click.echo(f"{staged.left_out} links that may lead out of the workspaces were left out.")
     if staged.has_configuration:
         click.echo(f"The backup also holds hermes.yaml; `tar -xzf {file} hermes.yaml` takes it out.")
 

@@ -77,7 +77,7 @@ def _list_parked(config_path: Path | None) -> None:
     if rows:
         print_rows(console(), ("WHAT", "PLATFORM", "CHAT", "SINCE", "WHY"), rows)
     else:
-        click.echo("Everything was answered and delivered.", err=True)
+        click.echo("Nothing is parked: no message and no reply was given up on.", err=True)
 
 
 def _report(findings: Iterable[Finding]) -> list[Finding]:

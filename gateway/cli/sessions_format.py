@@ -182,7 +182,7 @@ def _entries(record: Record) -> Iterator[_SessionBreak | _Spoken]:
             yield _Spoken(
                 who="Hermes" if message.role == "assistant" else message.name or "You",
                 when=local_time(message.created_at),
-                text=message.content,
+                text=without_marks(message.content),
                 by_model=message.role == "assistant",
                 calls=[_call_line(call, results.get(call.id)) for call in message.tool_calls],
             )
@@ -203,7 +203,7 @@ def _formatted(entry: _Spoken, console: Console) -> RenderableType:
 
 
 def _title(record: Record) -> str:
-    said = (message.content for message in record.messages if message.role == "user")
+    said = (without_marks(message.content) for message in record.messages if message.role == "user")
     return one_line(next(said, ""), 80) or "An empty conversation"
 
 

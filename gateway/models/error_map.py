@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from socket import gaierror
 from typing import Any
 
 from agent.errors import (
@@ -62,6 +63,14 @@ def _never_answered(exc: Exception) -> bool:
     return _comes_from(httpx.TransportError, ConnectionError, TimeoutError)(exc)
 
 
+def _never_connected(exc: Exception) -> bool:
+    """Nothing was sent, so nobody worked for it."""
+    import httpx  # noqa: PLC0415 - as above
+
+    nobody = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError, gaierror)
+    return _comes_from(*nobody)(exc)
+
+
 TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
     (_comes_from(ImportError), ModelNotAvailable),
     (_never_answered, NetworkFailed),
@@ -89,6 +98,8 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     detail = f"{model} said: {_message(exc)}"
     if kind is RateLimited:
         return RateLimited(detail, retry_after=_retry_after(exc))
+    if kind is NetworkFailed:
+        return NetworkFailed(detail, was_sent=not _never_connected(exc))
     return kind(detail)
 
 

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import ModelError
 from agent.llm import Usage
 from gateway.config.schema import TranscriptionConfig
 from gateway.models.choose import is_on_this_machine
@@ -21,6 +20,7 @@ _BYTES_PER_TOKEN = 250
 @dataclass(frozen=True, slots=True)
 class Transcript:
     text: str
+    """Empty where nobody spoke, which is paid for like any other."""
     model: str
     usage: Usage
 
@@ -30,6 +30,10 @@ class Transcriber:
 
     def __init__(self, settings: TranscriptionConfig) -> None:
         self._settings = settings
+
+    @property
+    def model(self) -> str:
+        return self._settings.model or ""
 
     async def __call__(self, name: str, data: bytes) -> Transcript:
         library = await load_litellm()
@@ -48,11 +52,8 @@ class Transcriber:
             )
         except library.errors as error:
             raise translate(error, model=settings.model or "", api_key=key) from error
-        text = str(answer.text).strip()
-        if not text:
-            raise ModelError("It heard nothing in the recording.")
         usage = self._usage(library.litellm.model_cost, answer, len(data))
-        return Transcript(text, settings.model or "", usage)
+        return Transcript(str(answer.text).strip(), self.model, usage)
 
     def _usage(self, prices: dict[str, Any], answer: Any, size: int) -> Usage:
         cost = _cost(prices, answer, self._settings.model or "")
@@ -61,8 +62,13 @@ class Transcriber:
         told = getattr(answer, "usage", None)
         tokens = getattr(told, "input_tokens", None), getattr(told, "output_tokens", None)
         if tokens[0] is None:
-            tokens = (size // _BYTES_PER_TOKEN if cost is None else 0), 0
+            tokens = (estimated_tokens(size) if cost is None else 0), 0
         return Usage(tokens[0] or 0, tokens[1] or 0, cost_usd=cost)
+
+
+def estimated_tokens(size: int) -> int:
+    """Of a recording of so many bytes."""
+    return size // _BYTES_PER_TOKEN
 
 
 def _cost(prices: dict[str, Any], answer: Any, model: str) -> float | None:

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from agent.errors import SearchIndexDamaged
+from agent.untrusted import without_marks
 from gateway.store.words import indexable
 
 STEP_MESSAGES = 64
@@ -84,7 +85,8 @@ def entries_after(connection: sqlite3.Connection, seq: int) -> Iterator[Entry]:
 
 
 def add(connection: sqlite3.Connection, entry: Entry) -> None:
-    text = indexable(entry.text[:MAX_CHARACTERS])
+    # Every mark says the same, and nobody who looks for those words means it.
+    text = indexable(without_marks(entry.text)[:MAX_CHARACTERS])
     said, tool = (None, text) if entry.role == "tool" else (text, None)
     scope = f"{person_token(entry.person)} {conversation_token(entry.conversation_id)}"
     connection.execute(

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
+from agent.untrusted import without_marks
 from gateway.store.index import TOKENIZER
 from gateway.store.words import BOUNDARY, Query, indexable, quoted
 
@@ -30,7 +31,9 @@ def snippets(texts: Mapping[int, str], query: Query) -> dict[int, str]:
     """For each text its snippet, or its beginning where nothing can be marked."""
     if not texts:
         return {}
-    excerpts = {key: _excerpt(text.translate(_OURS), query.marks) for key, text in texts.items()}
+    excerpts = {
+        key: _excerpt(without_marks(text).translate(_OURS), query.marks) for key, text in texts.items()
+    }
     marked = _mark(excerpts, " OR ".join(map(quoted, query.marks)))
     return {key: _on_one_line(marked.get(key) or excerpts[key][: WORDS * 6]) for key in texts}
 

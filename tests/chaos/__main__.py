@@ -8,9 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos.evidence import evidence
 from tests.chaos.flood import run_flood
 from tests.chaos.kills import run_kill_test
-from tests.chaos.report import evidence, summary
+from tests.chaos.report import summary
 from tests.chaos.soak import run_soak
 
 _SHOWN_FAILURES = 20
@@ -50,7 +51,8 @@ async def _kill(options: argparse.Namespace) -> bool:
     print(summary(report))
     failed = bool(report.verdict.violations or report.damage or report.town.model.refusals)
     if failed:
-        print(evidence(report))
+        print(*(f"database damaged: {line}" for line in report.damage), sep="\n")
+        print(evidence(report.town, report.verdict.violations))
     return failed
 
 
@@ -65,6 +67,8 @@ async def _flood(options: argparse.Namespace) -> bool:
         home = options.home / name.replace(" ", "-")
         report = await run_flood(home, name, messages=options.messages, seconds=options.seconds, **settings)
         print(report, *report.failures[:_SHOWN_FAILURES], sep="\n")
+        if report.verdict.violations:
+            print(evidence(report.town, report.verdict.violations))
         failed |= bool(report.failures)
     return failed
 
@@ -74,6 +78,8 @@ async def _soak(options: argparse.Namespace) -> bool:
         options.home, seconds=options.seconds, seed=options.seed, kill_every=options.kill_every
     )
     print(report, *report.failures[:_SHOWN_FAILURES], sep="\n")
+    if report.violations:
+        print(evidence(report.town, report.violations))
     return bool(report.failures)
 
 

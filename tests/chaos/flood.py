@@ -30,6 +30,7 @@ PATIENCE = 30.0
 class FloodReport:
     name: str
     messages: int
+    town: Town
     calm: list[float] = field(default_factory=list)
     """Seconds that people waited before the flood."""
     waves: list[list[float]] = field(default_factory=list)
@@ -153,8 +154,8 @@ class Flood:
 async def run_flood(
     home: Path, name: str, *, messages: int, seconds: float, **settings: object
 ) -> FloodReport:
-    report = FloodReport(name, messages)
     async with open_town(home, cold=True, crowd=CROWD, **settings) as town:
+        report = FloodReport(name, messages, town)
         sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
         async with sampler.running(every=1.0):
             await Flood(town, report, sampler, seconds).run()

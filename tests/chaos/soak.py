@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.checks import TROUBLE, Verdict, check
+from tests.chaos.checks import TROUBLE, Verdict, Violation, check
 from tests.chaos.moments import Kind
 from tests.chaos.places import Place
 from tests.chaos.report import table
@@ -35,6 +35,7 @@ _TOLERATED = frozenset(("trouble told", "unanswered"))
 @dataclass
 class SoakReport:
     seed: int
+    town: Town
     faults: Counter[str] = field(default_factory=Counter)
     kills: int = 0
     troubles: int = 0
@@ -45,9 +46,12 @@ class SoakReport:
     seconds: float = 0.0
 
     @property
+    def violations(self) -> list[Violation]:
+        return [violation for violation in self.verdict.violations if violation.kind not in _TOLERATED]
+
+    @property
     def failures(self) -> list[str]:
-        violations = self.verdict.violations
-        found = [f"{v.kind} in {v.chat}: {v.detail}" for v in violations if v.kind not in _TOLERATED]
+        found = [f"{v.kind} in {v.chat}: {v.detail}" for v in self.violations]
         if len(self.verdict.of("unanswered")) > self.troubles:
             found.append("messages were not answered, and nobody was told")
         return found
@@ -172,8 +176,8 @@ class Soak:
 
 
 async def run_soak(home: Path, *, seconds: float, seed: int, kill_every: float = 0.0) -> SoakReport:
-    report = SoakReport(seed)
     async with open_town(home, cold=True, crowd=10) as town:
+        report = SoakReport(seed, town)
         sampler = Sampler(town.hermes, town.url, lambda: len(town.said))
         async with sampler.running(every=max(1.0, seconds / 120)):
             await Soak(town, report, kill_every=kill_every).run(seconds)

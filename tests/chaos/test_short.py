@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.evidence import evidence
 from tests.chaos.kills import run_kill_test
 from tests.chaos.moments import MOMENTS
-from tests.chaos.report import evidence, summary
+from tests.chaos.report import summary
 
 DECK = (
     "while it starts",
@@ -28,6 +29,7 @@ async def test_nothing_is_lost_when_hermes_is_killed(tmp_path: Path) -> None:
     assert len(deck) == len(DECK)
     report = await run_kill_test(tmp_path / "home", kills=len(deck), seed=7, deck=deck)
     assert sum(report.kills.values()) >= len(deck) - 1, summary(report)
-    assert not report.verdict.violations, summary(report) + "\n" + evidence(report)
+    violations = report.verdict.violations
+    assert not violations, summary(report) + "\n" + evidence(report.town, violations)
     assert not report.damage
     assert not report.town.model.refusals, "Hermes asked its model something malformed"

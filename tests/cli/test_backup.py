@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.backups.configuration import holds_secret
+from gateway.config.load import SHIPPED
 from gateway.state_lock import only_process
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
@@ -80,6 +82,48 @@ def test_a_configuration_with_a_key_in_it_stays_at_home(state: StateDirectory, e
     assert members(backup) == {
         "hermes-backup.json", "state.db", "workspaces/conv_1", "workspaces/conv_1/notes.txt"
     }  # fmt: skip
+
+
+def test_what_an_agent_has_locked_is_left_out_and_named(state: StateDirectory, elsewhere: Path) -> None:
+    """One file without any rights does not keep the owner from a backup, and none is missing without a word."""
+    folder = state.workspaces / "conv_1"
+    (folder / "shut").mkdir(parents=True)
+    for name in ("locked.txt", "notes.txt", "shut/inside.txt"):
+        (folder / name).write_text("notes")
+    locked = [folder / "locked.txt", folder / "shut"]
+    for path in locked:
+        path.chmod(0)
+    made = hermes("backup", "--with-workspaces", str(elsewhere))
+    for path in locked:
+        path.chmod(0o700)
+    assert made.returncode == 0, made.stderr
+    assert "2 messages, 1 files of workspaces" in made.stdout
+    for path in locked:
+        assert f"Left out, because it cannot be read: {path}: Permission denied" in made.stdout
+    (backup,) = elsewhere.glob("hermes-*.tar.gz")
+    assert "workspaces/conv_1/notes.txt" in members(backup)
+    assert "workspaces/conv_1/locked.txt" not in members(backup)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        (f"model: {{api_key: {FAKE_KEY}}}", True),
+        ('model: {api_key: "not-a-\\x6bey-but-a-\\u0074est-0000"}', True),
+        ('model: {api_key: "not-a-key-\\\n  but-a-test-0000"}', True),
+        (f"# api_key: {FAKE_KEY}", True),
+        ("# api_key: sk-ant-api03-" + "fA4e" * 12, True),
+        ("model: {api_key: '${OPENAI_API_KEY}'}  # not a key", False),
+    ],
+)
+def test_a_key_is_found_however_it_is_written(text: str, holds: bool) -> None:
+    """With escapes, broken over lines, or in a comment; and a secret that was left empty is in no file."""
+    assert holds_secret(text, ["", FAKE_KEY]) == holds
+
+
+def test_the_configuration_that_comes_with_hermes_holds_no_key() -> None:
+    """Else it, and what people make of it, would never be in a backup."""
+    assert not holds_secret(SHIPPED.read_text(encoding="utf-8"), [""])
 
 
 def test_what_is_refused(state: StateDirectory, elsewhere: Path) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.budget import BudgetedLLM, spender, spending_for
-from agent.errors import BudgetReached, QuotaExhausted, RateLimited, StreamCut
-from agent.llm import ChatRequest, Completion, TextChunk, Usage
+from agent.budget import BudgetedLLM, budgeted, spender, spending_for
+from agent.errors import BudgetReached, NetworkFailed, QuotaExhausted, RateLimited, StreamCut
+from agent.llm import ChatRequest, Completion, Retrying, TextChunk, Usage
+from agent.resilient import ResilientLLM
 from agent.scripted import ScriptedLLM
 
 ASK = ChatRequest([{"role": "user", "content": "word " * 400}])
@@ -100,6 +101,37 @@ async def test_what_fails_costs_only_if_something_came() -> None:
     with pytest.raises(StreamCut):
         await _streamed(llm)
     assert len(purse.abandoned) == 1
+
+
+async def test_every_attempt_of_a_chain_is_asked_for() -> None:
+    """What broke off on the way counts; a refusal and a provider that was not reached are free."""
+    purse = Purse()
+    failures = [["Half", StreamCut()], RateLimited(), NetworkFailed(), NetworkFailed(was_sent=True)]
+    first = ScriptedLLM(failures, model="first")
+    chain = ResilientLLM([first, ScriptedLLM(["Half a loaf."], model="second")], first_wait=0)
+    with spending_for("ada"):
+        answer = await budgeted(chain, purse).complete(ASK)
+    assert answer.text == "Half a loaf."
+    assert purse.asked == ["ada"] * 5
+    assert [(who, model) for who, model, _ in purse.abandoned] == [("ada", "first")] * 2
+    assert purse.prices == [("second", 0.0)]
+
+
+async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
+    """Amid a chain as at its beginning, and it is not called trouble of a model."""
+
+    class Thin(Purse):
+        def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
+            self.is_empty = True
+
+    second = ScriptedLLM(["Never."])
+    chain = budgeted(ResilientLLM([ScriptedLLM([StreamCut()]), second], first_wait=0), Thin())
+    events = []
+    with pytest.raises(BudgetReached):
+        async for event in chain.stream(ASK):
+            events.append(event)
+    assert [type(event) for event in events] == [Retrying]  # of the one that was cut
+    assert not second.requests
 
 
 async def test_a_whole_answer_is_not_abandoned() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent.budget import spending_for
-from agent.errors import BudgetReached
+from agent.errors import BadRequest, BudgetReached, ModelError, NetworkFailed
 from agent.llm import ChatRequest
 from agent.store import Address, Spent
 from gateway.config.limits import LimitsConfig
@@ -105,6 +105,47 @@ async def test_what_a_recording_costs(model: str, usage: dict[str, Any], cost: f
         world.usage = usage
         heard = await _transcriber(world, model)("v.ogg", b"OggS")
     assert heard.usage.cost_usd == pytest.approx(cost)
+
+
+@pytest.mark.usefixtures("put_away")
+async def test_silence_costs_as_much_as_words() -> None:
+    """The provider has listened to it."""
+    store = MemoryStore()
+    conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
+    budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store).budget
+    async with TranscriptionWorld.open(" ") as world:
+        world.usage = {"type": "duration", "seconds": 90}
+        transcribe = PaidTranscriber(_transcriber(world), store, budget)
+        with spending_for(ANNA), pytest.raises(ModelError, match="heard nothing"):
+            await transcribe("v.ogg", b"OggS", conversation)
+    assert await store.spent(spender=ANNA) == Spent(pytest.approx(0.009))
+
+
+@pytest.mark.usefixtures("put_away")
+async def test_a_recording_that_nobody_waits_for() -> None:
+    """It counts as much as the last of that size did; one that was refused, or reached nobody, counts nothing."""
+    store, recording = MemoryStore(), b"OggS" * 250
+    conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
+    budget = Limits(LimitsConfig(daily_usd_per_person=1.0), store).budget
+    async with TranscriptionWorld.open("Buy milk.") as world:
+        world.usage = {"type": "duration", "seconds": 30}
+        transcribe = PaidTranscriber(_transcriber(world), store, budget)
+        with spending_for(ANNA):
+            await transcribe("v.ogg", recording, conversation)
+            world.until = asyncio.Event()
+            world.arrived.clear()
+            waiting = asyncio.create_task(transcribe("v.ogg", recording, conversation))
+            await asyncio.wait_for(world.arrived.wait(), 20)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            world.until.set()
+            world.status = 400
+            with pytest.raises(BadRequest):
+                await transcribe("v.ogg", recording, conversation)
+    with spending_for(ANNA), pytest.raises(NetworkFailed):
+        await transcribe("v.ogg", recording, conversation)
+    spent = await budget.of_person(ANNA)
+    assert (spent.reported, spent.assumed) == (pytest.approx(0.003), pytest.approx(0.003))
 
 
 def _transcriber(world: TranscriptionWorld, model: str = "openai/whisper-1") -> Transcriber:

@@ -52,7 +52,9 @@ def test_workspaces_on_another_disk(state: StateDirectory, backup: Path, mount: 
     refused_and_untouched(state, backup, state.workspaces)
 
 
-def test_workspaces_on_the_same_disk(state: StateDirectory, backup: Path, mount: Mount, tmp_path: Path) -> None:
+def test_workspaces_on_the_same_disk(
+    state: StateDirectory, backup: Path, mount: Mount, tmp_path: Path
+) -> None:
     """Two volumes of a container mostly lie on one disk, and then no number tells that they are two."""
     (tmp_path / "volume").mkdir()
     mount("--bind", tmp_path / "volume", state.workspaces)
@@ -69,7 +71,9 @@ def test_a_database_that_is_mounted_as_a_file(
 
 def refused_and_untouched(state: StateDirectory, backup: Path, place: Path) -> None:
     before = state.names()
-    with pytest.raises(RestoreFailed, match=rf"nothing was changed: {place} is mounted by itself.* {place.parent} as"):
+    with pytest.raises(
+        RestoreFailed, match=rf"nothing was changed: {place} is mounted by itself.* {place.parent} as"
+    ):
         state.restore(backup)
     assert state.names() == before
     assert state.texts() == ["old"]
@@ -79,7 +83,7 @@ def refused_and_untouched(state: StateDirectory, backup: Path, place: Path) -> N
 
 def test_a_link_to_another_disk_is_only_a_name(state: StateDirectory, backup: Path) -> None:
     """The link is moved aside, and what it leads to stays."""
-    another = Path("/dev/shm")  # noqa: S108 - nothing is written there
+    another = Path("/dev/shm")
     if not another.is_dir() or another.stat().st_dev == state.home.stat().st_dev:
         pytest.skip("there is no second file system at hand")
     state.workspaces.rmdir()

@@ -21,7 +21,7 @@ def is_whole(text: str, pieces: list[str]) -> bool:
 
 
 def _is_fence(line: str) -> bool:
-    return line.lstrip(" >").startswith(("```", "~~~"))
+    return line.lstrip(" \t>").startswith(("```", "~~~"))
 
 
 def _without_bonds(piece: str, *, opened: bool, closed: bool) -> str:

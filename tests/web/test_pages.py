@@ -134,6 +134,20 @@ async def test_a_page_gets_the_stored_part_then_the_running_turn(world: World, c
     assert "<p>half whole</p>" in settled["html"]
 
 
+async def test_a_page_that_comes_later_sees_what_waits(world: World, chat: Chat) -> None:
+    """Also after a restart, when nothing was told about it: it must not look lost."""
+    gate = Gate()
+    world.script.will(["half ", gate, "whole"])
+    await chat.send("now")
+    await gate.reached.wait()
+    waiting = await chat.send("and then?")
+    async with chat.watch(f"/c/{chat.id}/live") as updates:
+        _snapshot, shown = [await updates.next() for _ in range(2)]
+        assert (shown["op"], shown["id"], "and then?" in shown["html"]) == ("waiting", waiting, True)
+        gate.set()
+        await updates.until("end")
+
+
 async def test_a_failed_turn_is_still_told_after_a_reload(world: World, chat: Chat) -> None:
     """The error is not stored, but a page that comes later should not show a question without a word."""
     world.script.will([RateLimited()])

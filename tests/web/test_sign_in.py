@@ -26,21 +26,16 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def _sign_in(
-    world: World, token: str, by: str, **headers: str
+    world: World, token: str, **headers: str
 ) -> tuple[int, str, aiohttp.typedefs.LooseHeaders]:
     how: dict[str, Any] = {"allow_redirects": False, "headers": headers}
-    if by == "address":
-        request = world.http.get(f"{world.url}/", params={"token": token}, **how)
-    else:
-        request = world.http.post(f"{world.url}/sign-in", data={"token": token}, **how)
-    async with request as response:
+    async with world.http.post(f"{world.url}/sign-in", data={"token": token}, **how) as response:
         return response.status, await response.text(), response.headers
 
 
-@pytest.mark.parametrize("by", ["form", "address"])
-async def test_the_token_is_changed_for_a_cookie(guarded: World, by: str) -> None:
+async def test_the_token_is_changed_for_a_cookie(guarded: World) -> None:
     """The token is in no address afterwards; the cookie is another word, hidden from scripts, and enough."""
-    status, _, headers = await _sign_in(guarded, TOKEN, by)
+    status, _, headers = await _sign_in(guarded, TOKEN)
     assert (status, headers["Location"]) == (303, "/")
     cookie, *attributes = headers["Set-Cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
@@ -50,11 +45,10 @@ async def test_the_token_is_changed_for_a_cookie(guarded: World, by: str) -> Non
     assert await guarded.get("/api/conversations", headers={"Cookie": cookie}) == (200, [])
 
 
-@pytest.mark.parametrize("by", ["form", "address"])
 @pytest.mark.parametrize("wrong", ["guess", "", TOKEN + "x", TOKEN[:-1], TOKEN.upper()])
-async def test_a_wrong_token_sets_nothing(guarded: World, by: str, wrong: str) -> None:
+async def test_a_wrong_token_sets_nothing(guarded: World, wrong: str) -> None:
     """The person is told, and may try again."""
-    status, page, headers = await _sign_in(guarded, wrong, by)
+    status, page, headers = await _sign_in(guarded, wrong)
     assert status == 401
     assert "Set-Cookie" not in headers
     assert "not the token" in page and 'name="token"' in page
@@ -67,10 +61,17 @@ async def test_the_form_puts_the_token_into_no_address(guarded: World) -> None:
     assert '<form action="/sign-in" method="post">' in page
 
 
-@pytest.mark.parametrize("by", ["form", "address"])
-async def test_where_no_token_is_asked_for(world: World, by: str) -> None:
-    """An old bookmark still works after the token was removed from the configuration."""
-    status, _, headers = await _sign_in(world, "old", by)
+async def test_a_token_in_an_address_signs_nobody_in(guarded: World) -> None:
+    """Nobody gets used to writing it there."""
+    address = f"{guarded.url}/"
+    async with guarded.http.get(address, params={"token": TOKEN}, allow_redirects=False) as response:
+        assert response.status == 401
+        assert "Set-Cookie" not in response.headers
+
+
+async def test_where_no_token_is_asked_for(world: World) -> None:
+    """A form that was open before the token was removed from the configuration leads to the page."""
+    status, _, headers = await _sign_in(world, "old")
     assert (status, headers["Location"]) == (303, "/")
     assert "Set-Cookie" not in headers
 
@@ -113,7 +114,7 @@ async def test_a_forged_cookie(guarded: World, cookie: str) -> None:
 async def test_a_new_token_signs_everybody_out(tmp_path: Path) -> None:
     """The cookie is worth nothing without the token it was made from."""
     async with web_world(tmp_path, token="first") as before:
-        _, _, headers = await _sign_in(before, "first", "form")
+        _, _, headers = await _sign_in(before, "first")
         port = int(before.url.rpartition(":")[2])
     cookie = headers["Set-Cookie"].split("; ")[0]
     async with web_world(tmp_path, token="second", port=port) as after:
@@ -121,10 +122,10 @@ async def test_a_new_token_signs_everybody_out(tmp_path: Path) -> None:
 
 
 async def test_the_token_is_in_no_log(guarded: World, caplog: pytest.LogCaptureFixture) -> None:
-    """At any level, right or wrong, in the address or in the form."""
+    """At any level, right or wrong; nor is one that somebody writes into the address."""
     caplog.set_level(logging.DEBUG)
     for token in (TOKEN, "a-wrong-guess"):
-        await _sign_in(guarded, token, "address")
-        await _sign_in(guarded, token, "form")
+        await guarded.get("/?" + urlencode({"token": token}))
+        await _sign_in(guarded, token)
     await asyncio.sleep(0)
     assert "guess" not in caplog.text and "spaces" not in caplog.text

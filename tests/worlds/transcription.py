@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,10 @@ class TranscriptionWorld:
         self.status = 200
         self.usage: dict[str, object] | None = None
         """What it says about its price, as OpenAI does: in tokens or in seconds."""
+        self.until: asyncio.Event | None = None
+        """It answers once this is set."""
+        self.arrived = asyncio.Event()
+        """Set by each recording."""
         self.heard: list[tuple[str, bytes]] = []
         """File name and content of each request."""
         self.url = ""
@@ -43,6 +48,9 @@ class TranscriptionWorld:
         if not isinstance(file, web.FileField) or not model:
             return _error(400, "`file` and `model` are required.")
         self.heard.append((file.filename, file.file.read()))
+        self.arrived.set()
+        if self.until is not None:
+            await self.until.wait()
         if self.status != 200:
             return _error(self.status, "The recording cannot be used.")
         usage = {"usage": self.usage} if self.usage else {}

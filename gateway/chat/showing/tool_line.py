@@ -12,6 +12,8 @@ from gateway.chat.showing.venue import Venue
 from gateway.chat.showing.wording import brief, one_line
 
 _LONGEST = 60
+_LOOKED_AT = 2_000
+"""Characters of the arguments that may come to be shown. All of them, looked at here, could hold everybody up."""
 
 
 class ToolLine(Fleeting):
@@ -75,5 +77,5 @@ def tool_line(calls: Sequence[ToolStarted]) -> str:
         counted = Counter(one_line(call.name, _LONGEST) for call in calls)
         names = ", ".join(f"{name} ×{times}" if times > 1 else name for name, times in counted.items())
         return f"⚙ {one_line(names, _LONGEST)}"
-    arguments = one_line(redact(brief(calls[0].arguments), own_rules()), _LONGEST)
+    arguments = one_line(redact(brief(calls[0].arguments)[:_LOOKED_AT], own_rules()), _LONGEST)
     return f"⚙ {one_line(calls[0].name, _LONGEST)}{': ' if arguments else ''}{arguments}"

@@ -18,6 +18,7 @@ from agent.ids import id_from, new_id
 from agent.messages import Message
 from agent.store import Overview
 from agent.tool_support.workspace import Workspace
+from agent.untrusted import without_marks
 from gateway.gateway import Gateway
 from gateway.hub import Envelope
 from gateway.messages import OWNER, InboundMessage
@@ -220,7 +221,7 @@ def _message_as_dict(message: Message) -> dict[str, Any]:
     return {
         "id": message.id,
         "role": message.role,
-        "content": message.content,
+        "content": without_marks(message.content),
         "tool_calls": [asdict(call) for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
         "name": message.name,

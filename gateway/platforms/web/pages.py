@@ -76,6 +76,8 @@ class Pages:
     ) -> AsyncGenerator[bytes, None]:
         transcript, _ = await self._transcript(conversation, limit)
         yield frame({"op": "snapshot", "html": transcript})
+        for queued in self._gateway.queued(conversation.id):
+            yield frame({"op": "waiting", "id": queued.message_id, "html": self._views.waiting(queued)})
         turn = LiveTurn(self._views, conversation.id)
         beginning = False
         async for envelope in envelopes:

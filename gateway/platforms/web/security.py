@@ -65,8 +65,8 @@ def only_our_own_requests(host: str, port: Callable[[], int]) -> Middleware:
 
 
 class TokenGate:
-    """Asks for the token, if there is one: as `Authorization: Bearer`, or once, by the form or as `/?token=`, for a
-    cookie."""
+    """Asks for the token, if there is one: as `Authorization: Bearer`, or once, by the form, for a cookie. Never in an
+    address: those are kept, by browsers and by whatever stands between."""
 
     def __init__(self, token: str | None, port: Callable[[], int]) -> None:
         self._token = token.encode() if token else None
@@ -74,8 +74,6 @@ class TokenGate:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path == "/" and "token" in request.query:
-            return self._sign_in(request, request.query["token"])
         if request.path == _SIGN_IN and request.method == "POST":
             return self._sign_in(request, await _token_in_form(request))
         if self._token is None or request.path.startswith(_OPEN_TO_ALL) or self._admits(request, self._token):
@@ -83,7 +81,7 @@ class TokenGate:
         raise web.HTTPUnauthorized(text="This Hermes is protected by a token: `platforms.web.token`.")
 
     def _sign_in(self, request: web.Request, given: str) -> web.Response:
-        """Redirects: the token does not stay in the address, and a reload does not send it again."""
+        """Redirects, so that a reload does not send the token again."""
         response = web.Response(status=303, headers={"Location": "/"})
         if self._token is not None:
             if not hmac.compare_digest(given.encode(errors="replace"), self._token):

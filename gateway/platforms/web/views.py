@@ -28,6 +28,8 @@ from gateway.platforms.web.stored_calls import SentFile, parsed_arguments, resul
 _TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST_HINT = 72
 _LONGEST_SHOWN = 20_000
+_LONGEST_ARGUMENTS = 6_000
+"""They are looked through for secrets before they are shown, while others wait."""
 _LONGEST_TOOL_NAME = 40
 
 ToolState = Literal["running", "done", "failed", "abandoned"]
@@ -95,7 +97,7 @@ class Views:
         parts: list[Markup] = []
         for message in messages:
             if message.role == "user":
-                parts.append(self.said(message.id, message.content))
+                parts.append(self.said(message.id, without_marks(message.content)))
             elif message.role == "assistant":
                 if message.content.strip():
                     parts.append(self.answer(message.content))
@@ -117,8 +119,9 @@ class Views:
         return render_markdown(text)
 
     def tool(self, view: ToolView) -> Markup:
-        arguments = redact(view.call.arguments, own_rules())
-        return self._part("tool", view, _hint(arguments), _pretty(arguments), _bounded(view.result))
+        parsed = parsed_arguments(view.call.arguments)
+        arguments = _pretty(view.call.arguments, parsed)
+        return self._part("tool", view, _hint(parsed), arguments, _bounded(view.result))
 
     def file(self, conversation_id: str, sent: SentFile) -> Markup:
         return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
@@ -172,19 +175,27 @@ def _what_becomes_of(queued: Queued) -> str:
             return "Queued: Hermes reads it after this answer."
 
 
-def _hint(arguments: str) -> str:
+def _hint(arguments: object) -> str:
     """The first text among the arguments, for the folded line: a path, a query, a command."""
-    parsed = parsed_arguments(arguments)
-    values = parsed.values() if isinstance(parsed, dict) else ()
-    line = " ".join(next((value for value in values if isinstance(value, str)), "").split())
-    return line if len(line) <= _LONGEST_HINT else line[: _LONGEST_HINT - 1] + "…"
+    items = arguments.items() if isinstance(arguments, dict) else ()
+    name, text = next(((name, value) for name, value in items if isinstance(value, str)), ("", ""))
+    # With its name, by which a secret may be known.
+    named = redact(json.dumps({name: text[:_LONGEST_ARGUMENTS]}, ensure_ascii=False), own_rules())
+    match parsed_arguments(named):
+        case dict(found):
+            return one_line(str(next(iter(found.values()))), _LONGEST_HINT)
+    return ""
 
 
-def _pretty(arguments: str) -> str:
-    parsed = parsed_arguments(arguments)
-    if parsed in ({}, None):
-        return _bounded(arguments.strip() if parsed is None else "")
-    return _bounded(json.dumps(parsed, indent=2, ensure_ascii=False))
+def _pretty(arguments: str, parsed: object) -> str:
+    if parsed == {}:
+        return ""
+    text = arguments.strip() if parsed is None else json.dumps(parsed, indent=2, ensure_ascii=False)
+    if len(text) <= _LONGEST_ARGUMENTS:
+        return redact(text, own_rules())
+    # Between two words, if possible: half a key does not look like one.
+    beginning = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:_LONGEST_ARGUMENTS])
+    return f"{redact(beginning, own_rules())}\n… {len(text) - len(beginning):,} more characters"
 
 
 def _bounded(text: str) -> str:

@@ -1,0 +1,36 @@
+"""A command is over when the call is: nothing of it is touched afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from agent.tool_support.process import run_process
+
+
+async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:
+    """A second cancellation comes while the command is being ended. What that needs is closed once the call is over."""
+    read_from, write_to = os.pipe()
+    ending = asyncio.Event()
+
+    def end() -> bool:
+        ending.set()
+        return True
+
+    command = ["/bin/sh", "-c", f"echo $$ >&{write_to}; exec sleep 60"]
+    running = asyncio.create_task(
+        run_process(command, cwd=tmp_path, env={}, seconds=60, pass_fds=[write_to], end=end)
+    )
+    pid = int(await asyncio.to_thread(os.read, read_from, 100))
+    running.cancel()
+    await asyncio.wait_for(ending.wait(), 20)
+    running.cancel()
+    done, _ = await asyncio.wait([running], timeout=0.05)
+    os.kill(pid, signal.SIGKILL)
+    assert not done
+    await asyncio.wait([running], timeout=20)
+    assert running.cancelled() and not Path(f"/proc/{pid}").exists()
+    os.close(read_from)
+    os.close(write_to)
