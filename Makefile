@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help run test test-long test-chaos soak lint bench lock audit clean browser sandbox
+.PHONY: help run test test-long test-chaos soak fuzz lint bench lock audit clean browser sandbox
 .DEFAULT_GOAL := run
 
 help:
@@ -45,6 +45,14 @@ test-chaos: $(VENV)/.dev
 soak: SECONDS ?= 600
 soak: $(VENV)/.dev
 	@$(BIN)/python -m tests.chaos soak --seconds $(SECONDS) $(ARGS)
+
+# So many TIMES the examples of the suite. Where atheris is installed, it then tries texts for SECONDS.
+fuzz: TIMES ?= 30
+fuzz: SECONDS ?= 120
+fuzz: $(VENV)/.dev
+	@HERMES_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup -o timeout=3600 tests/fuzz $(ARGS)
+	@! $(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m tests.fuzz.atheris_pieces \
+		-max_total_time=$(SECONDS) -max_len=1500 -artifact_prefix=$(VENV)/
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)

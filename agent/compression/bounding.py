@@ -22,6 +22,8 @@ _FRAME = estimate_text_tokens(marked(""))
 """What the marks around somebody else's words take."""
 _SMALLEST_PART = 60
 """Tokens. In less there is no room for words beside the note that some are missing."""
+_FEWEST_PARTS = 3
+"""Such as a person's words before and after what they quote."""
 _SHOWN_VALUE = 60
 """Tokens kept of a long value in the arguments of a call."""
 
@@ -64,21 +66,29 @@ def _bound_content(message: ChatDict, tokens: int) -> Any:
 
 
 def _bound_parts(parts: Sequence[Part], tokens: int, where: str) -> str:
-    """Each on its own, small ones untouched; if they are too many, only the first and the last of them."""
-    most = max(2, tokens // (_FRAME + _SMALLEST_PART))
-    left_out = ""
-    if len(parts) > most:
-        left_out = (
-            f"\n[… {len(parts) - most} parts left out to save context space; the full text is in {where} …]\n"
-        )
-    kept = [*parts[: most - most // 2], *parts[max(len(parts) - most // 2, most - most // 2) :]]
-    frames = _FRAME * sum(part.outside for part in kept) + estimate_text_tokens(left_out)
-    sizes = [estimate_text_tokens(part.text) for part in kept]
-    cap = fair_cap(sizes, tokens - frames, _SMALLEST_PART)
-    written = [_bound_part(part, cap, where) for part in kept]
-    if left_out:
-        written.insert(most - most // 2, left_out)
+    """Each on its own, small ones untouched; where they are too many, only the first and the last of them."""
+    note = ""
+    beginning, ending = list(parts), list[Part]()
+    while (cap := _cap_of_each([*beginning, *ending], tokens, note)) < _SMALLEST_PART:
+        count = len(beginning) + len(ending)
+        if count <= _FEWEST_PARTS:
+            break
+        most = max(_FEWEST_PARTS, count * 3 // 4)
+        beginning, ending = list(parts[: most - most // 2]), list(parts[-(most // 2) :])
+        left_out = len(parts) - most
+        note = f"\n[… {left_out} parts left out to save context space; the full text is in {where} …]\n"
+    written = [_bound_part(part, max(cap, _SMALLEST_PART), where) for part in (*beginning, *ending)]
+    written.insert(len(beginning), note)
     return "".join(written)
+
+
+def _cap_of_each(parts: Sequence[Part], tokens: int, note: str) -> int:
+    """Tokens for a part, if all are kept; no less than what one needs where all of them fit as they are."""
+    frames = _FRAME * sum(part.outside for part in parts) + estimate_text_tokens(note)
+    sizes = [estimate_text_tokens(part.text) for part in parts]
+    if sum(sizes) + frames <= tokens:
+        return max(_SMALLEST_PART, *sizes)
+    return fair_cap(sizes, tokens - frames, 0)
 
 
 def _bound_part(part: Part, tokens: int, where: str) -> str:

@@ -41,7 +41,12 @@ class Cut:
 def best_cut(text: str, limit: int, measure: Measure) -> Cut:
     """`text`: more than fits, at least by one character."""
     window = _Window(text, limit, measure)
-    position = window.best_place() or window.end_of_a_character() or window.any_place()
+    position = (
+        window.best_place()
+        or window.end_of_what_is_seen()
+        or window.end_of_a_character()
+        or window.any_place()
+    )
     if position is None:
         # Not a character of this code block fits between its fences.
         return Cut(text[: window.room], window.room, "")
@@ -73,6 +78,9 @@ class _Window:
         self._places = lines.places
         self._code = lines.code
         self._code_begins = [block.begin for block in lines.code]
+        opens_with_code = bool(lines.code) and "\n" not in self._text[: lines.code[0].begin - 1]
+        self._first_line = lines.code[0].begin if opens_with_code else 0
+        """A fence that is opened, perhaps again, is not cut."""
         self._room_before: dict[str, int] = {"": self.room}
         self._harm = bytearray(len(self._text) + 1)
         for span in sorted(lines.spans, key=lambda span: span.harm):
@@ -88,6 +96,13 @@ class _Window:
                     if self._harm[position] <= harm and self._is_whole(position):
                         return position
         return None
+
+    def end_of_what_is_seen(self) -> int | None:
+        """For a code block of which nothing else is known than that white space follows: the code may go on there."""
+        block = self._code[-1] if self._code else None
+        position = len(self._text.rstrip(UNSEEN))
+        is_in_code = block is not None and block.begin < position <= block.end == len(self._text)
+        return position if is_in_code and position <= self._room_for(self._closing_at(position)) else None
 
     def end_of_a_character(self) -> int | None:
         """Within a word, but if possible not within a link or a family of emoji."""
@@ -114,6 +129,10 @@ class _Window:
                 return bonds
         return _NO_BONDS
 
+    def _closing_at(self, position: int) -> str:
+        code = self.code_at(position)
+        return self.bonds(code.fence).closing if code else ""
+
     def _positions(self, place: Place) -> list[int]:
         if place in _WITHIN_LINES and place not in self._places:
             self._places[place] = [found.end() for found in _WITHIN_LINES[place].finditer(self._text)]
@@ -127,7 +146,7 @@ class _Window:
         one whose end comes next is not worth another message."""
         code = self.code_at(position)
         if code is None:
-            return position <= self.room and self._is_seen(0, position)
+            return self._first_line <= position <= self.room and self._is_seen(0, position)
         return (
             position <= self._room_for(self.bonds(code.fence).closing)
             and self._is_seen(code.begin, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import pairwise
 
 from gateway.text.fences import Fence, opened_by
 from gateway.text.spans import Harm, Span, spans
@@ -164,7 +165,7 @@ def _title_spans(lines: list[_Line]) -> list[Span]:
     """A heading or a table's head belongs into one message with what it announces."""
     found = []
     seen = [line for line in lines if line.kind is not _Kind.BLANK]
-    for line, following in zip(seen, [*seen[1:], lines[-1]], strict=True):
+    for line, following in pairwise([*seen, lines[-1]]):
         if line.kind in (_Kind.HEADING, _Kind.ROW_OF_DASHES) or following.kind is _Kind.ROW_OF_DASHES:
             found.append(Span(line.begin, following.begin + 1, Harm.UGLY))
     return found

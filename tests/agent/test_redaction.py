@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.redaction import REDACTED, redact, redact_message, rules_that_may_fire
+from agent.redaction import REDACTED, all_rules, redact, redact_message, rules_that_may_fire
 from agent.redaction.library import RULES as LIBRARY
 from tests.agent.histories import tau_transcripts
 
@@ -67,6 +67,15 @@ PHRASES = {
     "webhook": ("https://discord.com/api/webhooks/12345/" + "aFake0Token" * 4, "aFake0Token"),
     "token in a url": ("https://a1b2c3d4e5f6a7b8c9d0e1@example.org/x.git", "a1b2c3d4e5f6"),
     "half a bot token": ("https://api.telegram.org/bot123456:AAF/getMe", "123456:AAF"),
+    "cloudant": ("cloudant_key: " + "abcdefghijklmnopqrstuvwx", "abcdefghijklmnopqrstuvwx"),
+    "softlayer": ("softlayer_api_key=" + "a1b2c3d4" * 8, "a1b2c3d4a1b2"),
+    "a long one": (f"refresh_token={'a1B2c3D4' * 300}", "c3D4"),
+    "a long list of cookies": (
+        f"Cookie: session=a8f7d6e5c4b3a29187;{' id=1a2b3c4d5e6f7a8b;' * 200} x=1",
+        "1a2b3c",
+    ),
+    "at the end of a sentence": ("My password is hunter2!", "hunter2"),
+    "variable that says it holds one": ("\nSESSION_SECRET=correcthorse\n", "correcthorse"),
     "key in json": (
         r'"private_key": "-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKC\n-----END PRIVATE KEY-----\n"',
         "MIIEp",
@@ -97,6 +106,10 @@ ORDINARY = [
     "A key begins with -----BEGIN PRIVATE KEY----- and goes on\nover many lines.",
     "PWD=/home/ada1 and pwd: ~/work2",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl3dIeudNqd0DPMRD6OIh65 ada@example.org",
+    "MAX_TOKENS=128000\nPRIMARY_KEY=user_id\nSORT_KEY=created_at_desc\nCACHE_KEY=users:v2:list",
+    "S3_KEY_PREFIX=uploads/2024/\nHOT_KEY=ctrl+shift+p\nACCESS_TOKEN=1234567890",
+    "'password' => 'nullable|string'",
+    "Your password is wrong! The password is 100% safe. Das Passwort ist falsch!",
 ]
 
 
@@ -250,6 +263,11 @@ def test_a_message_is_copied_and_not_changed() -> None:
         "sk-" * 150_000,
         "://a:" + "b" * 400_000,
         "authorization:" * 30_000,
+        "accountkey=" * 15_000,
+        "token=a" * 20_000,
+        "a=cookie:a=b;" * 10_000,
+        "cloudant_apikey" + " " * 100_000,
+        "//" * 50_000 + "_authtoken",
     ],
     ids=lambda trap: trap[:12].strip(),
 )
@@ -258,3 +276,18 @@ def test_no_text_is_a_trap(trap: str) -> None:
     began = time.process_time()
     redact(trap)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("between", ["=", "=a", ":a1B", ": a=b; "])
+def test_four_times_the_text_takes_four_times_as_long(between: str) -> None:
+    """Every name and every beginning of a secret that a rule looks for, in one endless word."""
+    names = between.join(sorted({hint for rule in all_rules() for hint in rule.hints})) + between
+    redact(names)
+
+    def seconds(length: int) -> float:
+        text = (names * (length // len(names) + 1))[:length]
+        began = time.process_time()
+        redact(text)
+        return time.process_time() - began
+
+    assert seconds(120_000) < 8 * max(seconds(30_000) for _ in range(2)) + 0.1

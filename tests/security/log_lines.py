@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -18,7 +19,7 @@ Style = Literal["human", "json"]
 @contextmanager
 def logging_as_configured(level: str, style: Style) -> Iterator[None]:
     """As `hermes run` does it, with every library unmuted against our own advice; afterwards all is as it was."""
-    root, hook = logging.getLogger(), sys.excepthook
+    root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     handlers, root_level = root.handlers[:], root.level
     before = structlog.get_config()
     configure_logging(level, style)
@@ -29,5 +30,6 @@ def logging_as_configured(level: str, style: Style) -> Iterator[None]:
         yield
     finally:
         structlog.configure(**before)
-        root.handlers, sys.excepthook = handlers, hook
+        root.handlers = handlers
+        sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
         root.setLevel(root_level)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.compression.bounding import bound
 from agent.compression.summary_prompt import build_prompt, pieces_of, record_of
 from agent.compression.wording import find_entries, wording_of
 from agent.loop import Turn
@@ -18,6 +19,7 @@ from agent.models import Models
 from agent.prompt import render_system_prompt
 from agent.scripted import ScriptedLLM
 from agent.store import Address, Conversation
+from agent.tokens import estimate_text_tokens
 from agent.tools.memory import memory
 from agent.untrusted import marked, outside_words, own_words, parts_of
 from gateway.chat.contract import Author, ChatMessage, Place, Quote
@@ -138,6 +140,19 @@ def test_the_model_is_told_what_the_marks_mean() -> None:
 
 
 # After a compaction
+
+
+@pytest.mark.parametrize("tokens", [150, 400, 1_500])
+@pytest.mark.parametrize("quotes", [1, 3, 60])
+def test_a_message_that_is_shortened(quotes: int, tokens: int) -> None:
+    """Case 15: a cut takes no mark away, and what was said around the words of others is kept before them."""
+    parts = [f"Mine {number}.\n{marked(f'data {number} ' * 1_500 + ORDER)}\n" for number in range(quotes)]
+    text = "".join(parts) + "What do you say?"
+    content = bound({"role": "user", "content": text, "message_id": "msg_1"}, tokens)["content"]
+    assert estimate_text_tokens(content) <= tokens
+    assert content.startswith("Mine 0.") and content.endswith("What do you say?")
+    assert "eve@" in outside_words(content) and "eve@" not in own_words(content)
+    assert "data" not in own_words(content) and "the full text is in message msg_1" in content
 
 
 def _history() -> list[dict[str, Any]]:

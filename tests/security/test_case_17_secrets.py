@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -142,6 +143,34 @@ async def test_a_key_file_read_in_pieces(tmp_path: Path) -> None:
         assert result.ok and "sk-ant" not in result.content and "Tests4" not in result.content
     found = await toolbox.run(ToolCall("c", "search_files", '{"pattern": "."}'), ctx)
     assert found.content.count(REDACTED) >= len(ARMOUR) and _clean(found.content)
+
+
+async def test_searching_for_a_key(tmp_path: Path) -> None:
+    """Case 17: a single line of one looks like anything, and so does the middle of a long line."""
+    (tmp_path / "id_test").write_text(f"{PRIVATE_KEY}\n")
+    (tmp_path / "key.json").write_text(json.dumps({"private_key": PRIVATE_KEY, "id": "x" * 500}))
+    (tmp_path / "part_of_a_key").write_text(f"{ARMOUR[0]}\n{ARMOUR[0]}\n")
+    (tmp_path / "long").write_text(f"{'word ' * 99}{KEY} {'word ' * 99}")
+    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    for pattern in ("^bm90", "b25seSBh", "bm90IGEg.{20}", "Of2The3Tests4Fake0"):
+        arguments = json.dumps({"pattern": pattern})
+        found = await Toolbox([search_files]).run(ToolCall("c", "search_files", arguments), ctx)
+        assert found.ok and "id_test" not in found.content and "key.json" not in found.content
+        assert _clean(found.content) and "b25seSBh" not in found.content and "Tests4" not in found.content
+    hashes = f"{'0a1b2c3d' * 8}\n"
+    (tmp_path / "hash").write_text(hashes)
+    found = await Toolbox([search_files]).run(ToolCall("c", "search_files", '{"pattern": "^0a1b"}'), ctx)
+    assert found.content == f"hash:1: {hashes.strip()}"
+
+
+def test_long_arguments_hold_nobody_up() -> None:
+    """They are shown in part, and looked at in part, on the loop that serves everybody."""
+    arguments = json.dumps({"path": "x", "content": "token=a1 " * 500_000})
+    began = time.process_time()
+    json.loads(arguments)
+    tool_line([ToolStarted("c1", "write_file", arguments)])
+    assert "more characters" in Views("").tool(ToolView(ToolCall("c1", "write_file", arguments), "running"))
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("style", ["human", "json"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import get_args
@@ -17,6 +18,7 @@ from aiohttp import web
 
 from agent.redaction import REDACTED, keeping_secret, own_rules, redact
 from gateway.config.load import Loaded, load
+from gateway.config.secret_values import secret_values
 from gateway.config.secrets import secrets_of
 from gateway.run import compose
 from tests.security.log_lines import Style, logging_as_configured
@@ -146,6 +148,30 @@ def test_secrets_that_look_like_nothing(style: Style, capsys: pytest.CaptureFixt
     assert "Traceback" in output, "a bug that ends the process keeps its traceback"
 
 
+def test_the_last_words_of_a_thread(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 18: neither a thread that dies nor an object that fails when it is thrown away tells a secret."""
+
+    def die() -> None:
+        raise ValueError(UNLIKE_A_KEY)
+
+    class Thing:
+        def __del__(self) -> None:
+            raise KeyError(UNLIKE_A_KEY)
+
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    with logging_as_configured("info", "human"), keeping_secret([UNLIKE_A_KEY]):
+        thread = threading.Thread(target=die, name="worker")
+        thread.start()
+        thread.join()
+        Thing()
+    output = capsys.readouterr().err
+    assert "Exception in thread worker" in output and "in die" in output and "__del__" in output
+    assert "sesame" not in output and output.count(REDACTED) >= 2
+
+
 @styles
 def test_ordinary_lines_are_left_alone(style: Style, capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, paths, numbers and addresses are what a log is for."""
@@ -170,6 +196,8 @@ model:
   base_url: http://127.0.0.1:11434/v1
   api_key: not-needed
   fallbacks:
+    - name: openai/tiny
+      api_key: ""
     - name: openai/large
       api_key: fallback-key-of-the-tests
 platforms:
@@ -192,6 +220,8 @@ def loaded(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (private_home / ".env").write_text("GROQ_API_KEY=groq-key-of-the-tests\nHOST_NAME=example.org\n")
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", TOKEN)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/etc/google.json")
+    monkeypatch.setenv("OPENAI_API_KEY", "anything")
+    monkeypatch.setenv("AUTH_TOKEN", "disabled")
     file = tmp_path / "hermes.yaml"
     file.write_text(CONFIGURATION)
     return load(file)
@@ -208,7 +238,8 @@ async def test_every_secret_that_is_configured_is_known(loaded: Loaded) -> None:
     }
     found = set(secrets_of(loaded))
     assert known <= found
-    assert found.isdisjoint({"not-needed", "example.org", "/etc/google.json"})
+    assert found.isdisjoint({"", "anything", "disabled", "not-needed", "example.org", "/etc/google.json"})
+    assert "" not in list(secret_values(loaded.config)), "which is in every text"
     said = " and ".join(sorted(known - {TOKEN}))
     async with compose(loaded):
         assert redact(said, own_rules()) == " and ".join([REDACTED] * 4)

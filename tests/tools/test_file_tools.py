@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.redaction import REDACTED
 from agent.tool import ToolContext
 from agent.tool_support.file_search import Hit, Query, search_folder
 from agent.tool_support.workspace import Workspace
@@ -183,3 +184,21 @@ async def test_a_pattern_that_explodes_is_stopped(ctx: ToolContext, root: Path) 
     finally:
         os.close(folder)
     assert (found.hits, found.in_time) == ([Hit("a", 1, "aab")], False)
+
+
+async def test_a_file_is_not_written_back_with_its_secrets_left_out(run: Run, root: Path) -> None:
+    """Whoever was shown a stand-in cannot write the value; what was in a file before may stay in it."""
+    secret = "DB_PASSWORD=correcthorse\n"
+    (root / "app.env").write_text(f"{secret}DEBUG=no\n")
+    shown = (await run("read_file", path="app.env")).content
+    assert REDACTED in shown
+    refused = await run("write_file", path="app.env", content=shown.replace("no", "yes"))
+    assert not refused.ok and "was not changed" in refused.content and "terminal" in refused.content
+    assert (root / "app.env").read_text().startswith(secret)
+    for arguments in (
+        {"path": "notes", "content": f"It says {REDACTED}."},
+        {"path": "notes", "content": f"There it says {REDACTED}."},
+        {"path": "app.env", "content": f"# {REDACTED}\n", "mode": "append"},
+        {"path": "app.env", "content": "DEBUG=yes\n"},
+    ):
+        assert (await run("write_file", **arguments)).ok

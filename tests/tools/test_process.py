@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from agent.tool_support.process import run_process
 
 
@@ -19,7 +21,7 @@ async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:
         ending.set()
         return True
 
-    command = ["/bin/sh", "-c", f"echo $$ >&{write_to}; exec sleep 60"]
+    command = ["/bin/sh", "-c", f"echo $$ > /dev/fd/{write_to}; exec sleep 60"]
     running = asyncio.create_task(
         run_process(command, cwd=tmp_path, env={}, seconds=60, pass_fds=[write_to], end=end)
     )
@@ -31,6 +33,8 @@ async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:
     os.kill(pid, signal.SIGKILL)
     assert not done
     await asyncio.wait([running], timeout=20)
-    assert running.cancelled() and not Path(f"/proc/{pid}").exists()
+    assert running.cancelled()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
     os.close(read_from)
     os.close(write_to)

@@ -1,0 +1,72 @@
+"""Texts cut into messages, with a fuzzer that watches which branches a text takes.
+
+It found what random documents did not (`tests/text/test_pieces_found.py`). `make fuzz` runs it where `atheris` is
+installed, which is no dependency: `python -m tests.fuzz.atheris_pieces -max_total_time=300` goes on by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
+    from gateway.platforms.telegram.formatting import LIMIT, formatted
+    from gateway.text.long_code import long_code_files
+    from gateway.text.measure import Measure, utf16_units
+    from gateway.text.pieces import first_piece, pieces
+    from gateway.text.tables import readable_tables
+
+from gateway.text.characters import UNSEEN
+from tests.text.whole import is_whole
+
+ALPHABET = " \n\t`~*_[]()|#->.a1中é👍\u200d\u0301\ufe0f\u200b\u200f🇩:!<&\\"
+"""Everything that means something to Markdown."""
+MEASURES: tuple[Measure, ...] = (len, utf16_units)
+
+
+def check(data: bytes) -> None:
+    source = atheris.FuzzedDataProvider(data)
+    limit, measure = source.ConsumeIntInRange(16, 300), MEASURES[source.ConsumeBool()]
+    if source.ConsumeBool():
+        text = source.ConsumeUnicodeNoSurrogates(2000)
+    else:
+        text = "".join(ALPHABET[byte % len(ALPHABET)] for byte in source.ConsumeBytes(2000))
+    _check_pieces(text, limit, measure)
+    _check_growth(text, limit, measure)
+    readable_tables(text)
+    long_code_files(text, longer_than=limit)
+    for piece in pieces(text, LIMIT, utf16_units):
+        _check_message(piece)
+
+
+def _check_pieces(text: str, limit: int, measure: Measure) -> None:
+    found = pieces(text, limit, measure)
+    assert is_whole(text, found), (text, limit, found)
+    assert all(measure(piece) <= limit and piece.strip(UNSEEN) for piece in found), (text, limit, found)
+    one_by_one, rest = [], text
+    while rest:
+        piece, rest = first_piece(rest, limit, measure)
+        one_by_one.append(piece)
+    assert [piece for piece in one_by_one if piece.strip(UNSEEN)] == found, (text, limit, found)
+
+
+def _check_growth(text: str, limit: int, measure: Measure) -> None:
+    piece, rest = first_piece(text[: len(text) * 2 // 3], limit, measure)
+    if rest:
+        final, final_rest = first_piece(text, limit, measure)
+        assert piece == final and final_rest.startswith(rest), (text, limit)
+
+
+def _check_message(piece: str) -> None:
+    message = formatted(piece)
+    length = utf16_units(message.text)
+    assert 0 < utf16_units(message.text.strip()) <= LIMIT, piece
+    for entity in message.entities:
+        assert entity.length > 0, piece
+        assert 0 <= entity.offset <= entity.offset + entity.length <= length, piece
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, check)
+    atheris.Fuzz()
