@@ -77,7 +77,7 @@ def _bound_parts(parts: Sequence[Part], tokens: int, where: str) -> str:
         beginning, ending = list(parts[: most - most // 2]), list(parts[-(most // 2) :])
         left_out = len(parts) - most
         note = f"\n[… {left_out} parts left out to save context space; the full text is in {where} …]\n"
-    written = [_bound_part(part, max(cap, _SMALLEST_PART), where) for part in (*beginning, *ending)]
+    written = [_bound_part(part, max(cap, _SMALLEST_PART // 2), where) for part in (*beginning, *ending)]
     written.insert(len(beginning), note)
     return "".join(written)
 

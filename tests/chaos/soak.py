@@ -16,6 +16,7 @@ from tests.chaos.places import Place
 from tests.chaos.report import table
 from tests.chaos.samples import Sample, Sampler, samples_table
 from tests.chaos.town import Town, open_town
+from tests.chaos.words import answer
 from tests.worlds import discord, telegram
 from tests.worlds.script import Failure, Reply
 
@@ -113,6 +114,7 @@ class Soak:
             if self._said_at[place.chat] % RESET_EVERY == 0:
                 await place.command("/reset")
             await self._town.say(place, self._chance.choice(_KINDS))
+            await self._town.look()
 
     async def _kill(self) -> None:
         while self._kill_every:
@@ -157,8 +159,9 @@ class Soak:
             "500": Failure(500),
             "529": Failure(529, "Overloaded"),
             "429": Failure(429, retry_after=1),
-            "reset": Reply("", trouble="drop"),
-            "cut": Reply("", trouble="cut"),
+            "reset": Reply(trouble="drop"),
+            "reset in the middle": Reply(answer(token, 0, 6), trouble="drop", after=3),
+            "cut in the middle": Reply(answer(token, 0, 6), trouble="cut", after=3),
         }
         name = self._chance.choice(sorted(troubles))
         self._report.faults[f"model {name}"] += 1

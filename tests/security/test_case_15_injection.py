@@ -147,7 +147,7 @@ def test_the_model_is_told_what_the_marks_mean() -> None:
 def test_a_message_that_is_shortened(quotes: int, tokens: int) -> None:
     """Case 15: a cut takes no mark away, and what was said around the words of others is kept before them."""
     parts = [f"Mine {number}.\n{marked(f'data {number} ' * 1_500 + ORDER)}\n" for number in range(quotes)]
-    text = "".join(parts) + "What do you say?"
+    text = f"Mine 0. {'word ' * 3_000}" + "".join(parts) + "What do you say?"
     content = bound({"role": "user", "content": text, "message_id": "msg_1"}, tokens)["content"]
     assert estimate_text_tokens(content) <= tokens
     assert content.startswith("Mine 0.") and content.endswith("What do you say?")
