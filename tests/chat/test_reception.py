@@ -277,7 +277,9 @@ async def test_a_flood_is_bounded(tmp_path: Path) -> None:
         await here.asked(1)
         for number in range(120):
             await here.hears(f"message {number}")
-        await until(lambda: any("Too many messages are waiting" in shown.text for shown in here.service.messages))
+        await until(
+            lambda: any("Too many messages are waiting" in shown.text for shown in here.service.messages)
+        )
         gate.set()
         await until(lambda: len(here.llm.requests) == 100)
         await here.settled()

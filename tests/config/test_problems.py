@@ -148,7 +148,12 @@ def test_an_open_host_needs_a_token_that_cannot_be_guessed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "web",
-    ["{host: 0.0.0.0, token: sixteen-or-more-}", "{host: '::1'}", "{host: localhost, token: s}", "{host: 127.9.9.9}"],
+    [
+        "{host: 0.0.0.0, token: sixteen-or-more-}",
+        "{host: '::1'}",
+        "{host: localhost, token: s}",
+        "{host: 127.9.9.9}",
+    ],
 )
 def test_guarded_and_loopback_hosts(tmp_path: Path, web: str) -> None:
     """A token opens the door; loopback addresses need none."""
