@@ -64,6 +64,8 @@ def numbered(updates: list[Any]) -> list[Any]:
 )
 @example(updates=numbered(UPDATES), refuses=False)
 @example(updates=numbered(UPDATES), refuses=True)
+@example(updates=numbered([{"message": UPDATES[0]["message"] | {"date": 10**400}}]), refuses=False)
+@example(updates=numbered([{"message": UPDATES[0]["message"] | {"date": 2**63}}]), refuses=False)
 @tries(80)
 async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
     """They are taken in one poll: raises StoreError if one of them was not kept, and nothing else ever."""

@@ -9,6 +9,9 @@ from telegram import Update
 
 log = structlog.get_logger(__name__)
 
+UNREADABLE = (TypeError, KeyError, ValueError, AttributeError, IndexError, OverflowError, OSError)
+"""What the library raises for what it does not expect; the last two for dates beyond all time."""
+
 ALLOWED_UPDATES = ("message", "edited_message", "callback_query", "my_chat_member")
 
 
@@ -16,7 +19,7 @@ def readable(update: dict[str, Any]) -> dict[str, Any]:
     """The update, or one of the same number with nothing in it, which is confirmed and passed over."""
     try:
         Update.de_json(update, None)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         number = update["update_id"]
         log.warning("telegram.update_unreadable", update_id=number, error=type(error).__name__)
         return {"update_id": number}

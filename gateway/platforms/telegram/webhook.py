@@ -17,7 +17,7 @@ from agent.errors import StoreError
 from gateway.config.platforms import WebhookConfig
 from gateway.platforms.telegram.failures import WebhookNotHeard, WebhookReplaced
 from gateway.platforms.telegram.intake import Intake
-from gateway.platforms.telegram.updates import ALLOWED_UPDATES, readable
+from gateway.platforms.telegram.updates import ALLOWED_UPDATES, UNREADABLE, readable
 
 log = structlog.get_logger(__name__)
 
@@ -107,7 +107,7 @@ async def _update(request: web.Request, bot: Bot) -> Update:
     try:
         update = json.loads(await request.read())
         return Update.de_json(readable(update), bot)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (*UNREADABLE, RecursionError):
         # Not even a number to confirm it by.
         log.warning("telegram.webhook_unreadable")
         raise web.HTTPBadRequest from None
