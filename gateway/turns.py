@@ -105,18 +105,31 @@ class Turns:
             await uninterrupted(self._failed(mailbox.conversation_id, inbound, str(error)))
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
-        """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
+        """A command that does not wait for its turn. It is carried out once, whatever comes of it.
+
+        Its answer is told before anything else can be: that a turn was stopped is not said twice."""
         try:
-            if await self._run_command(conversation, inbound) is not None:
-                await self._settle_with(conversation.id, inbound, _NO_TURN)
+            answer = await self._command_answer(conversation, inbound)
         except HermesError as error:
-            await self._settle_with(conversation.id, inbound, f"⚠ {error}")
+            answer = f"⚠ {error}"
         except Exception:
             await self._store.inbox.settle([inbound.id])
             raise
+        said = _NO_TURN if isinstance(answer, Again) else answer
+        outgoing_id = new_id("out") if inbound.is_taken else ""
+        self._publish(inbound, conversation.id, Notice(said, outgoing_id))
+        await self._settle(conversation.id, inbound, said, outgoing_id)
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
+        answer = await self._command_answer(conversation, inbound)
+        if isinstance(answer, Again):
+            self._publish(inbound, conversation.id, Notice(answer.notice))
+            return answer
+        await self._settle_with(conversation.id, inbound, answer)
+        return None
+
+    async def _command_answer(self, conversation: Conversation, inbound: InboundMessage) -> str | Again:
         gateway = self._gateway
         context = CommandContext(
             conversation,
@@ -129,12 +142,7 @@ class Turns:
             budget=gateway.limits.budget,
             group=inbound.group,
         )
-        answer = await gateway.commands.run(inbound.text, context)
-        if isinstance(answer, Again):
-            self._publish(inbound, conversation.id, Notice(answer.notice))
-            return answer
-        await self._settle_with(conversation.id, inbound, answer)
-        return None
+        return await gateway.commands.run(inbound.text, context)
 
     async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
@@ -243,9 +251,11 @@ class Turns:
         outgoing_id = await self._settle(conversation_id, inbound, answer)
         self._publish(inbound, conversation_id, Notice(answer, outgoing_id))
 
-    async def _settle(self, conversation_id: str, inbound: InboundMessage, notice: str) -> str:
+    async def _settle(
+        self, conversation_id: str, inbound: InboundMessage, notice: str, outgoing_id: str = ""
+    ) -> str:
         """Gives the id under which the notice is on its way, if it has to be brought to somebody."""
-        outgoing_id = new_id("out")
+        outgoing_id = outgoing_id or new_id("out")
         is_to_be_brought = await uninterrupted(
             self._store.inbox.settle(
                 [inbound.id, *inbound.joined],

@@ -134,3 +134,22 @@ async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
         await world.until(lambda: len(world.calls_to("get_me")) > 1)
         world.gateway.refuse_connections(False)
         assert [(await bot.desk.heard()).text for _ in range(2)] == ["missed", "now"]
+
+
+async def test_nobody_gets_ahead_in_the_moment_in_which_the_waiting_ends(
+    deaf: Bot, world: DiscordWorld
+) -> None:
+    """A dozen people go on talking all the while; what each of them said first comes first."""
+    people = [world.person(f"Person {number}") for number in range(12)]
+    said = 0
+    deaf.desk.opens = True
+    while deaf.desk.is_idle:
+        for person in people:
+            await person.says(str(said))
+        said += 1
+    heard: dict[str, list[int]] = {}
+    for _ in range(said * len(people) + 1):
+        message = await deaf.desk.heard()
+        if message.text != "missed":
+            heard.setdefault(message.author.id, []).append(int(message.text))
+    assert all(numbers == list(range(said)) for numbers in heard.values())

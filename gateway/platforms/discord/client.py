@@ -90,6 +90,8 @@ class BotClient(discord.Client):
         """Set once a new session knows where it has to look for what was missed."""
         self._is_complete = asyncio.Event()
         """Set once that stands in line, before what comes now."""
+        self._entrance = asyncio.Lock()
+        """Passed in the order in which people came: those whom an event wakes may find somebody ahead of them."""
         self._tell_up, self._tell_lost, self._tell_deaf = up, lost, deaf
         self._refusal: StoreError | None = None
         """Why the session cannot begin."""
@@ -266,7 +268,8 @@ class BotClient(discord.Client):
     async def _is_their_turn(self, text: str) -> bool:
         """Waits until what was missed stands in line. What waited in vain is missed by the next session."""
         if not self._reader.overtakes(text):
-            await self._is_complete.wait()
+            async with self._entrance:
+                await self._is_complete.wait()
         return self._listens and not self.is_closed()
 
     def _line_up(self, channel_id: int, text: str, job: Job) -> None:
