@@ -74,7 +74,14 @@ def _target(loaded: Loaded, path: Path | None) -> Path:
 
     if path is None:
         return backup_directory(loaded.home) / default_name()
-    return (path / default_name() if path.is_dir() else path).absolute()
+    if path.is_dir():
+        return (path / default_name()).absolute()
+    if not path.name.endswith((".tar.gz", ".tgz")):
+        # A disk that is not mounted, say: a file of that name on the wrong disk would look like a backup.
+        raise click.BadParameter(
+            f"There is no directory {path}. Make it, or name a file that ends in .tar.gz."
+        )
+    return path.absolute()
 
 
 def _configuration_without_secrets(loaded: Loaded) -> str | None:
@@ -110,7 +117,7 @@ def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
     if staged.left_out:
         click.echo(f"{staged.left_out} links that may lead out of the workspaces were left out.")
     if staged.has_configuration:
-        click.echo(f"The backup also holds hermes.yaml; `tar -xzf {file} hermes.yaml` takes it out.")
+        click.echo(f"The backup also holds hermes.yaml; `tar -xzOf {file} hermes.yaml` shows it.")
 
 
 def _contents(contents: Contents) -> str:

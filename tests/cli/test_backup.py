@@ -55,7 +55,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     restored = hermes("restore", str(backup))
     assert restored.returncode == 0, restored.stderr
     assert "Restored 1 conversations, 2 messages" in restored.stdout
-    assert "hermes.yaml` takes it out" in restored.stdout
+    assert "hermes.yaml` shows it" in restored.stdout
     assert state.texts() == ["first", "second"]
     (kept,) = state.home.glob("state.db.before-restore-*")
     assert f"What was there is kept as {kept}" in restored.stdout
@@ -139,3 +139,11 @@ def test_what_is_refused(state: StateDirectory, elsewhere: Path) -> None:
     assert "No backup was made, and nothing was left behind: " in unwritable.stderr
     assert "Permission denied" in unwritable.stderr
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_directory_that_is_not_there(state: StateDirectory, tmp_path: Path) -> None:
+    """A disk that is not mounted: no file of its name is made on another disk."""
+    refused = hermes("backup", str(tmp_path / "stick"))
+    assert refused.returncode == 2
+    assert "There is no directory" in refused.stderr
+    assert not (tmp_path / "stick").exists()
