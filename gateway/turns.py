@@ -44,6 +44,7 @@ MOST_ATTEMPTS = 10
 """In all processes. Who kills Hermes need not be the message that it worked on; but one that ends the process
 each time must not do so for ever."""
 
+_ANSWER_SECONDS = 5.0
 _COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
 _PARKED = (
     "Something in Hermes broke down over this message. It is kept, and not tried again by itself; `hermes doctor` and "
@@ -72,6 +73,8 @@ class Turns:
         self._sessions = sessions
         self._ask_before_danger = ask
         self._publish = gateway.publish
+        self._overtaking: dict[str, set[asyncio.Future[None]]] = {}
+        """By conversation: commands that are being carried out beside its turn."""
 
     async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """Nothing that goes wrong with one message may reach the next one."""
@@ -105,20 +108,22 @@ class Turns:
             await uninterrupted(self._failed(mailbox.conversation_id, inbound, str(error)))
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
-        """A command that does not wait for its turn. It is carried out once, whatever comes of it.
-
-        Its answer is told before anything else can be: that a turn was stopped is not said twice."""
+        """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
+        told = asyncio.get_running_loop().create_future()
+        self._overtaking.setdefault(conversation.id, set()).add(told)
         try:
-            answer = await self._command_answer(conversation, inbound)
+            if await self._run_command(conversation, inbound) is not None:
+                await self._settle_with(conversation.id, inbound, _NO_TURN)
         except HermesError as error:
-            answer = f"⚠ {error}"
+            await self._settle_with(conversation.id, inbound, f"⚠ {error}")
         except Exception:
             await self._store.inbox.settle([inbound.id])
             raise
-        said = _NO_TURN if isinstance(answer, Again) else answer
-        outgoing_id = new_id("out") if inbound.is_taken else ""
-        self._publish(inbound, conversation.id, Notice(said, outgoing_id))
-        await self._settle(conversation.id, inbound, said, outgoing_id)
+        finally:
+            told.set_result(None)
+            self._overtaking[conversation.id].discard(told)
+            if not self._overtaking[conversation.id]:
+                del self._overtaking[conversation.id]
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
@@ -251,11 +256,9 @@ class Turns:
         outgoing_id = await self._settle(conversation_id, inbound, answer)
         self._publish(inbound, conversation_id, Notice(answer, outgoing_id))
 
-    async def _settle(
-        self, conversation_id: str, inbound: InboundMessage, notice: str, outgoing_id: str = ""
-    ) -> str:
+    async def _settle(self, conversation_id: str, inbound: InboundMessage, notice: str) -> str:
         """Gives the id under which the notice is on its way, if it has to be brought to somebody."""
-        outgoing_id = outgoing_id or new_id("out")
+        outgoing_id = new_id("out")
         is_to_be_brought = await uninterrupted(
             self._store.inbox.settle(
                 [inbound.id, *inbound.joined],
@@ -288,6 +291,9 @@ class Turns:
             if not await self._is_stored(inbound) and await _is_still_allowed(inbound):
                 await self._accept(mailbox, inbound)
             await self._store.inbox.settle([inbound.id, *inbound.joined])
+        if overtaking := self._overtaking.get(conversation_id):
+            # The answer to /stop comes first: then nobody has to say it a second time.
+            await asyncio.wait(set(overtaking), timeout=_ANSWER_SECONDS)
         self._publish(inbound, conversation_id, TurnDone("", stopped=True))
 
     async def _interrupted(self, conversation_id: str, inbound: InboundMessage) -> None:

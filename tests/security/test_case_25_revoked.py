@@ -79,8 +79,12 @@ async def test_the_next_message_is_a_strangers(tmp_path: Path) -> None:
         await here.hears("/search before")
         await here.hears("hello", BOB)
         assert await here.asked(2) == ["hello"]
-        told = [shown.text for shown in here.service.messages if shown.place == Place(ANNA.id)]
-        assert "hermes pairing approve" in told[-1] and not any("before" in text for text in told)
+
+        def told() -> list[str]:
+            return [shown.text for shown in here.service.messages if shown.place == Place(ANNA.id)]
+
+        await until(lambda: "hermes pairing approve" in told()[-1])
+        assert not any("before" in text for text in told())
 
 
 async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> None:
