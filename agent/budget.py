@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from agent.errors import ModelError
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage, Wrapped
 from agent.resilient import ResilientLLM
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, estimate_tools_tokens
 
@@ -52,24 +52,12 @@ def budgeted(llm: LLMClient, budget: Budget) -> LLMClient:
     return BudgetedLLM(llm, budget)
 
 
-class BudgetedLLM:
+class BudgetedLLM(Wrapped):
     """A model that is asked only while there is money for it. What it costs is recorded by whoever asks."""
 
     def __init__(self, llm: LLMClient, budget: Budget) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._budget = budget
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
-
-    @property
-    def context_length(self) -> int:
-        return self._llm.context_length
-
-    @property
-    def supports_tools(self) -> bool:
-        return self._llm.supports_tools
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         await self._budget.check(spender())

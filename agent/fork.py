@@ -8,30 +8,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
 
 FORK_TASK = "compression_fork"
 """The task under which an engine asks for it. The messages of the call are only what comes behind the conversation."""
 
 
-class Fork:
+class Fork(Wrapped):
     """The model that answers, in the middle of a conversation."""
 
     def __init__(self, llm: LLMClient, conversation: ChatRequest) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._conversation = conversation
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
-
-    @property
-    def context_length(self) -> int:
-        return self._llm.context_length
-
-    @property
-    def supports_tools(self) -> bool:
-        return self._llm.supports_tools
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         return self._llm.stream(self._behind(request))

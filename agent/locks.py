@@ -1,4 +1,4 @@
-"""Tool calls run concurrently; those that read a thing, change it and write it back take turns."""
+"""Whoever reads a thing, changes it and writes it back takes turns with others who do."""
 
 from __future__ import annotations
 

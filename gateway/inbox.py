@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.store import SessionStore
 from gateway.chat.contract import Place
@@ -39,12 +39,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A message that could not be answered however often it was tried."""
+    """What Hermes has given up on: a message that could not be answered, or a reply that could not be delivered."""
 
+    kind: Literal["message", "reply"]
     id: str
     platform: str
+    chat_id: str
+    """Empty where nothing is brought to anybody, as on the page."""
+    since: float
     reason: str
-    received_at: float
 
 
 class Inbox(Protocol):

@@ -8,22 +8,27 @@ from typing import TypeVar
 
 import structlog
 
-from agent.errors import StoreBusy, StoreFull, StoreReadOnly
+from agent.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+_PASSING = (StoreBusy, StoreFull, StoreReadOnly)
+"""What ends without anybody looking into the database."""
 
 
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """For what has been taken already: nobody is asked to send it again. Whatever else goes wrong comes out."""
+async def patiently(
+    work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = _PASSING
+) -> T:
+    """For what has been taken already, or comes only once: nobody is asked to send it again. Whatever else goes wrong
+    comes out."""
     pause = _FIRST_PAUSE
     while True:
         try:
             return await work()
-        except (StoreBusy, StoreFull, StoreReadOnly) as error:
+        except trouble as error:
             log.warning("store.waited_for", error=type(error).__name__, seconds=pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

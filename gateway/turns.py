@@ -17,6 +17,7 @@ from agent.context_plan import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnFailed, TurnStarted
 from agent.ids import new_id
+from agent.locks import turn_on
 from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
 from agent.store import Conversation
@@ -73,8 +74,6 @@ class Turns:
         self._sessions = sessions
         self._ask_before_danger = ask
         self._publish = gateway.publish
-        self._overtaking: dict[str, set[asyncio.Future[None]]] = {}
-        """By conversation: commands that are being carried out beside its turn."""
 
     async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """Nothing that goes wrong with one message may reach the next one."""
@@ -89,11 +88,8 @@ class Turns:
             except asyncio.CancelledError:
                 if not is_held:
                     await uninterrupted(self._stopped(mailbox, inbound))
-            except LeaseLost as error:
-                log.warning("turn.taken_over")
-                self._publish(inbound, conversation_id, TurnFailed(str(error)))
-            except HermesError as error:
-                log.warning("turn.not_begun", error=type(error).__name__)
+            except HermesError as error:  # it is in other hands now, or could not even begin
+                log.warning("turn.left", error=type(error).__name__)
                 self._publish(inbound, conversation_id, TurnFailed(str(error)))
 
     async def _to_its_end(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
@@ -109,21 +105,15 @@ class Turns:
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
         """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
-        told = asyncio.get_running_loop().create_future()
-        self._overtaking.setdefault(conversation.id, set()).add(told)
-        try:
-            if await self._run_command(conversation, inbound) is not None:
-                await self._settle_with(conversation.id, inbound, _NO_TURN)
-        except HermesError as error:
-            await self._settle_with(conversation.id, inbound, f"⚠ {error}")
-        except Exception:
-            await self._store.inbox.settle([inbound.id])
-            raise
-        finally:
-            told.set_result(None)
-            self._overtaking[conversation.id].discard(told)
-            if not self._overtaking[conversation.id]:
-                del self._overtaking[conversation.id]
+        async with _overtaking(conversation.id):
+            try:
+                if await self._run_command(conversation, inbound) is not None:
+                    await self._settle_with(conversation.id, inbound, _NO_TURN)
+            except HermesError as error:
+                await self._settle_with(conversation.id, inbound, f"⚠ {error}")
+            except Exception:
+                await self._store.inbox.settle([inbound.id])
+                raise
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
@@ -291,9 +281,10 @@ class Turns:
             if not await self._is_stored(inbound) and await _is_still_allowed(inbound):
                 await self._accept(mailbox, inbound)
             await self._store.inbox.settle([inbound.id, *inbound.joined])
-        if overtaking := self._overtaking.get(conversation_id):
-            # The answer to /stop comes first: then nobody has to say it a second time.
-            await asyncio.wait(set(overtaking), timeout=_ANSWER_SECONDS)
+        # The answer to /stop comes first: then nobody has to say it a second time.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_SECONDS), _overtaking(conversation_id):
+                pass
         self._publish(inbound, conversation_id, TurnDone("", stopped=True))
 
     async def _interrupted(self, conversation_id: str, inbound: InboundMessage) -> None:
@@ -330,6 +321,11 @@ class _Attempt:
     number: int
     was_seen: bool = False
     """Some of its answer."""
+
+
+def _overtaking(conversation_id: str) -> asyncio.Lock:
+    """Held while a command is carried out beside the conversation's turn."""
+    return turn_on(f"overtaking {conversation_id}")
 
 
 async def _is_still_allowed(inbound: InboundMessage) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import StoreCorrupt
+from gateway.inbox import Parked
 from gateway.store import reads
 from gateway.store.connection import connect_reader, connect_writer
 from gateway.store.errors import translated
-from gateway.store.parked import Parked, parked
+from gateway.store.parked import parked
 from gateway.store.repair import index_damage, rebuild_index
 
 

@@ -15,6 +15,7 @@ from gateway.chat.contract import Place
 from gateway.errors import QueueFull
 from gateway.inbox import Parked, Payload, Room, Taken
 from gateway.store import outbox
+from gateway.store.parked import parked_messages
 from gateway.store.people import Run
 from gateway.store.places import place_from
 from gateway.store.rules import storable
@@ -22,9 +23,6 @@ from gateway.text.characters import is_blank
 
 _REMEMBERED_SECONDS = 30 * 86_400.0
 """Telegram delivers again for a day, and Discord's history is read as far back."""
-
-
-_SINCE = {"inbox": "received_at", "outbox": "created_at"}
 
 
 class StoredInbox:
@@ -82,7 +80,7 @@ class StoredInbox:
             pass  # in small steps, between which others write
 
     async def parked(self) -> list[Parked]:
-        return await self._read(_parked)
+        return await self._read(parked_messages)
 
 
 def settle(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
@@ -247,25 +245,23 @@ def _park(
 
 def _tidy(connection: sqlite3.Connection, before: float) -> bool:
     """A few of the oldest. Whether there may be more."""
-    gone = 0
-    for table, over in (("inbox", "done"), ("outbox", "sent")):
-        gone += connection.execute(
-            f"""
-            DELETE FROM {table} WHERE state = ? AND seq IN (
-                SELECT seq FROM (SELECT seq, {_SINCE[table]} AS since FROM {table} ORDER BY seq LIMIT 500)
-                WHERE since < ?
-            )
-            """,  # noqa: S608 - our own names
-            (over, before),
-        ).rowcount
-    return gone > 0
-
-
-def _parked(connection: sqlite3.Connection) -> list[Parked]:
-    rows = connection.execute(
-        "SELECT id, platform, reason, received_at FROM inbox WHERE state = 'parked' ORDER BY seq"
-    )
-    return [Parked(*row) for row in rows]
+    gone = [
+        connection.execute(
+            """
+            DELETE FROM inbox WHERE state = 'done' AND received_at < ?
+            AND seq IN (SELECT seq FROM inbox ORDER BY seq LIMIT 500)
+            """,
+            (before,),
+        ).rowcount,
+        connection.execute(
+            """
+            DELETE FROM outbox WHERE state = 'sent' AND created_at < ?
+            AND seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT 500)
+            """,
+            (before,),
+        ).rowcount,
+    ]
+    return any(gone)
 
 
 def _as_json(value: Any) -> str:

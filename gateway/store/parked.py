@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
-from typing import Literal
 
-_MESSAGES = (
-    "SELECT 'message', platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
-)
+from gateway.inbox import Parked
+
+_MESSAGES = "SELECT 'message', id, platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
 _REPLIES = (
-    "SELECT 'reply', platform, place, created_at, reason FROM outbox WHERE state = 'parked' ORDER BY seq"
+    "SELECT 'reply', id, platform, place, created_at, reason FROM outbox WHERE state = 'parked' ORDER BY seq"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    kind: Literal["message", "reply"]
-    """A message to Hermes, or a reply from it."""
-    platform: str
-    chat_id: str
-    since: float
-    reason: str
 
 
 def parked(connection: sqlite3.Connection) -> list[Parked]:
     """Messages first; each in the order in which they came."""
-    rows = [*connection.execute(_MESSAGES), *connection.execute(_REPLIES)]
+    return [*parked_messages(connection), *_listed(connection, _REPLIES)]
+
+
+def parked_messages(connection: sqlite3.Connection) -> list[Parked]:
+    return _listed(connection, _MESSAGES)
+
+
+def _listed(connection: sqlite3.Connection, query: str) -> list[Parked]:
     return [
-        Parked(kind, platform, _chat_in(place), since, reason)
-        for kind, platform, place, since, reason in rows
+        Parked(kind, row_id, platform, _chat_in(place), since, reason)
+        for kind, row_id, platform, place, since, reason in connection.execute(query)
     ]
 
 
 def _chat_in(place: str | None) -> str:
-    """Empty where nothing is brought to anybody, as on the page."""
     return str(json.loads(place).get("chat_id", "")) if place else ""

@@ -19,6 +19,7 @@ from gateway.chat.contract import ChatDesk, ChatMessage, Place
 from gateway.chat.lines import Job, Lines
 from gateway.commands import Command
 from gateway.config.platforms import BotConfig
+from gateway.patience import patiently
 from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
 from gateway.platforms.discord.inbound import Reader, channel_id_of, place_of
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
@@ -338,14 +339,7 @@ class BotClient(discord.Client):
 
     async def _kept(self, message: ChatMessage) -> bool:
         """Discord delivers a message once, so the line waits here until it can be kept."""
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                return await self._desk.message(message)
-            except StoreError as error:
-                log.warning("discord.not_kept", error=type(error).__name__, seconds=pause)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        return await patiently(partial(self._desk.message, message), trouble=(StoreError,))
 
     async def _read(self, message: discord.Message) -> ChatMessage | None:
         """None if it cannot be found out where it was written: from another place it would be another message, and
