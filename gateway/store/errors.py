@@ -41,8 +41,12 @@ _PRIMARY_CODE = 0xFF
 """The low byte of an extended result code is the general one."""
 
 
-def as_store_error(error: sqlite3.Error | OSError) -> StoreError:
+def as_store_error(error: sqlite3.Error | OSError | MemoryError) -> StoreError:
     """The error of ours that says the same."""
+    if isinstance(
+        error, MemoryError
+    ):  # a damaged block of the index names a length for which no memory suffices
+        return SearchIndexDamaged("(out of memory)")
     if isinstance(error, OSError):
         return _BY_ERRNO.get(error.errno or 0, StoreError)(str(error))
     code: int = getattr(error, "sqlite_errorcode", 0)
@@ -58,5 +62,5 @@ class translated:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, sqlite3.Error | OSError):
+        if isinstance(error, sqlite3.Error | OSError | MemoryError):
             raise as_store_error(error) from error

@@ -19,6 +19,9 @@ PROBES = 50
 _TABLES = ("message_index_data", "message_index_idx", "message_index_docsize", "message_index_config")
 """Where FTS5 keeps the index: ordinary tables, whatever state the index is in."""
 
+UNREADABLE = (sqlite3.DatabaseError, MemoryError)
+"""A damaged block can name a length for which no memory suffices."""
+
 _SETTINGS = {"automerge": 0, "crisismerge": 1000}
 """As in the migration that made the index."""
 
@@ -28,8 +31,8 @@ def index_damage(connection: sqlite3.Connection) -> str | None:
     connection.execute("BEGIN")  # one view of both, while others write
     try:
         return _unlike_the_messages(connection) or _broken_inside(connection) or _finds_too_little(connection)
-    except sqlite3.DatabaseError as error:  # a table of it is missing, or cannot be read
-        return str(error)
+    except UNREADABLE as error:  # a table of it is missing, or cannot be read
+        return str(error) or "out of memory"
     finally:
         connection.execute("ROLLBACK")
 
@@ -74,8 +77,8 @@ def _broken_inside(connection: sqlite3.Connection) -> str | None:
         with closing(sqlite3.connect(copy, isolation_level=None)) as looked_at:
             try:
                 looked_at.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
-            except sqlite3.DatabaseError as error:
-                return str(error)
+            except UNREADABLE as error:
+                return str(error) or "out of memory"
     return None
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 MAX_TOGETHER = 256
 """Bounds how long the first of a transaction waits for the last."""
 
-FORESEEN = (sqlite3.Error, HermesError, ValueError, TypeError)
+FORESEEN = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
 """What an operation may raise to refuse. Anything else is a bug, and fails the whole transaction."""
 
 Operation = Callable[[sqlite3.Connection], Any]

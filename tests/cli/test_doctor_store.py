@@ -13,6 +13,7 @@ from gateway.cli.doctor_checks_store import store
 from gateway.config.load import load
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, with_texts
+from tests.store.test_repair import DAMAGE
 
 PARKED_MESSAGE = """
     INSERT INTO inbox (id, platform, place, payload, state, reason, received_at)
@@ -61,7 +62,7 @@ def test_a_good_database(state: StateDirectory) -> None:
 
 def test_a_damaged_index(state: StateDirectory) -> None:
     """Found by looking, mended only when asked to, and then found to be well."""
-    change(state, "UPDATE message_index_data SET block = randomblob(40) WHERE id = 10")
+    change(state, DAMAGE["no structure"])
     found = "`hermes doctor --repair` builds it anew. Nothing that was said is lost"
     assert levels(examined(), found) == ["fail"]
     assert levels(examined(), found) == ["fail"]

@@ -25,6 +25,7 @@ from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Split
 from gateway.store import SqliteStore
 from gateway.store.connection import WAL_LIMIT_BYTES, ThreadedConnection, open_reader, open_writer
+from tests.store.test_repair import DAMAGE
 
 TABLES = ("conversations", "sessions", "messages", "session_context", "compactions", "model_calls", "facts")
 
@@ -271,12 +272,13 @@ async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
     await store.close()
 
 
+@pytest.mark.parametrize("damage", ["no structure", "a structure that names too much"])
 async def test_a_damaged_index_is_told_from_a_damaged_database(
-    home: Home, conversation: Conversation
+    home: Home, conversation: Conversation, damage: str
 ) -> None:
     """Whoever searches learns what mends it; whoever talks notices nothing."""
     with closing(sqlite3.connect(home.path, isolation_level=None)) as other:
-        other.execute("UPDATE message_index_data SET block = randomblob(40) WHERE id = 10")
+        other.execute(DAMAGE[damage])
     with capture_logs():
         with pytest.raises(SearchIndexDamaged, match="hermes doctor --repair"):
             await home.store.search("apple")

@@ -27,6 +27,7 @@ from gateway.store.health import examine
 from gateway.store.migrate import load_migrations, schema_version
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 from tests.store.schema_dump import frozen
+from tests.store.test_repair import DAMAGE
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def test_from_an_older_hermes(state: StateDirectory, tmp_path: Path) -> None:
 def test_a_damaged_index_is_mended_on_the_way(state: StateDirectory, tmp_path: Path) -> None:
     """It holds nothing that the messages do not hold."""
     with closing(sqlite3.connect(state.database)) as plain:
-        plain.execute("UPDATE message_index_data SET block = randomblob(40) WHERE id = 10")
+        plain.execute(DAMAGE["a structure that names too much"])
         plain.commit()
     backup = state.backup(tmp_path / "b.tar.gz").path
     state.restore(backup)
