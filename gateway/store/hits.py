@@ -9,13 +9,13 @@ from contextlib import closing
 
 from agent.messages import Message
 from agent.store import SearchHit
+from agent.words import Query, parse_query
 from gateway.store import reads
 from gateway.store.index import entries_after, index_in_memory, progress
 from gateway.store.rows import MESSAGE_COLUMNS, messages_from
 from gateway.store.rules import storable
 from gateway.store.search import Match, Scope, find
 from gateway.store.snippets import snippets
-from gateway.store.words import Query, parse_query
 
 
 def search(connection: sqlite3.Connection, text: str, scope: Scope, limit: int) -> list[SearchHit]:

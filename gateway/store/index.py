@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agent.errors import SearchIndexDamaged
 from agent.untrusted import without_marks
-from gateway.store.words import indexable
+from agent.words import indexable
 
 STEP_MESSAGES = 64
 STEP_CHARACTERS = 50_000

@@ -14,6 +14,7 @@ from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
+from agent.words import parse_query
 from gateway.store.inbox import StoredInbox, answer
 from gateway.store.index import Entry, index_in_memory
 from gateway.store.leases import StoredLeases
@@ -30,7 +31,6 @@ from gateway.store.rules import (
 )
 from gateway.store.search import Scope, find
 from gateway.store.snippets import snippets
-from gateway.store.words import parse_query
 
 T = TypeVar("T")
 

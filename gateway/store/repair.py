@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent.words import parse_query, quoted
 from gateway.store.index import MAX_CHARACTERS, advance, create, entries_after, progress
-from gateway.store.words import parse_query, quoted
 from gateway.store.writer import commit_together
 
 PROBES = 50

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from agent.words import Query, quoted
 from gateway.store.index import conversation_token, person_token
-from gateway.store.words import Query, quoted
 
 SCORED = 500
 """How many messages a search scores at most.

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 
 from agent.untrusted import without_marks
+from agent.words import BOUNDARY, Query, indexable, quoted
 from gateway.store.index import TOKENIZER
-from gateway.store.words import BOUNDARY, Query, indexable, quoted
 
 START, END = "\x02", "\x03"
 WORDS = 24

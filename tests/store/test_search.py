@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
+from agent.words import parse_query
 from gateway.store.index import Entry, index_in_memory
 from gateway.store.search import SCORED, Scope, find
-from gateway.store.words import parse_query
 
 
 async def _said(store: SessionStore, conversation: Conversation, *texts: str, role: Role = "user") -> None:

@@ -1,0 +1,160 @@
+"""The engine's own SQLite file: opened when it is first needed, shared by all conversations of a process."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+FILE_NAME = "lcm.db"
+MIGRATIONS = Path(__file__).parent / "migrations"
+_BUSY_SECONDS = 10.0
+_MOST_IDLE = 4
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    # INSERT OR REPLACE deletes behind the back of triggers without this.
+    "PRAGMA recursive_triggers = ON",
+)
+
+
+class NewerDatabase(Exception):
+    """The file was written by a later version of the engine."""
+
+
+class Database:
+    """Connections to one file. Each is used by one thread at a time, and none is held while a model is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._users = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One view of the data for all queries inside."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction. Others wait for it, so nothing slow belongs inside."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def acquire(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """The last one to go closes the file."""
+        with self._lock:
+            self._users -= 1
+            idle = self._idle if self._users <= 0 else []
+            if idle:
+                self._idle = []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection = self._taken()
+        try:
+            connection.execute(begin)
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.close()
+            raise
+        self._give_back(connection)
+
+    def _taken(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return connect(self.path)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if self._users > 0 and len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+_open: dict[Path, Database] = {}
+_open_lock = threading.Lock()
+
+
+def shared(path: Path) -> Database:
+    """The same object for the same file. Who calls this calls `release()` in the end."""
+    with _open_lock:
+        database = _open.setdefault(path, Database(path))
+        database.acquire()
+        return database
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """In autocommit mode and at the newest schema. Raises sqlite3.Error or NewerDatabase."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}",
+        uri=True,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        connection.row_factory = sqlite3.Row
+        _migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Forward only, each step in one transaction with its number."""
+    steps = sorted(MIGRATIONS.glob("[0-9]*.sql"))
+    if _version(connection) == len(steps):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(connection)
+        if version > len(steps):
+            raise NewerDatabase(
+                f"The database of the context engine has schema {version}, and this version knows {len(steps)}. "
+                "Install the newer Hermes again, or move the file away."
+            )
+        for number, step in enumerate(steps[version:], start=version + 1):
+            for statement in _statements(step.read_text(encoding="utf-8")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one, because executescript() would commit in between."""
+    statement = ""
+    for line in re.split(r"(?<=\n)", script):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

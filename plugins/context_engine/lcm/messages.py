@@ -1,0 +1,175 @@
+# ruff: noqa: S608 - only question marks are put into the SQL
+"""Messages in the store: each once, word for word, in the order in which they were first seen."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from agent.chat_text import call_of, text_of
+from agent.messages import ChatDict
+from agent.tokens import estimate_message_tokens
+from agent.words import indexable
+
+OF_THE_HOST = ("message_id", "created_at")
+"""Keys that are no part of what was said."""
+
+MOST_INDEXED = 200_000
+"""Characters of one message whose words can be searched. All of it can be read."""
+
+_AT_ONCE = 500
+"""Values in one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as it was said."""
+
+    key: int
+    seq: int
+    role: str
+    chat: ChatDict
+    tokens: int
+    said_at: float
+
+    @property
+    def id(self) -> str:
+        """What the model calls it. Numbers count up within the conversation, so ranges can be read."""
+        return f"m{self.seq}"
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message that is not stored yet."""
+
+    identity: str
+    chat: ChatDict
+    said_at: float
+
+
+def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, person: str, now: float) -> int:
+    """Of a conversation, which is made where it is not known. Needs the right to write only then."""
+    row = connection.execute(
+        "SELECT key, person FROM conversations WHERE id = ?", (conversation_id,)
+    ).fetchone()
+    if row is None:
+        made = connection.execute(
+            "INSERT INTO conversations (id, person, created_at) VALUES (?, ?, ?)",
+            (conversation_id, person, now),
+        )
+        return int(made.lastrowid or 0)
+    if person and row["person"] != person:
+        connection.execute("UPDATE conversations SET person = ? WHERE key = ?", (person, row["key"]))
+    return int(row["key"])
+
+
+def add_messages(
+    connection: sqlite3.Connection, conversation: int, incoming: Iterable[Incoming]
+) -> list[int]:
+    """Their keys, in order. None of them may be there yet."""
+    (last,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
+    ).fetchone()
+    return [_add(connection, conversation, last + number, each) for number, each in enumerate(incoming, 1)]
+
+
+def keys_by_identity(
+    connection: sqlite3.Connection, conversation: int, identities: Iterable[str]
+) -> dict[str, int]:
+    """Of those that are stored."""
+    found: dict[str, int] = {}
+    for some in _batches(identities):
+        rows = connection.execute(
+            f"SELECT identity, key FROM messages WHERE conversation = ? AND identity IN ({_places(some)})",
+            (conversation, *some),
+        )
+        found.update(map(tuple, rows))
+    return found
+
+
+def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Stored]:
+    found: dict[int, Stored] = {}
+    for some in _batches(keys):
+        rows = connection.execute(f"SELECT * FROM messages WHERE key IN ({_places(some)})", some)
+        found.update((row["key"], stored(row)) for row in rows)
+    return found
+
+
+def messages_between(
+    connection: sqlite3.Connection, conversation: int, first_seq: int, last_seq: int
+) -> list[Stored]:
+    rows = connection.execute(
+        "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+        (conversation, first_seq, last_seq),
+    )
+    return list(map(stored, rows))
+
+
+def stored(row: sqlite3.Row) -> Stored:
+    chat: ChatDict = {"role": row["role"], "content": row["content"]}
+    if row["rest"]:
+        chat |= json.loads(row["rest"])
+    return Stored(row["key"], row["seq"], row["role"], chat, row["tokens"], row["said_at"])
+
+
+def searchable(chat: ChatDict) -> str:
+    """What can be searched of a message: its text, who said it, and the calls in it."""
+    calls = (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
+    return "\n".join(filter(None, (str(chat.get("name") or ""), text_of(chat), *calls)))
+
+
+def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: Incoming) -> int:
+    content, rest = _taken_apart(incoming.chat)
+    chat = incoming.chat
+    made = connection.execute(
+        "INSERT INTO messages (conversation, seq, identity, role, content, rest, tokens, said_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(conversation, seq, incoming.identity, chat["role"], content, rest),
+            *(estimate_message_tokens(chat), incoming.said_at),
+        ),
+    )
+    key = int(made.lastrowid or 0)
+    words = indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
+    connection.execute(
+        "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
+        (key, scope_of(conversation), words),
+    )
+    return key
+
+
+def scope_of(conversation: int) -> str:
+    return f"c{conversation}"
+
+
+def _taken_apart(chat: ChatDict) -> tuple[str | None, str | None]:
+    """The text, and everything else as JSON. Text that UTF-8 cannot hold goes with the rest, where it is escaped."""
+    rest = {key: value for key, value in chat.items() if key not in ("role", "content", *OF_THE_HOST)}
+    content = chat.get("content")
+    if not isinstance(content, str) or not _is_utf8(content):
+        if content is not None:
+            rest["content"] = content
+        content = None
+    return content, json.dumps(rest) if rest else None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    # SQLite's own functions stop at a zero byte.
+    return "\0" not in text
+
+
+def _places(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _batches(values: Iterable[object]) -> Iterator[list[object]]:
+    rest = iter(values)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some

@@ -1,0 +1,36 @@
+"""Where a tool of the engine is called from: whose conversation it is, and what it may use."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .database import Database
+
+Ask = Callable[[str, int], str]
+"""The auxiliary model: a prompt and the most tokens of the answer. Raises a ModelError of `agent.errors`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    database: Database
+    conversation_id: str
+    person: str
+    """Whose conversation it is; empty where the host has not said."""
+    session_id: str
+    context_length: int
+    threshold_tokens: int
+    last_prompt_tokens: int
+    ask: Ask
+
+
+def conversations_in_reach(
+    connection: sqlite3.Connection, place: Place, *, everywhere: bool
+) -> dict[int, str]:
+    """Key and id of this conversation, and with `everywhere` of all others of the same person."""
+    rows = connection.execute(
+        "SELECT key, id FROM conversations WHERE id = :here OR (:everywhere AND :person <> '' AND person = :person)",
+        {"here": place.conversation_id, "everywhere": everywhere, "person": place.person},
+    )
+    return {row["key"]: row["id"] for row in rows}

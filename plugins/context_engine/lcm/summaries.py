@@ -1,0 +1,200 @@
+# ruff: noqa: S608 - only question marks are put into the SQL
+"""The graph: summaries over messages, and summaries over summaries."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .messages import Stored, messages_by_key
+
+Level = Literal["detailed", "bullets", "stand_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary, with what the engine (and not the model) knows about it."""
+
+    key: int
+    depth: int
+    level: Level
+    content: str
+    topics: str
+    tokens: int
+    source_tokens: int
+    message_tokens: int
+    message_count: int
+    first_seq: int
+    last_seq: int
+    earliest: float
+    latest: float
+    attempts: int
+
+    @property
+    def id(self) -> str:
+        return f"s{self.key}"
+
+    @property
+    def is_stand_in(self) -> bool:
+        return self.level == "stand_in"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a summariser came up with."""
+
+    level: Level
+    content: str
+    topics: str
+    tokens: int
+
+
+def sources_key(kind: Literal["messages", "summaries"], keys: Sequence[int]) -> str:
+    return hashlib.sha256(f"{kind}:{','.join(map(str, keys))}".encode()).hexdigest()[:32]
+
+
+def find_summary(connection: sqlite3.Connection, conversation: int, sources: str) -> Node | None:
+    """The one over these very sources, if they were summarised before."""
+    row = connection.execute(
+        "SELECT * FROM summaries WHERE conversation = ? AND sources_key = ?", (conversation, sources)
+    ).fetchone()
+    return node(row) if row else None
+
+
+def add_leaf(
+    connection: sqlite3.Connection, conversation: int, messages: Sequence[Stored], text: Written, now: float
+) -> Node:
+    """Raises sqlite3.IntegrityError if somebody else was quicker."""
+    keys = [message.key for message in messages]
+    total = sum(message.tokens for message in messages)
+    made = _insert(
+        connection,
+        conversation,
+        text,
+        depth=0,
+        source_tokens=total,
+        message_tokens=total,
+        message_count=len(messages),
+        first_seq=min(message.seq for message in messages),
+        last_seq=max(message.seq for message in messages),
+        earliest=min(message.said_at for message in messages),
+        latest=max(message.said_at for message in messages),
+        sources_key=sources_key("messages", keys),
+        created_at=now,
+    )
+    connection.executemany(
+        "INSERT INTO summary_messages (summary, position, message) VALUES (?, ?, ?)",
+        ((made, position, key) for position, key in enumerate(keys)),
+    )
+    return summaries_by_key(connection, [made])[made]
+
+
+def add_condensed(
+    connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: Written, now: float
+) -> Node:
+    """Raises sqlite3.IntegrityError if somebody else was quicker."""
+    keys = [child.key for child in children]
+    made = _insert(
+        connection,
+        conversation,
+        text,
+        depth=1 + max(child.depth for child in children),
+        source_tokens=sum(child.tokens for child in children),
+        message_tokens=sum(child.message_tokens for child in children),
+        message_count=sum(child.message_count for child in children),
+        first_seq=min(child.first_seq for child in children),
+        last_seq=max(child.last_seq for child in children),
+        earliest=min(child.earliest for child in children),
+        latest=max(child.latest for child in children),
+        sources_key=sources_key("summaries", keys),
+        created_at=now,
+    )
+    connection.executemany(
+        "INSERT INTO summary_children (parent, position, child) VALUES (?, ?, ?)",
+        ((made, position, key) for position, key in enumerate(keys)),
+    )
+    return summaries_by_key(connection, [made])[made]
+
+
+def rewrite(connection: sqlite3.Connection, summary: Node, text: Written) -> Node:
+    """A stand-in is replaced by a summary, or counts one more attempt. Its place and its sources stay."""
+    connection.execute(
+        "UPDATE summaries SET level = ?, content = ?, topics = ?, tokens = ?, attempts = attempts + 1 WHERE key = ?",
+        (text.level, text.content, text.topics, text.tokens, summary.key),
+    )
+    # What stands above it counts what its sources have now.
+    connection.execute(
+        "UPDATE summaries SET source_tokens = ("
+        "SELECT sum(child.tokens) FROM summary_children JOIN summaries AS child ON child.key = summary_children.child "
+        "WHERE summary_children.parent = summaries.key"
+        ") WHERE key IN (SELECT parent FROM summary_children WHERE child = ?)",
+        (summary.key,),
+    )
+    return summaries_by_key(connection, [summary.key])[summary.key]
+
+
+def summaries_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Node]:
+    wanted = list(keys)
+    places = ", ".join("?" * len(wanted))
+    rows = connection.execute(f"SELECT * FROM summaries WHERE key IN ({places})", wanted)
+    return {row["key"]: node(row) for row in rows}
+
+
+def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
+    rows = connection.execute(
+        "SELECT summaries.* FROM summary_children JOIN summaries ON summaries.key = summary_children.child "
+        "WHERE parent = ? ORDER BY position",
+        (summary,),
+    )
+    return list(map(node, rows))
+
+
+def message_keys_of(connection: sqlite3.Connection, leaf: int) -> list[int]:
+    rows = connection.execute(
+        "SELECT message FROM summary_messages WHERE summary = ? ORDER BY position", (leaf,)
+    )
+    return [row["message"] for row in rows]
+
+
+def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+    """From left to right; the summary itself if it is a leaf."""
+    children = connection.execute(
+        "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
+    ).fetchall()
+    if not children:
+        return [summary]
+    return [leaf for row in children for leaf in leaves_under(connection, row["child"])]
+
+
+def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+    """All that was said beneath a summary, in order."""
+    return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
+
+
+def messages_under(connection: sqlite3.Connection, summary: int) -> list[Stored]:
+    keys = message_keys_under(connection, summary)
+    found = messages_by_key(connection, keys)
+    return [found[key] for key in keys]
+
+
+def node(row: sqlite3.Row) -> Node:
+    return Node(**{name: row[name] for name in Node.__slots__})
+
+
+def _insert(
+    connection: sqlite3.Connection, conversation: int, text: Written, **columns: int | float | str
+) -> int:
+    columns |= {
+        "conversation": conversation,
+        "level": text.level,
+        "content": text.content,
+        "topics": text.topics,
+        "tokens": text.tokens,
+    }
+    names = ", ".join(columns)
+    places = ", ".join("?" * len(columns))
+    made = connection.execute(f"INSERT INTO summaries ({names}) VALUES ({places})", tuple(columns.values()))
+    return int(made.lastrowid or 0)
