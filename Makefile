@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help run test test-long test-chaos soak fuzz lint bench lock audit clean browser sandbox
+.PHONY: help run test pytest test-long test-chaos soak fuzz lint bench lock audit clean browser sandbox
 .DEFAULT_GOAL := run
 
 help:
@@ -23,12 +23,16 @@ help:
 run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
 
-test: lint browser sandbox
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+# mypy computes while tests wait for something, so both run side by side; either can fail it.
+test: browser sandbox
+	@$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 # The same with larger numbers, and with a new interpreter for every Hermes that is started. Twice as long.
 test-long: lint browser sandbox
-	@HERMES_TEST_COLD=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --long $(ARGS)
+	@HERMES_TEST_COLD=1 $(BIN)/python -m pytest -n 2 --long $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
@@ -50,7 +54,7 @@ soak: $(VENV)/.dev
 fuzz: TIMES ?= 30
 fuzz: SECONDS ?= 120
 fuzz: $(VENV)/.dev
-	@HERMES_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup -o timeout=3600 tests/fuzz $(ARGS)
+	@HERMES_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 -o timeout=3600 tests/fuzz $(ARGS)
 	@! $(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m tests.fuzz.atheris_pieces \
 		-max_total_time=$(SECONDS) -max_len=1500 -artifact_prefix=$(VENV)/
 

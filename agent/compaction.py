@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import structlog
 
 from agent import auxiliary_client
-from agent.budget import spender
 from agent.carried_state import carried_state, with_state
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
 from agent.context_plan import LiveContext, for_engine, plan_from
+from agent.engine_models import models_for_engine
 from agent.engine_seat import EngineSeat, EngineSeats
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.fork import FORK_TASK, Fork
-from agent.llm import ChatRequest, Completion, LLMClient
-from agent.messages import ChatDict
+from agent.llm import ChatRequest, LLMClient
+from agent.messages import ChatDict, Message
 from agent.store import Compaction, SessionStore, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
+from agent.uninterrupted import uninterrupted
 
 log = structlog.get_logger(__name__)
 
@@ -141,6 +143,18 @@ class Compactor:
             return None
         return await self.compact(live, "background")
 
+    async def add_note(self, live: LiveContext, text: str) -> None:
+        """Behind all that was said so far, for the model alone."""
+        append = self._store.append(live.session.id, [Message("user", text, kind="note")])
+        live.history += await uninterrupted(append)
+
+    @asynccontextmanager
+    async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
+        """A tool of the engine asks those who write its summaries, too."""
+        resolver = await self._models_beside(live)
+        async with models_for_engine(self._store, live.session.id, resolver, purpose="engine_tool"):
+            yield
+
     async def close(self) -> None:
         """What was being prepared is given up; the conversation is as it was."""
         for task in self._drafts.values():
@@ -177,26 +191,9 @@ class Compactor:
     ) -> _Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
         resolver = await self._with_fork(live)
-        calls: list[Completion] = []
-        recording: list[asyncio.Task[None]] = []
-
-        def paid(_: str, call: Completion) -> None:
-            """At once, so that the next call of the same summary finds it in the budget."""
-            calls.append(call)
-            record = self._store.record_usage(
-                session_id, call.usage, model=call.model, purpose="compression", spender=spender()
-            )
-            recording.append(asyncio.create_task(record))
-
-        began, loop = time.perf_counter(), asyncio.get_running_loop()
-        try:
-            with auxiliary_client.bound(resolver, loop, on_usage=paid):
-                returned = await seat.call(
-                    seat.engine.compress, given, current_tokens=tokens, focus_topic=focus
-                )
-        finally:
-            # What was asked was paid for, whatever becomes of it.
-            await asyncio.gather(*recording)
+        began = time.perf_counter()
+        async with models_for_engine(self._store, session_id, resolver, purpose="compression") as calls:
+            returned = await seat.call(seat.engine.compress, given, current_tokens=tokens, focus_topic=focus)
         if self._flush_memory and returned != given:
             # Now it is known that turns will leave the context, and they are still here.
             await self._flush_memory(live)
@@ -204,9 +201,12 @@ class Compactor:
         seconds = time.perf_counter() - began
         return _Draft(session_id, given, returned, seconds, sum(costs) if costs else None)
 
+    async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
+        return self._auxiliary(await self.seats.models.of(live.conversation))
+
     async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
         """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
-        resolver = self._auxiliary(await self.seats.models.of(live.conversation))
+        resolver = await self._models_beside(live)
         if self.request_now is None:
             return resolver
         request_now = await self.request_now(live)

@@ -1,8 +1,8 @@
 """The contract every context engine fulfils: when to make a conversation smaller, and how.
 
 Engines are synchronous and work on message lists in OpenAI's chat format. A conversation has an instance of its own, so
-an engine may keep state. The host may add a durable `"message_id"` to each message; an engine that does not know the
-key just keeps the dicts it keeps.
+an engine may keep state. The host may add a durable `"message_id"` to each message, and `"created_at"`, when it was
+said; an engine that does not know the keys just keeps the dicts it keeps.
 """
 
 from __future__ import annotations
@@ -84,6 +84,13 @@ class ContextEngine(ABC):
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
         """A cheap look before a model call, for engines that can tell from the messages alone."""
         return False
+
+    def hint(self, messages: list[ChatDict]) -> str | None:
+        """A short text to stand behind the newest message of the user, before the model is asked. None: there is none.
+
+        It is stored and stays in the context, so that what a provider has cached stays the same and only grows.
+        """
+        return None
 
     def get_status(self) -> dict[str, Any]:
         """What `/status` shows."""

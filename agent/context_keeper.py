@@ -10,18 +10,21 @@ from typing import Any
 import structlog
 
 from agent.compaction import Compactor, Outcome, Trigger
-from agent.context_plan import LiveContext, for_engine
+from agent.context_engine import ContextEngine
+from agent.context_plan import LiveContext, for_engine, is_request
 from agent.engine_seat import EngineSeat
 from agent.errors import EngineFailed
 from agent.events import Notice, TurnEvent
 from agent.llm import Usage
 from agent.messages import ChatDict, Message, as_chat
-from agent.tokens import estimate_messages_tokens_rough
+from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from agent.tool import Tool, ToolContext
 
 log = structlog.get_logger(__name__)
 
 _ENGINE_TOOL_SECONDS = 60.0
+_HINT_SECONDS = 5.0
+_MOST_HINT_TOKENS = 1_000
 
 
 class ContextKeeper:
@@ -35,6 +38,13 @@ class ContextKeeper:
         """Conversations whose person knows that compaction is in trouble."""
 
     async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
+        """Room for the turn, and then what the engine has to say about the message."""
+        told = await self._in_bounds(live)
+        if hint := await self._hint(live):
+            await self.compactor.add_note(live, hint)
+        return told
+
+    async def _in_bounds(self, live: LiveContext) -> list[TurnEvent]:
         """What was prepared between the turns is swapped in; at the threshold itself the turn has to wait."""
         if not self.enabled:
             return []
@@ -47,6 +57,25 @@ class ContextKeeper:
         except EngineFailed as error:
             return await self._engine_trouble(live, error)
         return []
+
+    async def _hint(self, live: LiveContext) -> str | None:
+        """Only for a message that nobody has begun to answer, and only from an engine that is free and quick: it is
+        an extra that nobody waits for."""
+        if not live.history or not is_request(live.history[-1]):
+            return None
+        try:
+            seat = await self.compactor.seats.of(live)
+            if seat.busy or type(seat.engine).hint is ContextEngine.hint:
+                return None
+            async with asyncio.timeout(_HINT_SECONDS):
+                given = for_engine(live.system_prompt, live.history)
+                hint: object = await seat.call(seat.engine.hint, given)
+        except (EngineFailed, TimeoutError) as error:
+            await asyncio.to_thread(
+                log.warning, "engine.hint_failed", session=live.session.id, exc_info=error.__cause__ or error
+            )
+            return None
+        return _usable_hint(hint, live)
 
     async def after_call(self, live: LiveContext, usage: Usage) -> None:
         """A provider that reports nothing is not taken at its word."""
@@ -92,7 +121,7 @@ class ContextKeeper:
         except EngineFailed as error:
             await self._engine_trouble(live, error)
             return []
-        return [_engine_tool(seat, live, schema) for schema in schemas]
+        return [_engine_tool(self.compactor, seat, live, schema) for schema in schemas]
 
     async def _engine_trouble(self, live: LiveContext, error: EngineFailed) -> list[TurnEvent]:
         """An engine is a plugin: its bug must not cost the person a turn."""
@@ -118,6 +147,15 @@ class ContextKeeper:
         return events
 
 
+def _usable_hint(hint: object, live: LiveContext) -> str | None:
+    if not isinstance(hint, str) or not hint.strip():
+        return None
+    if (tokens := estimate_text_tokens(hint)) > _MOST_HINT_TOKENS:
+        log.warning("engine.hint_too_long", session=live.session.id, tokens=tokens, most=_MOST_HINT_TOKENS)
+        return None
+    return hint
+
+
 def tokens_in(live: LiveContext) -> int:
     """What the next prompt will hold: what was reported for the last call, and an estimate of what came since."""
     if not live.session.prompt_tokens:
@@ -139,12 +177,13 @@ def estimated_tokens(live: LiveContext) -> int:
     return estimate_messages_tokens_rough([system, *map(as_chat, live.history)])
 
 
-def _engine_tool(seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
+def _engine_tool(compactor: Compactor, seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
     name = str(schema["name"])
 
     async def call(ctx: ToolContext, **arguments: Any) -> str:
         messages = for_engine(live.system_prompt, live.history)
-        return await seat.call(seat.engine.handle_tool_call, name, arguments, messages=messages)
+        async with compactor.models_for_tool(live):
+            return await seat.call(seat.engine.handle_tool_call, name, arguments, messages=messages)
 
     return Tool(
         name=name,
@@ -155,6 +194,8 @@ def _engine_tool(seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
         effects=False,
         arguments=None,
         function=call,
+        # It repeats what was said, and not only the person has said it: tools and web pages have, too.
+        outside=True,
     )
 
 

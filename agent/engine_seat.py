@@ -175,6 +175,7 @@ class EngineSeats:
             **boundary,
             conversation_id=live.conversation.id,
             platform=live.conversation.address.platform,
+            person=live.conversation.person,
             model=llm.model,
             context_length=llm.context_length,
             hermes_home=str(self._hermes_home),

@@ -13,7 +13,8 @@ Role = Literal["user", "assistant", "tool"]
 """The system prompt is not a message: its bytes are pinned on the session."""
 
 Kind = Literal["said", "summary", "pruned", "note"]
-"""`said` happened in the conversation. The others exist only in a child session's context, and search skips them."""
+"""`said` happened in the conversation. A `note` is an engine's word to the model: nobody said it, and nobody is shown
+it. The others exist only in a child session's context. Search finds only what was said."""
 
 ChatDict = dict[str, Any]
 """A message in OpenAI's chat format."""
@@ -63,6 +64,11 @@ def as_chat(message: Message) -> ChatDict:
     if message.role == "user" and message.name:
         chat["name"] = message.name
     return chat
+
+
+def without_notes(messages: Iterable[Message]) -> list[Message]:
+    """What a person would count."""
+    return [message for message in messages if message.kind != "note"]
 
 
 def unanswered_calls(messages: Iterable[Message]) -> list[ToolCall]:

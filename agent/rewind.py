@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agent.context_plan import LiveContext, for_engine
 from agent.errors import StoreError
-from agent.messages import Message
+from agent.messages import Message, without_notes
 from agent.steps_back import COMPACTIONS, branch_off, context_of, go_to
 from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_messages_tokens_rough
@@ -29,9 +29,13 @@ class Rewound:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.left.history)} -> {len(self.live.history)} messages, "
+            f"{_counted(self.left)} -> {_counted(self.live)} messages, "
             f"~{tokens_in(self.left):,} -> ~{tokens_in(self.live):,} tokens"
         )
+
+
+def _counted(live: LiveContext) -> int:
+    return len(without_notes(live.history))
 
 
 def tokens_in(live: LiveContext) -> int:
@@ -96,8 +100,12 @@ async def _go_back(
 
 
 def _own(session_id: str, history: Iterable[Message]) -> list[Message]:
-    """What was said in the session itself."""
-    return [message for message in history if message.session_id == session_id and message.kind == "said"]
+    """What was said in the session itself, with the notes on it; a note's copy came from its parent."""
+    return [
+        message
+        for message in history
+        if message.session_id == session_id and message.kind in ("said", "note") and not message.source_id
+    ]
 
 
 def _said(messages: Iterable[Message]) -> set[str]:

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.context_plan import LiveContext, for_engine, plan_from
-from agent.messages import Message
+from agent.context_plan import LiveContext, for_engine, is_request, plan_from
+from agent.messages import Message, without_notes
 from agent.store import Conversation, Session, SessionStore, Split, SplitReason
 from agent.tool_pairs import repair
 from agent.untrusted import without_marks
@@ -80,7 +80,7 @@ def last_request(history: Sequence[Message]) -> int | None:
     for index in reversed(range(len(history))):
         if _is_summary(history[index]):
             return None
-        if history[index].role == "user":
+        if is_request(history[index]):
             return index
     return None
 
@@ -113,7 +113,8 @@ async def lines_of(store: SessionStore, conversation: Conversation, *, limit: in
         history = await store.history(session.id)
         name = names.get(session.id, "")
         if session.id == live or name or _is_worth_a_line(session, history):
-            lines.append(Line(session, name, _title(history), len(history), session.id == live))
+            count = len(without_notes(history))
+            lines.append(Line(session, name, _title(history), count, session.id == live))
     return lines
 
 
@@ -178,7 +179,7 @@ def _is_worth_a_line(session: Session, history: Sequence[Message]) -> bool:
 
 
 def _title(history: Sequence[Message]) -> str:
-    asked = (message.content for message in history if message.role == "user" and not _is_summary(message))
+    asked = (message.content for message in history if is_request(message))
     return first_words(next(asked, ""))
 
 

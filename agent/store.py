@@ -150,7 +150,7 @@ class SessionStore(Protocol):
         ...
 
     async def history(self, session_id: str) -> list[Message]:
-        """What the model sees: the context the session began with, then its own messages."""
+        """What the model sees: the context the session began with, then its own messages and notes."""
         ...
 
     async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:

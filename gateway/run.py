@@ -101,6 +101,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             compressor=compressor,
             context_length=llm.context_length,
             model=llm.model,
+            options=config.context.options,
+            options_at=loaded.place_of("context.options"),
         )
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)

@@ -1,7 +1,8 @@
 """The file a backup is: a `.tar.gz` that any computer can open, with a note of what is in it on top.
 
-- `hermes-backup.json`: what follows, and a digest of the database
+- `hermes-backup.json`: what follows, and digests of the databases
 - `state.db`: the database, whole and checked
+- `engines/...`: the databases of context engines, if there are any
 - `hermes.yaml`: the configuration, if no key or token stands in it
 - `workspaces/...`: the agents' folders, if they were asked for
 """
@@ -13,17 +14,21 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
 from gateway.errors import BackupUnusable
 from gateway.store.backup import Contents
+from gateway.store.beside import is_engine_name
 
-FORMAT = 1
+FORMAT = 2
+_FORMAT_WITHOUT_ENGINES = 1
+"""Where there are none, an earlier Hermes can read it, too."""
 MANIFEST, DATABASE, CONFIGURATION, WORKSPACES = "hermes-backup.json", "state.db", "hermes.yaml", "workspaces"
+ENGINES = "engines"
 
 _COMPRESSION = 3
 """Larger by a tenth than at the usual level, in a third of the time."""
@@ -41,9 +46,15 @@ class Manifest:
     """Of the database."""
     workspaces: bool
     format: int = FORMAT
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """The databases of engines, each with its digest."""
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self) | {"contents": self.contents._asdict()}, indent=2)
+        told = asdict(self) | {"contents": self.contents._asdict()}
+        if not told["engines"]:
+            del told["engines"]
+            told["format"] = _FORMAT_WITHOUT_ENGINES
+        return json.dumps(told, indent=2)
 
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
@@ -51,6 +62,8 @@ class Manifest:
             given = json.loads(text)
             if int(given["format"]) > FORMAT:
                 raise BackupUnusable(f"it was made by a newer Hermes ({given['hermes']}); upgrade Hermes.")
+            if not all(map(is_engine_name, given.get("engines", {}))):
+                raise BackupUnusable("a database in it would be put where none belongs.")
             return cls(**given | {"contents": Contents(**given["contents"])})
         except (ValueError, KeyError, TypeError) as error:
             raise BackupUnusable("it is not a backup of Hermes.") from error
@@ -79,8 +92,8 @@ class Packer:
         entry.size, entry.mode = len(encoded), 0o600
         self._archive.addfile(entry, io.BytesIO(encoded))
 
-    def add_database(self, path: Path) -> None:
-        self._archive.add(path, DATABASE, recursive=False, filter=_of_nobody)
+    def add_database(self, path: Path, name: str = DATABASE) -> None:
+        self._archive.add(path, name, recursive=False, filter=_of_nobody)
 
     def add_workspaces(self, directory: Path) -> int:
         """How many files. They may change or go while they are read, and that costs nothing but themselves."""

@@ -8,18 +8,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from agent.errors import StoreError, StoreFull
-from gateway.backups.archive import CONFIGURATION, Manifest, Packer
+from agent.errors import SearchIndexDamaged, StoreCorrupt, StoreError, StoreFull
+from gateway.backups.archive import CONFIGURATION, ENGINES, Manifest, Packer
 from gateway.backups.unpacking import Unpacker
 from gateway.errors import BackupFailed
 from gateway.store.backup import Contents, copy_database, verify
+from gateway.store.beside import copy_checked, digest_of, engine_databases
 from gateway.store.errors import as_store_error
 from gateway.store.swap import sync_directory
 
@@ -46,8 +47,10 @@ class Made:
     files: int
     """Of the workspaces."""
     left_out: tuple[str, ...]
-    """What of the workspaces could not be read, and why."""
+    """What of the workspaces and of engines could not be read, and why."""
     seconds: float
+    engines: tuple[str, ...] = ()
+    """The names of their databases."""
 
 
 def backup_directory(home: Path) -> Path:
@@ -73,8 +76,11 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
         _refuse_existing(target, overwrite=overwrite)
         with _workroom(sources.home, target) as room:
             manifest = _copied(sources, room / "state.db")
+            # Later than ours: an engine that knows more than we do copes, and one that knows less has lost something.
+            engines, damaged = _engines_copied(sources, room / ENGINES)
+            manifest = replace(manifest, engines=engines)
             draft = room / "draft"
-            files, left_out = _packed(sources, manifest, room / "state.db", draft)
+            files, left_out = _packed(sources, manifest, room, draft)
             with Unpacker.of(draft) as written:
                 written.unpack()  # as it lies on the disk, to the last byte
             size = draft.stat().st_size
@@ -84,25 +90,47 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
     except StoreError as error:
         raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
     took = time.monotonic() - began
-    return Made(target, size, manifest.database_bytes, manifest.contents, files, tuple(left_out), took)
+    return Made(
+        target,
+        size,
+        manifest.database_bytes,
+        manifest.contents,
+        files,
+        (*damaged, *left_out),
+        took,
+        tuple(engines),
+    )
 
 
 def _copied(sources: Sources, copy: Path) -> Manifest:
     held = copy_database(sources.database, copy)
     verify(copy, held)
-    with copy.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Manifest(
-        version("hermes-gateway"), held, copy.stat().st_size, digest, sources.workspaces is not None
+        version("hermes-gateway"), held, copy.stat().st_size, digest_of(copy), sources.workspaces is not None
     )
 
 
-def _packed(sources: Sources, manifest: Manifest, copy: Path, draft: Path) -> tuple[int, list[str]]:
+def _engines_copied(sources: Sources, folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Their digests, and what is wrong with those that are not in it: a damaged one must not cost the owner ours."""
+    folder.mkdir(mode=0o700)
+    digests: dict[str, str] = {}
+    damaged: list[str] = []
+    for path in engine_databases(sources.home, sources.database):
+        try:
+            digests[path.name] = copy_checked(path, folder / path.name)
+        except (StoreCorrupt, SearchIndexDamaged) as error:
+            damaged.append(f"{path}: it is damaged {error.detail}")
+    return digests, damaged
+
+
+def _packed(sources: Sources, manifest: Manifest, room: Path, draft: Path) -> tuple[int, list[str]]:
     files = 0
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with Packer.into(file) as packer:
             packer.add_manifest(manifest)
-            packer.add_database(copy)
+            packer.add_database(room / "state.db")
+            for name in manifest.engines:
+                packer.add_database(room / ENGINES / name, f"{ENGINES}/{name}")
             if sources.configuration is not None:
                 packer.add_text(CONFIGURATION, sources.configuration)
             if sources.workspaces is not None:

@@ -8,12 +8,12 @@ import itertools
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from gateway.backups.archive import CONFIGURATION, DATABASE, MANIFEST, WORKSPACES, Manifest
+from gateway.backups.archive import CONFIGURATION, DATABASE, ENGINES, MANIFEST, WORKSPACES, Manifest
 from gateway.errors import BackupUnusable
 
 _CHUNK = 1 << 20
@@ -43,20 +43,29 @@ class Unpacker:
         except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
             raise BackupUnusable(f"{_CUT_OFF} ({error}).") from error
 
-    def unpack(self, *, database: Path | None = None, workspaces: Path | None = None) -> None:
+    def unpack(
+        self,
+        *,
+        database: Path | None = None,
+        engines: Mapping[str, Path] | None = None,
+        workspaces: Path | None = None,
+    ) -> None:
         """What is not wanted is read all the same, so that damage anywhere is found before anything is done."""
-        digest = ""
+        digest, of_engines = "", dict[str, str]()
         while (entry := self._archive.next()) is not None:
             if entry.name == DATABASE:
                 digest = self._take_database(entry, database)
             elif entry.name == CONFIGURATION:
                 self.has_configuration = True
+            elif entry.name.startswith(f"{ENGINES}/"):
+                name = entry.name.removeprefix(f"{ENGINES}/")
+                of_engines[name] = self._take_database(entry, (engines or {}).get(name))
             elif entry.name.startswith(f"{WORKSPACES}/"):
                 self._take_file(entry, workspaces)
             else:
                 raise BackupUnusable(f"nobody knows what `{entry.name}` in it is.")
         self._read_to_the_end()
-        if digest != self.manifest.sha256:
+        if digest != self.manifest.sha256 or of_engines != dict(self.manifest.engines):
             raise BackupUnusable("the database in it is not the one that was put in.")
         self._make_links()
 

@@ -28,6 +28,8 @@ _MOST_LEFT_OUT = 20
 def backup(options: Options, path: Path | None, with_workspaces: bool, force: bool) -> None:
     """Copy everything that was said into one file, and check that the copy is whole.
 
+    The databases of context engines (`*.db` in the state directory) go with it.
+
     It can be made while Hermes runs, and holds nobody up. PATH is a file or a directory; without it the backup lies
     in `backups` in the state directory. Copy it to another machine: it is worth nothing on a disk that fails.
 
@@ -101,7 +103,8 @@ def _print_made(made: Made, *, with_workspaces: bool) -> None:
     files = f", {made.files:,} files of workspaces" if with_workspaces else ""
     click.echo(f"Backup  {made.path}")
     click.echo(f"Size    {size}")
-    click.echo(f"Holds   {_contents(made.contents)}{files}")
+    engines = "".join(f", {name} of an engine" for name in made.engines)
+    click.echo(f"Holds   {_contents(made.contents)}{engines}{files}")
     click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
     for left_out in made.left_out[:_MOST_LEFT_OUT]:
         click.echo(f"Left out, because it cannot be read: {left_out}")
@@ -112,6 +115,8 @@ def _print_made(made: Made, *, with_workspaces: bool) -> None:
 def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
     staged = restored.staged
     click.echo(f"Restored {_contents(staged.contents)} to {loaded.database}.")
+    for name in staged.engines:
+        click.echo(f"Restored {name} of an engine to {loaded.home / name}.")
     for kept in restored.kept:
         click.echo(f"What was there is kept as {kept}; delete it when you are sure.")
     if staged.left_out:

@@ -12,6 +12,9 @@ from agent.errors import HermesError
 from gateway.cli import Options
 from gateway.cli.output import console
 
+_OPTIONS = "context.options."
+_MASK = "'**********'"
+
 
 @click.group()
 def config() -> None:
@@ -29,13 +32,21 @@ def check(ctx: click.Context) -> None:
     from agent.tool import discover  # noqa: PLC0415 - heavy, and `--help` needs none of it
     from agent.toolbox import choose_tools  # noqa: PLC0415
     from gateway.config.load import load  # noqa: PLC0415
-    from gateway.plugins import survey_plugins  # noqa: PLC0415
+    from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
 
     try:
         loaded = load(options.config_path)
         tools = loaded.config.tools
         plugins, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
         choose_tools(discover() | plugins.tools, tools.enabled, tools.platforms, "")
+        context = loaded.config.context
+        check_engine(
+            context.engine,
+            home=loaded.home,
+            plugins=plugins,
+            options=context.options,
+            options_at=loaded.place_of("context.options"),
+        )
     except HermesError as error:
         console(stderr=True).print(str(error), soft_wrap=True)
         ctx.exit(error.exit_code)
@@ -66,7 +77,17 @@ def _lines(section: Mapping[str, Any], prefix: str, origins: Mapping[str, str]) 
             yield f"{indent}{name}:", ""
             yield from _lines(value, f"{key}.", origins)
         else:
-            yield f"{indent}{name}: {_as_yaml(value)}", origins.get(key, "default")
+            shown = _MASK if _is_from_a_variable(key, origins) else _as_yaml(value)
+            yield f"{indent}{name}: {shown}", origins.get(key, "default")
+
+
+def _is_from_a_variable(key: str, origins: Mapping[str, str]) -> bool:
+    """Among the engine's options: nobody but the engine knows which are secret, and secrets are in variables."""
+    return key.startswith(_OPTIONS) and any(
+        origin.startswith("$")
+        for name, origin in origins.items()
+        if name == key or name.startswith(f"{key}[")
+    )
 
 
 def _as_yaml(value: Any) -> str:

@@ -133,7 +133,13 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
         if plugin.enabled and plugin.problem:
             yield Finding("fail", f"the plugin {plugin.name} cannot be loaded: {plugin.problem}")
     try:
-        check_engine(config.context.engine, home=home, plugins=enabled)
+        check_engine(
+            config.context.engine,
+            home=home,
+            plugins=enabled,
+            options=config.context.options,
+            options_at=loaded.place_of("context.options"),
+        )
     except HermesError as error:
         yield Finding("fail", str(error))
     else:

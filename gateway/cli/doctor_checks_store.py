@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.errors import HermesError, StoreCorrupt
+from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
 from gateway.backups.making import backup_directory, latest_backup
 from gateway.cli.doctor_checks import Finding, private
 from gateway.config.load import Loaded
+from gateway.store.beside import check, engine_databases, is_sqlite
 from gateway.store.health import Health, examine
 from gateway.store.health import repair as rebuild_index
 
@@ -31,6 +32,24 @@ def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
         yield _backup(loaded.home)
     except StoreCorrupt as error:
         yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+    for engine in engine_databases(loaded.home, path):
+        yield from _of_an_engine(engine, loaded.home)
+
+
+def _of_an_engine(path: Path, home: Path) -> Iterator[Finding]:
+    try:
+        if not is_sqlite(path):
+            yield Finding(
+                "warn", f"{path} is no SQLite database, or its beginning is lost; no backup holds it"
+            )
+            return
+        check(path)
+        yield Finding("ok", f"the database {path} of a context engine is sound")
+        yield from private(path, "chmod 600")
+    except (StoreCorrupt, SearchIndexDamaged) as error:
+        yield Finding("fail", f"{path} of a context engine is damaged {error.detail}; {_remedy(home)}")
     except (HermesError, OSError) as error:
         yield Finding("fail", f"{path}: {error}")
 

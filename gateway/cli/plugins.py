@@ -133,7 +133,13 @@ def _use(options: Options, name: str) -> None:
 
     loaded = _loaded(options)
     found, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-    check_engine(name, home=loaded.home, plugins=found)
+    check_engine(
+        name,
+        home=loaded.home,
+        plugins=found,
+        options=loaded.config.context.options,
+        options_at=loaded.place_of("context.options"),
+    )
     path = _edit(options, loaded, lambda text: with_values(text, "context", {"engine": name}))
     click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
 
@@ -181,7 +187,8 @@ def _survey(options: Options) -> Overview:
     # What plugins print must not stand between what was asked for.
     with contextlib.redirect_stdout(sys.stderr):
         found, general = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-        engines = available_engines(loaded.home, found, active=active)
+        given = loaded.config.context.options
+        engines = available_engines(loaded.home, found, active=active, options=given)
     return Overview(loaded, general, engines)
 
 

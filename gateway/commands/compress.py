@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agent.context_plan import LiveContext
-from agent.messages import as_chat
+from agent.messages import as_chat, without_notes
 from agent.tokens import estimate_messages_tokens_rough
 from gateway.commands import Command, CommandContext
 
@@ -21,7 +21,7 @@ async def _preview(context: CommandContext, live: LiveContext) -> str:
     seat = await context.agent.keeper.compactor.seats.of(live)
     tokens = live.session.prompt_tokens or estimate_messages_tokens_rough(map(as_chat, live.history))
     return (
-        f"{len(live.history)} messages, ~{tokens:,} tokens; "
+        f"{len(without_notes(live.history))} messages, ~{tokens:,} tokens; "
         f"{seat.engine.name} compacts by itself at {seat.engine.threshold_tokens:,} tokens."
     )
 

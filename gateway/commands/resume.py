@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agent.messages import without_notes
 from agent.steps_back import go_to, lines_of
 from gateway.commands import Command, CommandContext
 from gateway.commands.sessions import COMMAND as SESSIONS
@@ -22,7 +23,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     now = await go_to(context.store, left, wanted)
     await context.agent.keeper.compactor.seats.leave(left)
     return (
-        f"Back in the session of {dated(now.session.created_at)}, with {len(now.history)} messages. "
+        f"Back in the session of {dated(now.session.created_at)}, with {len(without_notes(now.history))} messages. "
         f"`/resume {left.session.id}` returns to the one you left."
     )
 

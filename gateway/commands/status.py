@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agent.messages import without_notes
 from gateway.commands import Command, CommandContext
 
 
@@ -8,7 +9,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     store, conversation = context.store, context.conversation
     llm = await context.agent.models.of(conversation)
     session = await store.session(conversation.live_session_id)
-    history = await store.history(session.id)
+    history = without_notes(await store.history(session.id))
     ancestors = len(await store.lineage(session.id)) - 1
     return "\n".join(
         (

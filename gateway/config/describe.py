@@ -120,7 +120,8 @@ def _child(schema: JsonSchema, step: str | int) -> JsonSchema | None:
         child = schema.get("items")
     else:
         child = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
-    return _meant(child) if child else None
+    # `true` where anything may stand.
+    return _meant(child) if child and child is not True else None
 
 
 def _names(schema: JsonSchema | None) -> Sequence[str]:

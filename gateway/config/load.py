@@ -35,6 +35,7 @@ SHIPPED = Path(__file__).parents[2] / "hermes.yaml"
 """The documented default; it lies beside the package, in a clone and in an installed wheel."""
 
 _MAX_BYTES = 1_000_000
+_LINE = "line "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,13 @@ class Loaded:
     def workspaces(self) -> Path:
         """The agents' folders, one per conversation."""
         return self.home / "workspaces"
+
+    def place_of(self, key: str) -> str:
+        """`hermes.yaml:12`, for a complaint that only somebody else can make; or the file, if the key is not in it."""
+        source = self.path or SHIPPED
+        while key and not self.origins.get(key, "").startswith(_LINE):
+            key = key.rpartition(".")[0]
+        return f"{source}:{self.origins[key].removeprefix(_LINE)}" if key else str(source)
 
 
 def load(explicit: Path | None = None) -> Loaded:
@@ -131,7 +139,7 @@ def _section(tree: Any, name: str) -> dict[str, Any] | None:
 
 def _origins(document: Document, path: Path | None) -> dict[str, str]:
     """A line of the shipped file is a default like any other."""
-    lines = {dotted(place): f"line {line}" for place, line in document.lines.items() if path}
+    lines = {dotted(place): f"{_LINE}{line}" for place, line in document.lines.items() if path}
     variables = {
         dotted(place): " ".join(f"${name}" for name in names) for place, names in document.variables.items()
     }

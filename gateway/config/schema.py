@@ -23,6 +23,11 @@ If you do not know something, say so.
 """
 
 
+def _nothing_is_empty(given: object) -> object:
+    """`options:` with every line below it commented out."""
+    return {} if given in (None, "") else given
+
+
 def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -123,6 +128,11 @@ class ContextConfig(Section):
     engine: Name = Field(
         default="compressor",
         description="The context engine: `compressor`, or a plugin's name in `plugins/context_engine/`.",
+    )
+    options: Annotated[Mapping[str, Any], BeforeValidator(_nothing_is_empty)] = Field(
+        default={},
+        description="What the engine itself can be told; its documentation says what. `compressor` takes none: "
+        "its settings are under `compression`.",
     )
 
 

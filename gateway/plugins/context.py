@@ -36,8 +36,10 @@ class Registrations:
 class PluginContext:
     """The door between a plugin and Hermes. A mistake is raised at the line of the plugin that makes it."""
 
-    def __init__(self, plugin: str, folder: Path) -> None:
+    def __init__(self, plugin: str, folder: Path, hermes_home: Path) -> None:
         self.name = plugin
+        self.hermes_home = hermes_home
+        """The state directory, where a plugin may keep files of its own."""
         self._folder = folder
         self._offered = Registrations()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,8 @@ class Surroundings:
     context_length: int
     model: str
     home: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """`context.options`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -37,7 +39,19 @@ class Surroundings:
             "context_length": self.context_length,
             "model": self.model,
             "hermes_home": str(self.home),
+            # Conversations share nothing, whatever their engines do with it.
+            "options": copy.deepcopy(dict(self.options)),
         }
+
+
+class OptionsRefused(PluginFault):
+    """`context.options` and the engine do not fit together: a matter for whoever wrote the configuration."""
+
+    @classmethod
+    def all_of_them(cls, engine: str) -> OptionsRefused:
+        return cls(
+            f"context.options: the engine `{engine}` takes none; empty them, or choose the engine they are for."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ def engine_in_folder(name: str, folder: Path, around: Surroundings) -> EngineCod
     module = load_package(folder)
     offered = Registrations()
     if register := register_of(module):
-        offered = PluginContext(name, folder).offered_by(register)
+        offered = PluginContext(name, folder, around.home).offered_by(register)
         if offered.engine:
             return replace(engine_registered(name, folder, register, around), beside=offered)
     return EngineCode(
@@ -65,11 +79,13 @@ def engine_registered(name: str, folder: Path, register: Register, around: Surro
     """Calls `register` for the engine alone: what it offers beside it is left out. Raises PluginFault."""
 
     def register_again() -> ContextEngine:
-        offered = PluginContext(name, folder).offered_by(register)
+        offered = PluginContext(name, folder, around.home).offered_by(register)
         if offered.engine is None:
             raise PluginFault("`register(ctx)` registered an engine once, but not when it was called again.")
         return offered.engine
 
+    if around.options:
+        raise OptionsRefused.all_of_them(name)
     first = register_again()
     make = register_again
     if register_again() is first:
@@ -95,7 +111,14 @@ def _ready(make: Callable[[], ContextEngine], name: str, folder: Path, around: S
 
 
 def _instance(cls: type[ContextEngine], folder: Path, around: Surroundings) -> ContextEngine:
-    return run_foreign(lambda: cls(**_declared_by_class(cls, around.arguments)), folder)
+    taken = _declared_by_class(cls, around.arguments)
+    try:
+        return run_foreign(lambda: cls(**taken), folder)
+    except PluginFault as fault:
+        # What derives from ValueError, such as a file that is not UTF-8, is an accident rather than an answer.
+        if "options" in taken and type(fault.__cause__) is ValueError:
+            raise OptionsRefused(str(fault.__cause__)) from fault
+        raise
 
 
 def _declared_by_class(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +144,8 @@ def _exported_maker(
         make = partial(_instance, cls, folder, around)
         names.append(_name(make(), folder))
         if names[-1] == name:
+            if around.options and "options" not in _declared_by_class(cls, around.arguments):
+                raise OptionsRefused.all_of_them(name)
             return make
     raise PluginFault(
         _misnamed(name, names)

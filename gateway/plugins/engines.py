@@ -8,17 +8,24 @@ missing or broken.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gateway
 from agent.context_engine import ContextEngine
 from agent.tool import did_you_mean
-from gateway.errors import EngineBroken, UnknownEngine
+from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.plugins.context import warn_of_refused
-from gateway.plugins.engine_code import EngineCode, Surroundings, engine_in_folder, engine_registered
+from gateway.plugins.engine_code import (
+    EngineCode,
+    OptionsRefused,
+    Surroundings,
+    engine_in_folder,
+    engine_registered,
+)
 from gateway.plugins.loader import ENGINES, Plugins, general_folders
 from gateway.plugins.package import Manifest, PluginFault, folders_in, read_manifest
 
@@ -52,51 +59,68 @@ def engine_factory(
     compressor: Callable[[], ContextEngine],
     context_length: int,
     model: str = "",
+    options: Mapping[str, Any] | None = None,
+    options_at: str = "",
 ) -> Callable[[], ContextEngine]:
-    """Each call makes an engine for one conversation. Raises UnknownEngine or EngineBroken.
+    """Each call makes an engine for one conversation. Raises UnknownEngine or EngineBroken; ConfigError where the
+    `options`, which stand at `options_at` in the configuration, are not for this engine.
 
     An engine is made at once, to find at the start what would fail at the first message. Tools, commands and hooks that
     an engine in a folder registers are added to `plugins`, once.
     """
     if name == BUILT_IN:
+        _check_built_in(options, options_at)
         return compressor
     place = _find(name, home, plugins)
     try:
-        code = place.load(Surroundings(context_length, model, home))
+        code = place.load(Surroundings(context_length, model, home, options or {}))
         plugins.add(code.beside)
         for refused in code.beside.engine_names[1:]:
             warn_of_refused(name, refused, first=name)
         code.make()
     except PluginFault as fault:
-        raise _broken(place, home, fault) from fault
+        raise _broken(place, home, fault, options_at) from fault
 
     def make() -> ContextEngine:
         try:
             return code.make()
         except PluginFault as fault:
-            raise _broken(place, home, fault) from fault
+            raise _broken(place, home, fault, options_at) from fault
 
     return make
 
 
-def check_engine(name: str, *, home: Path, plugins: Plugins) -> None:
-    """Raises UnknownEngine or EngineBroken where `context.engine: <name>` would keep Hermes from starting."""
+def check_engine(
+    name: str,
+    *,
+    home: Path,
+    plugins: Plugins,
+    options: Mapping[str, Any] | None = None,
+    options_at: str = "",
+) -> None:
+    """Raises what `engine_factory` would raise where `context.engine: <name>` keeps Hermes from starting."""
     if name == BUILT_IN:
+        _check_built_in(options, options_at)
         return
     place = _find(name, home, plugins)
     try:
-        place.load(_probe(home)).make()
+        place.load(_probe(home, options)).make()
     except PluginFault as fault:
-        raise _broken(place, home, fault) from fault
+        raise _broken(place, home, fault, options_at) from fault
 
 
-def available_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
-    """All engines there are. The code of each is run, to say whether it works."""
+def available_engines(
+    home: Path, plugins: Plugins, *, active: str, options: Mapping[str, Any] | None = None
+) -> list[EngineInfo]:
+    """All engines there are. The code of each is run, to say whether it works; `options` are for the active one."""
     built_in = EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)
+    if built_in.active and options:
+        built_in = replace(built_in, problem=f"refused: {OptionsRefused.all_of_them(BUILT_IN)}")
     found = {BUILT_IN: built_in}
     every = [built_in]
     for place in _places(home, plugins):
-        info = _describe(place, home, hidden_by=found.get(place.name))
+        probe = _probe(home, options if place.name == active else None)
+        info = _describe(place, probe, hidden_by=found.get(place.name))
         found.setdefault(place.name, info)
         every.append(replace(info, active=place.name == active and found[place.name] is info))
     return every
@@ -153,21 +177,34 @@ def _find(name: str, home: Path, plugins: Plugins) -> _Place:
     )
 
 
-def _describe(place: _Place, home: Path, *, hidden_by: EngineInfo | None) -> EngineInfo:
+def _describe(place: _Place, probe: Surroundings, *, hidden_by: EngineInfo | None) -> EngineInfo:
     manifest, problem, traceback = Manifest(), "", ""
     try:
         manifest = read_manifest(place.folder)
         if hidden_by is None:
-            place.load(_probe(home)).make()
+            place.load(probe).make()
         else:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
+    except OptionsRefused as refused:
+        problem = f"refused: {refused.reason}"
     except PluginFault as fault:
         problem, traceback = f"broken: {fault.reason}", fault.traceback
     about = manifest.description, manifest.version
     return EngineInfo(place.name, *about, place.origin, place.folder, False, problem, traceback)
 
 
-def _broken(place: _Place, home: Path, fault: PluginFault) -> EngineBroken:
+def _check_built_in(options: Mapping[str, Any] | None, options_at: str) -> None:
+    if options:
+        raise _misconfigured(OptionsRefused.all_of_them(BUILT_IN), options_at)
+
+
+def _misconfigured(refused: OptionsRefused, options_at: str) -> ConfigError:
+    return ConfigError(f"{options_at}: {refused.reason}" if options_at else refused.reason)
+
+
+def _broken(place: _Place, home: Path, fault: PluginFault, options_at: str) -> EngineBroken | ConfigError:
+    if isinstance(fault, OptionsRefused):
+        return _misconfigured(fault, options_at)
     what = f"`{place.name}` in {place.folder}: {fault.reason}"
     return EngineBroken(f"{what}\n{_searched(home)}.\n\n{fault.traceback}".rstrip())
 
@@ -177,5 +214,5 @@ def _searched(home: Path) -> str:
     return f"Searched, in this order:{folders}\n  the enabled plugins in {home / 'plugins'}"
 
 
-def _probe(home: Path) -> Surroundings:
-    return Surroundings(_PROBE_WINDOW, "", home)
+def _probe(home: Path, options: Mapping[str, Any] | None) -> Surroundings:
+    return Surroundings(_PROBE_WINDOW, "", home, options or {})

@@ -145,7 +145,7 @@ def _load(name: str, folder: Path, plugins: Plugins) -> None:
     register = register_of(load_package(folder))
     if register is None:
         raise PluginFault("it has no `register(ctx)`.")
-    offered = PluginContext(name, folder).offered_by(register)
+    offered = PluginContext(name, folder, hermes_home=folder.parents[1]).offered_by(register)
     plugins.add(offered)
     plugins.names.append(name)
     names = offered.engine_names

@@ -33,17 +33,21 @@ def copy_database(source: Path, target: Path) -> Contents:
     """All that was committed when it began, into a new file that needs no other beside it."""
     refuse_half_restored(source)
     with translated():
-        _create_private(target)
-        with _opened(source, "ro") as original, _opened(target, "rw") as copy:
+        create_private(target)
+        with opened(source, "ro") as original, opened(target, "rw") as copy:
             check_not_newer(original, load_migrations())
             # One view of the database to the end. Without it SQLite starts over whenever somebody writes, and beside
             # a busy gateway it would never arrive. Writers do not wait for a reader.
             original.execute("BEGIN")
             held = contents(original)
-            copy.execute("PRAGMA synchronous = OFF")  # whoever made it waits for the disk, once
-            original.backup(copy, pages=STEP_PAGES, sleep=PAUSE_SECONDS)
-            copy.execute("PRAGMA journal_mode = DELETE")
+            copied(original, copy)
     return held
+
+
+def copied(original: sqlite3.Connection, copy: sqlite3.Connection) -> None:
+    copy.execute("PRAGMA synchronous = OFF")  # whoever made it waits for the disk, once
+    original.backup(copy, pages=STEP_PAGES, sleep=PAUSE_SECONDS)
+    copy.execute("PRAGMA journal_mode = DELETE")
 
 
 def contents(connection: sqlite3.Connection) -> Contents:
@@ -57,7 +61,7 @@ def contents(connection: sqlite3.Connection) -> Contents:
 
 def verify(path: Path, expected: Contents | None = None) -> Contents:
     """Reads all of it. Raises StoreCorrupt, or NewerSchema."""
-    with translated(), _opened(path, "ro") as connection:
+    with translated(), opened(path, "ro") as connection:
         check_not_newer(connection, load_migrations())
         found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
         if found != ["ok"]:
@@ -78,7 +82,7 @@ def bring_up_to_date(path: Path) -> None:
     with a word about that. On the disk when this returns.
     """
     with translated():
-        with _opened(path, "rw") as connection:
+        with opened(path, "rw") as connection:
             migrate(connection, load_migrations())
             if index_damage(connection):
                 rebuild_index(connection)
@@ -91,12 +95,12 @@ def bring_up_to_date(path: Path) -> None:
 
 def take_in_log(path: Path) -> None:
     """What stands in the log goes into the file, so that the file is all there is. A damaged one stays as it is."""
-    with suppress(sqlite3.Error), _opened(path, "rw") as connection:
+    with suppress(sqlite3.Error), opened(path, "rw") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @contextmanager
-def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     uri = f"file:{quote(str(path))}?mode={mode}"
     with closing(
         sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
@@ -104,5 +108,5 @@ def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

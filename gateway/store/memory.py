@@ -22,8 +22,8 @@ from gateway.store.outbox import StoredOutbox
 from gateway.store.people import PrivateDatabase, StoredPeople
 from gateway.store.rows import message_row, messages_from
 from gateway.store.rules import (
+    check_appended,
     check_context,
-    check_said,
     check_same_conversation,
     context_ids,
     storable,
@@ -97,7 +97,7 @@ class MemoryStore:
     async def append(
         self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
     ) -> list[Message]:
-        check_said(messages)
+        check_appended(messages)
         conversation_id = _found(self._sessions, session_id).conversation_id
         stored = self._insert(messages, session_id)
         if answers or settles:
@@ -106,8 +106,14 @@ class MemoryStore:
 
     async def history(self, session_id: str) -> list[Message]:
         _found(self._sessions, session_id)
-        context = [self._messages[message_id] for message_id in self._context.get(session_id, ())]
-        return context + [message for message in self._said() if message.session_id == session_id]
+        began_with = self._context.get(session_id, [])
+        own = [
+            message
+            for message in self._messages.values()
+            if message.session_id == session_id and message.kind in ("said", "note")
+        ]
+        added = [message for message in own if message.kind == "said" or message.id not in began_with]
+        return [self._messages[message_id] for message_id in began_with] + added
 
     async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
         live = _found(self._conversations, conversation_id).live_session_id

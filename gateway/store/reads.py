@@ -113,7 +113,8 @@ def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
 
 
 def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
-    """Positions are negative and seqs are not, so that one order holds for both halves."""
+    """Positions are negative and seqs are not, so that one order holds for all. A note that the session began with
+    stands in its context already."""
     rows = connection.execute(
         f"""
         SELECT {MESSAGE_COLUMNS}, position AS place
@@ -121,6 +122,10 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
         JOIN messages ON seq = message_seq
         UNION ALL
         SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE session_id = :session AND kind = 'said'
+        UNION ALL
+        SELECT {MESSAGE_COLUMNS}, seq FROM messages
+        WHERE session_id = :session AND kind = 'note'
+            AND seq NOT IN (SELECT message_seq FROM session_context WHERE session_id = :session)
         ORDER BY place
         """,
         {"session": session_id},

@@ -12,11 +12,11 @@ from agent.untrusted import own_words
 TITLE_LENGTH = 80
 
 
-def check_said(messages: Sequence[Message]) -> None:
-    """Only what was said is appended: nothing could ever reach another kind outside a child's context."""
-    strange = {message.kind for message in messages} - {"said"}
+def check_appended(messages: Sequence[Message]) -> None:
+    """Only what was said, and notes: nothing could ever reach another kind outside a child's context."""
+    strange = {message.kind for message in messages} - {"said", "note"}
     if strange:
-        raise ValueError(f"only messages of kind 'said' are appended, not {sorted(strange)}; use split()")
+        raise ValueError(f"only what was said and notes are appended, not {sorted(strange)}; use split()")
 
 
 def check_context(split: Split) -> None:

@@ -25,7 +25,7 @@ from gateway.store.indexer import Indexer
 from gateway.store.leases import StoredLeases
 from gateway.store.outbox import StoredOutbox
 from gateway.store.people import StoredPeople
-from gateway.store.rules import check_context, check_said
+from gateway.store.rules import check_appended, check_context
 from gateway.store.search import Scope
 from gateway.store.writer import Writer
 
@@ -97,7 +97,7 @@ class SqliteStore:
     async def append(
         self, session_id: str, messages: Sequence[Message], *, answers: str = "", settles: Sequence[str] = ()
     ) -> list[Message]:
-        check_said(messages)
+        check_appended(messages)
         stored = await self._write(writes.append, session_id, messages, answers, settles)
         self._index_soon()
         return stored

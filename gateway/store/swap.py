@@ -21,6 +21,8 @@ class Move(NamedTuple):
     target: Path
 
 
+_STAGING = ".restoring"
+_KEPT = ".before-restore-"
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4
 """The column of that table."""
@@ -55,12 +57,18 @@ def _mount_points() -> list[Path]:
 
 def staging(place: Path) -> Path:
     """A directory on the same disk, for what is to stand at `place`."""
-    return place.with_name(f".{place.name}.restoring")
+    return place.with_name(f".{place.name}{_STAGING}")
 
 
 def aside(place: Path, stamp: str) -> Path:
     """Where that which stands at `place` is kept."""
-    return place.with_name(f"{place.name}.before-restore-{stamp}")
+    return place.with_name(f"{place.name}{_KEPT}{stamp}")
+
+
+def kept_under(name: str, place: Path) -> str | None:
+    """What was added to the names of all that was kept aside together; None if this was never at `place`."""
+    before = f"{place.name}{_KEPT}"
+    return name.removeprefix(place.name) if name.startswith(before) else None
 
 
 def moves_for_database(database: Path, new: Path, stamp: str) -> list[Move]:
@@ -95,6 +103,9 @@ def finish(database: Path) -> None:
                 sync_directory(move.target.parent)
         journal(database).unlink()
         sync_directory(database.parent)
+        for folder in {Path(source).parent for source, _ in listed}:
+            if folder.name.endswith(_STAGING):
+                shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(staging(database), ignore_errors=True)
 
 

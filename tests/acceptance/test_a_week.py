@@ -26,7 +26,7 @@ from tests.worlds.script import Reply
 from tests.worlds.telegram import TelegramWorld
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MESSAGES_A_DAY = 7
+MESSAGES_A_DAY = 5
 
 SHOP = "The shop on Harbour Street opens at nine and the delivery van comes before that. "
 GARDEN = "The garden behind the old school needs beans, marigolds and somebody to mend the gate. "

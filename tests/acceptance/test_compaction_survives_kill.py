@@ -28,7 +28,7 @@ from tests.worlds.script import Call
 from tests.worlds.splitting import CHATS
 
 ROOT = Path(__file__).parents[2]
-KILLS = 12
+KILLS = 8
 BACKGROUND_FROM = 0.8 * 0.5 * WINDOW
 """Tokens in the window from which on a summary is prepared between the turns."""
 INSTRUCTION = "From now on, always give the times of the tides in local time."

@@ -29,9 +29,9 @@ from tests.worlds.long_chat import (
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.warm import HERMES
 
-SHORT, LONG = 250, 2_000
-"""Turns. Sixty compactions are enough to see that one follows the other; hundreds are for `make test-long`."""
-NOTE_EVERY = 50
+SHORT, LONG = 120, 2_000
+"""Turns. Thirty compactions are enough to see that one follows the other; hundreds are for `make test-long`."""
+NOTE_EVERY = 25
 """At each so many-th turn the model calls a tool, so that there are tool groups to cut around."""
 INSTRUCTED_AT = 30
 INSTRUCTION = "From now on, always give the times of the tides in local time."
@@ -82,7 +82,7 @@ async def test_many_turns(tmp_path: Path, turns: int) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("wanted", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wanted", [1, pytest.param(4, marks=pytest.mark.long)])
 async def test_the_embedded_model_in_a_small_window(tmp_path: Path, wanted: int) -> None:
     """A real model with a real tokenizer writes what it calls summaries; the conversation goes on all the same."""
     home = tmp_path / "home"

@@ -9,15 +9,16 @@ import asyncio
 import json
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call
+from tests.worlds.warm import HERMES
 
 
 def _config(world: OpenAIWorld) -> dict[str, Any]:
@@ -29,8 +30,9 @@ def _text(events: list[dict[str, Any]]) -> str:
 
 
 def _run_cli(process: HermesProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gateway.cli", "--config", str(process.config_path), *arguments]
-    return subprocess.run(command, env=environment(process.home), capture_output=True, text=True, timeout=60)
+    return warm.run(
+        [*HERMES, "--config", str(process.config_path), *arguments], env=environment(process.home)
+    )
 
 
 def _cli(process: HermesProcess, *arguments: str) -> str:

@@ -20,6 +20,7 @@ from agent.messages import ChatDict, Message, ToolCall
 from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, SessionStore
 from agent.tool import ToolContext, tool
+from agent.untrusted import marked
 from gateway.commands import CommandContext, Commands
 from gateway.hygiene import keep_in_bounds
 from gateway.limits import Limits
@@ -293,7 +294,7 @@ async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
     await at.say("How often did I say heliotrope?")
     first, second = at.llm.requests[-2:]
     assert "count_word" in [tool["function"]["name"] for tool in first.tools]
-    assert second.messages[-1]["content"] == "1"
+    assert second.messages[-1]["content"] == marked("1"), "it repeats what others said, too"
     child = await at.live()
     assert engine.heard == [("start", parent, "", ""), ("start", child, parent, "compression")]
 

@@ -75,7 +75,7 @@ def engine(window: int, protect_last_n: int = 6) -> ContextCompressor:
 
 
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(messages=HISTORIES, window=WINDOWS, protect_last_n=st.sampled_from([1, 6, 20]))
 def test_every_history_stays_valid_and_gets_smaller(

@@ -15,7 +15,7 @@ def engine(window: int) -> ContextCompressor:
     return ContextCompressor(window, summarize=lambda prompt, max_tokens: "## Goal\nThe person wants to fly.")
 
 
-@pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
+@pytest.mark.parametrize("window", [2_000, pytest.param(4_000, marks=pytest.mark.long), 8_000])
 def test_every_cut_point(window: int) -> None:
     """Valid for both providers, smaller or the same list, newest request kept, idempotent, input untouched."""
     compacted = 0

@@ -46,7 +46,7 @@ LEDGERS = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(LEDGERS, st.text(max_size=60))
 def test_a_ledger_is_read_back_exactly(ledger: Ledger, summary: str) -> None:
     """Whatever stands before it and whatever is written in it."""

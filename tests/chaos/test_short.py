@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.evidence import evidence
 from tests.chaos.kills import run_kill_test
 from tests.chaos.moments import MOMENTS
@@ -22,7 +20,6 @@ DECK = (
 )
 
 
-@pytest.mark.xdist_group("chaos")
 async def test_nothing_is_lost_when_hermes_is_killed(tmp_path: Path) -> None:
     """Seven kills at seven kinds of moments: each message has one row, one turn and one complete visible reply."""
     deck = [moment for moment in MOMENTS if moment.name in DECK]

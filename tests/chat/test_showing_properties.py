@@ -113,7 +113,7 @@ async def _tell(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list
     measure=_measures,
 )
 @settings(
-    max_examples=120,
+    max_examples=70,
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,

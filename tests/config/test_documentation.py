@@ -49,6 +49,7 @@ def test_every_key_is_described() -> None:
         ("compression.protect_last_n", 20, "a whole number of at least 1"),
         ("compression.enabled", True, "`true` or `false`"),
         ("context.engine", "compressor", "text"),
+        ("context.options", {}, "a mapping"),
         ("auxiliary.compression.model", None, "text"),
         ("auxiliary.compression.provider", "auto", "text"),
         ("auxiliary.compression.base_url", None, "an http or https URL without a password"),

@@ -162,7 +162,8 @@ def _configuration(
                 "admins": [people[0].id],
             },
         },
-        "gateway": {"join_seconds": 0.3},
+        # Some answers here never end, and the stop that interrupts them waits as long as it is told to.
+        "gateway": {"join_seconds": 0.3, "drain_seconds": 1.0},
         "logging": {"level": "debug"},
     }
 

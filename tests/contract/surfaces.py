@@ -33,8 +33,8 @@ _FEATURES: dict[str, frozenset[Feature]] = {
     "terminal": frozenset(("approvals",)),
 }
 
-CONTRACT = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("contract")]
-"""For `pytestmark`: all scenarios share one house, so they share an event loop and a worker."""
+CONTRACT = pytest.mark.asyncio(loop_scope="session")
+"""For `pytestmark`: all scenarios share one house, so they share an event loop, and a worker (`tests/workers.py`)."""
 
 
 def on(*features: Feature) -> pytest.MarkDecorator:

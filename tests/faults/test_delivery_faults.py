@@ -25,7 +25,7 @@ from tests.faults.performance import MOMENTS, Outcome, perform
 from tests.faults.services import PAUSE, PlainService, Service, Trouble, discord, telegram
 
 # Together: the services are set up once, and the four moments of a trouble are lived through at the same time.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("delivery faults")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MOMENTS_ON = {
     "telegram": list(MOMENTS),

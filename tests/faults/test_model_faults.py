@@ -38,7 +38,7 @@ from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call, Failure, Reply
 
 # Together: litellm is loaded once, and the moments of a fault are lived through at the same time.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("model faults")]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Fault = Literal["overloaded", "cut", "silent", "overflow", "malformed call"]
 Moment = Literal["first call", "after a tool", "summary"]

@@ -103,7 +103,9 @@ linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 @linux_only
 @pytest.mark.embedded
-@pytest.mark.parametrize(("context_length", "megabytes"), [(WINDOW, 400), (2048, 270)])
+@pytest.mark.parametrize(
+    ("context_length", "megabytes"), [(WINDOW, 400), pytest.param(2048, 270, marks=pytest.mark.long)]
+)
 def test_memory_is_bounded_and_nothing_is_printed(context_length: int, megabytes: int) -> None:
     """A process with the model loaded and used stays small, says nothing of its own and ends well."""
     child = start_child(context_length, words=400)

@@ -33,6 +33,15 @@ class Engine(ContextEngine):
         return messages
 """
 
+_TAKES_OPTIONS = """\
+    def __init__(self, context_length=0, options=None):
+        self.context_length = context_length
+        self.options = options
+        if unknown := set(options) - {"depth", "names"}:
+            raise ValueError(f"`context.options` has no `{unknown.pop()}`.")
+"""
+WITH_OPTIONS = ENGINE.replace(CONSTRUCTOR, _TAKES_OPTIONS)
+
 REGISTER = """
 
 def register(ctx):

@@ -73,18 +73,31 @@ def test_every_engine_on_the_page_works(followed: Path) -> None:
     """All can be chosen at the end, and the last choice was the default."""
     listed = json.loads(hermes("plugins", "list", "--json").stdout)["context_engines"]
     names = {engine["name"] for engine in listed if not engine["problem"]}
-    assert names == {"compressor", "sliding_window", "newest_turns", "recall"}
+    assert names >= {"compressor", "sliding_window", "newest_turns", "recall"}
     assert load().config.context.engine == "compressor"
     (engine,) = make_engines(followed, name="newest_turns", window=4_000)
     assert len(engine.compress(chat(50))) < 101
 
 
-def test_settings_are_valid(tmp_path: Path) -> None:
-    """Each can be put into a hermes.yaml as it stands."""
+def test_settings_are_valid(followed: Path, tmp_path: Path) -> None:
+    """Each can be put into a hermes.yaml as it stands, and the engine takes the options in it."""
+    seen = {}
     for number, text in enumerate(unnamed("yaml")):
         file = tmp_path / f"{number}.yaml"
         file.write_text(text)
-        assert load(file).config.context.engine == "compressor"
+        checked = hermes("--config", str(file), "config", "check")
+        assert checked.returncode == 0, checked.stderr
+        context = load(file).config.context
+        seen[context.engine] = dict(context.options)
+    assert seen == {"compressor": {}, "newest_turns": {"keep": 0.3}}
+
+
+def test_an_option_on_the_page_is_refused_in_a_sentence(followed: Path, tmp_path: Path) -> None:
+    """The engine's own, beside the line."""
+    (tmp_path / "hermes.yaml").write_text("context:\n  engine: newest_turns\n  options: {keep: 3}\n")
+    refused = hermes("--config", str(tmp_path / "hermes.yaml"), "config", "check")
+    assert refused.returncode == 2
+    assert "hermes.yaml:3: newest_turns has one option, `keep`, a share between 0 and 1." in refused.stderr
 
 
 def test_the_tests_on_the_page_pass(followed: Path) -> None:

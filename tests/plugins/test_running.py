@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.untrusted import without_marks
 from tests.config.ordinary_user import hermes as run_hermes
-from tests.plugins.strangers import ENGINE, write_engine, write_plugin
+from tests.plugins.strangers import ENGINE, WITH_OPTIONS, write_engine, write_plugin
 from tests.worlds.hermes_process import WebClient, hermes
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call, Reply
@@ -86,7 +87,7 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
         for client in (long, short):
             world.reply(tool_calls=[Call("sessions_seen", {})])
             assert (await client.say("How many?"))[-1]["type"] == "TurnDone"
-            answers.append(json.loads(world.requests[-1].body["messages"][-1]["content"]))
+            answers.append(json.loads(without_marks(world.requests[-1].body["messages"][-1]["content"])))
     assert [tool["function"]["name"] for tool in world.requests[0].body["tools"]] == ["sessions_seen"]
     assert answers[0]["compactions"] >= 1 and answers[0]["seen"] >= 2
     assert answers[1] == {"seen": 1, "compactions": 0}
@@ -118,6 +119,14 @@ async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> 
             {"context": {"engine": "slidingwindow"}},
             ["Did you mean `sliding_window`?", "plugins/context_engine"],
         ),
+        (
+            {"context": {"engine": "sliding_window", "options": {"depth": 3}}},
+            ["hermes.yaml:3: context.options: the engine `sliding_window` takes none"],
+        ),
+        (
+            {"context": {"engine": "mine", "options": {"dept": 3}}},
+            ["hermes.yaml:3: `context.options` has no `dept`."],
+        ),
         ({"plugins": {"enabled": ["bad"]}}, ["`bad` in", "no_such_library", "Traceback"]),
         ({"plugins": {"enabled": ["gone"]}}, ["There is no `gone` in"]),
     ],
@@ -127,6 +136,7 @@ def test_what_cannot_run_stops_the_start(
 ) -> None:
     """Exit code 2 and a sentence; the built-in engine does not quietly take over."""
     write_engine(private_home, "x = 1 / 0\n", "torn")
+    write_engine(private_home, WITH_OPTIONS)
     write_plugin(private_home, "import no_such_library\n", "bad")
     file = private_home / "hermes.yaml"
     file.write_text(yaml.safe_dump({"platforms": {"web": {"enabled": False}}, **settings}))

@@ -156,7 +156,7 @@ def turns(draw: st.DrawFn) -> list[Chat]:
     return [*made, assistant("Done. " + draw(words))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     history=st.lists(turns(), min_size=1, max_size=12),
     window=st.sampled_from([500, 2_000, 8_000]),

@@ -165,7 +165,7 @@ async def test_what_a_plugins_tool_brings(tmp_path: Path) -> None:
         """With what a server answered."""
         raise ToolError(PAGE)
 
-    plugin = PluginContext("stranger", tmp_path)
+    plugin = PluginContext("stranger", tmp_path, tmp_path)
     offered = plugin.offered_by(lambda ctx: [ctx.register_tool(each) for each in (lookup, fail)])
     for each in offered.tools:
         told = await _told(tmp_path, each)

@@ -195,7 +195,7 @@ def manifest_with(**changes: Any) -> Callable[[tarfile.TarInfo, bytes], bytes]:
 
 def test_from_a_newer_hermes(state: StateDirectory, backup: Path, tmp_path: Path) -> None:
     """Whether the file or the database in it is of a kind that nobody knows yet: upgrade first."""
-    newer = repacked(backup, tmp_path / "n", manifest_with(format=2, hermes="9.0"))
+    newer = repacked(backup, tmp_path / "n", manifest_with(format=3, hermes="9.0"))
     assert "made by a newer Hermes (9.0); upgrade Hermes" in unusable(state, newer)
     future = with_texts(tmp_path / "future", "x").database
     with closing(sqlite3.connect(future)) as plain:

@@ -17,14 +17,14 @@ measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_units])
 
 
 @given(texts, limits, measures)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_nothing_is_lost_repeated_or_reordered(text: str, limit: int, measure: Measure) -> None:
     """The pieces together are the text."""
     assert is_whole(text, pieces(text, limit, measure))
 
 
 @given(texts, limits, measures)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_piece_fits_and_shows_something(text: str, limit: int, measure: Measure) -> None:
     """No platform refuses a piece as too long or as empty."""
     for piece in pieces(text, limit, measure):
@@ -41,7 +41,7 @@ def test_a_text_that_fits_is_left_alone(text: str, limit: int, measure: Measure)
 
 
 @given(texts, limits, measures)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_pieces_are_first_pieces_one_after_the_other(text: str, limit: int, measure: Measure) -> None:
     """The fast way over the whole text and the way a stream goes agree."""
     one_by_one, rest = [], text
@@ -52,7 +52,7 @@ def test_pieces_are_first_pieces_one_after_the_other(text: str, limit: int, meas
 
 
 @given(texts, limits, measures, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_growth_changes_nothing_decided(text: str, limit: int, measure: Measure, data: st.DataObject) -> None:
     """A message that was finished while the answer arrived is the same when all of it is there."""
     arrived = text[: data.draw(st.integers(0, len(text)))]

@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.web.world import World, web_world
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).parents[2] / "artifacts"
 
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"
-)
+IN_A_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+"""For `pytestmark`: all of them share one connection to the browser, so they share its event loop."""
 
 # On a busy machine the browser is slow, not wrong.
 expect.set_options(timeout=20_000)
@@ -66,6 +72,13 @@ async def at_chromium(address: str) -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
+
+
+@pytest_asyncio.fixture(name="world", loop_scope="session")
+async def world_of_the_browser(tmp_path: Path) -> AsyncIterator[World]:
+    """As the `world` of the other tests, but on the browser's event loop. A file takes it by importing it."""
+    async with web_world(tmp_path) as world:
+        yield world
 
 
 class Tab:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.web.browser import Tab, at_chromium, chromium
@@ -23,20 +24,15 @@ async def chat(world: World) -> Chat:
     return await world.open()
 
 
-@pytest.fixture(scope="session")
-def chromium_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One for all tests of a worker; each has its own window, cookies and storage."""
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    """One for all tests: to start it takes longer than most of them. Each has its own window, cookies and storage."""
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
+        async with at_chromium(address) as browser:
+            yield browser
 
 
-@pytest.fixture
-async def browser(chromium_address: str) -> AsyncIterator[Browser]:
-    async with at_chromium(chromium_address) as browser:
-        yield browser
-
-
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def tab(browser: Browser, world: World) -> AsyncIterator[Tab]:
     """A new chat; at the end the browser must have had nothing to complain about."""
     async with Tab.visiting(browser, world.url) as tab:

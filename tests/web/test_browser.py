@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Browser
 
 from agent.errors import RateLimited
 from agent.messages import ToolCall
 from gateway.store import SqliteStore
-from tests.web.browser import Tab, needs_chromium
+from tests.web.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.web.world import Gate, World, web_world
 
-pytestmark = [pytest.mark.browser, needs_chromium]
+pytestmark = IN_A_BROWSER
 
 
 async def test_an_answer_streams_and_is_then_rendered(tab: Tab, world: World) -> None:

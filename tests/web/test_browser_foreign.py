@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import pytest
+import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Browser
 
-from tests.web.browser import Tab, needs_chromium
+from tests.web.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.web.world import World
 
-pytestmark = [pytest.mark.browser, needs_chromium]
+pytestmark = IN_A_BROWSER
 
 _TRIES = """async (hermes) => {
   const outcome = (promise) => promise.then(() => "done", () => "refused");
@@ -52,7 +56,7 @@ _TRIES = """async (hermes) => {
 }"""
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def foreign() -> AsyncIterator[str]:
     """A site of somebody else. To a browser, `localhost` and `127.0.0.1` are as foreign to each other as any two."""
 

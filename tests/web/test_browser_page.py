@@ -11,10 +11,14 @@ import pytest
 from playwright.async_api import Browser
 
 from agent.messages import ToolCall
-from tests.web.browser import Tab, needs_chromium
+from tests.web.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.web.world import World, web_world
 
-pytestmark = [pytest.mark.browser, needs_chromium]
+pytestmark = IN_A_BROWSER
 
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},

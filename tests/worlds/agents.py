@@ -32,12 +32,11 @@ def make_agent(
     flush_memory: MemoryFlush | None = None,
     models: Models | None = None,
     max_iterations: int = 5,
+    home: Path = Path("hermes-home"),
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
     models = models or Models(llm, store)
-    seats = EngineSeats(
-        engine or (lambda: ContextCompressor(llm.context_length)), models, hermes_home=Path("hermes-home")
-    )
+    seats = EngineSeats(engine or (lambda: ContextCompressor(llm.context_length)), models, hermes_home=home)
     compactor = Compactor(
         store,
         seats,

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def environment(home: Path, **extra: str) -> dict[str, str]:
 
 
 class HermesProcess:
-    """`hermes run` on a state directory and a configuration. `cold`: it imports its libraries itself."""
+    """`hermes run` on a state directory and a configuration. `cold`: its first start imports everything itself."""
 
     def __init__(self, home: Path, config: dict[str, Any], *, cold: bool = False) -> None:
         config.setdefault("platforms", {}).setdefault("web", {}).setdefault("port", 0)
@@ -47,7 +47,7 @@ class HermesProcess:
         self.config_path.write_text(yaml.safe_dump(config))
         self.output: list[str] = []
         self.url = ""
-        self._spawn = asyncio.create_subprocess_exec if cold else spawn
+        self._spawn: Callable[..., Awaitable[Process]] = asyncio.create_subprocess_exec if cold else spawn
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -57,6 +57,7 @@ class HermesProcess:
             *HERMES, "--config", str(self.config_path), "run",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.home),
         )  # fmt: skip
+        self._spawn = spawn
         self._reader = asyncio.create_task(self._read())
         await asyncio.wait_for(self._ready.wait(), 30)
         assert self.url, "Hermes ended before it was ready:\n" + "".join(self.output)

@@ -1,4 +1,4 @@
-"""Starts `hermes` as a process of its own that finds its libraries already imported; see `warm_server.py`.
+"""Starts `hermes` as a process of its own that finds its modules already imported; see `warm_server.py`.
 
 Nothing but that is left out. A test about the start itself uses `subprocess`. With HERMES_TEST_COLD=1, and where the
 system is not Linux, every start is an ordinary one.

@@ -1,8 +1,9 @@
-"""A process that has imported the libraries Hermes stands on, and becomes `hermes` by a fork whenever it is asked to.
+"""A process that has imported Hermes and all its libraries, and becomes `hermes` by a fork whenever it is asked to.
 
-To import them takes four seconds of computing, and the suite starts Hermes hundreds of times. Nothing of Hermes is
-imported here: every process imports all of its code anew, with the arguments, the environment, the directory and the
-streams that it is given. The other side is `tests/worlds/warm.py`.
+To import the libraries takes four seconds of computing and to import Hermes half of one, and the suite starts it
+hundreds of times. Nothing of it runs here: each process is given its arguments, environment, directory and streams
+before it does anything, and no module of ours looks at these while it is imported. That each command finds its modules
+by itself is shown by `tests/cli/test_imports.py`. The other side is `tests/worlds/warm.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
@@ -128,12 +130,16 @@ def _end_with_the_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _import_libraries() -> None:
+def _import_everything() -> None:
     os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION")  # as Hermes does
     gc.disable()
     for name in LIBRARIES:
         import_module(name)
-    assert not {"agent", "gateway", "plugins"} & sys.modules.keys(), "every Hermes imports these itself"
+    for package in ("agent", "gateway"):
+        for found in walk_packages(import_module(package).__path__, f"{package}."):
+            if not found.name.endswith(".__main__"):
+                import_module(found.name)
+    assert "plugins" not in sys.modules, "which plugins there are is for every Hermes to find out"
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "a fork would lose threads"
     sys.meta_path.insert(0, Asleep())  # type: ignore[arg-type]
     gc.freeze()
@@ -141,7 +147,7 @@ def _import_libraries() -> None:
 
 
 if __name__ == "__main__":
-    _import_libraries()
+    _import_everything()
     serve(socket.socket(fileno=int(sys.argv.pop())))
     # Here, and not inside a function: as the last thing of this program it ends as any program would.
     runpy.run_module("gateway.cli", run_name="__main__", alter_sys=True)

@@ -1,0 +1,242 @@
+"""`make bench-recall`: long conversations through the real engine, then every question to `lcm_grep`, word for word.
+
+A file holds conversations of two people in dated sessions, and questions with the ids of the turns that answer them
+(LoCoMo's shape). Each conversation is one chat in a small window, so it is compacted many times. The summariser is
+deterministic and nothing leaves the machine.
+
+Evidence recall of a question is the share of its evidence turns that came back with their whole text. All figures are
+means over questions; questions without evidence are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from agent.context_engine import ContextEngine
+from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
+from gateway.plugins import Plugins, engine_factory
+
+USUAL_FILE = Path("../shared/data/locomo_dev.json")
+BUDGET = 2_000
+WINDOW = 6_144
+OPTIONS = {"threshold": 0.3, "target": 0.6}
+"""A budget of 2,000 tokens is a third of this window, which is the most a tool may return."""
+CATEGORIES = {1: "several turns", 2: "time", 3: "inference", 4: "one turn", 5: "misleading"}
+_TURN_ID = re.compile(r"D:?(\d+):(\d+)")
+_SHOWN = re.compile(r"^m(\d+) (.*)$", re.MULTILINE)
+_MORE = re.compile(r"page=\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    category: int
+    evidence: frozenset[int]
+    """Numbers of turns, from 1."""
+
+
+@dataclass(slots=True)
+class Talk:
+    name: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    without_evidence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of asking."""
+
+    name: str
+    args: dict[str, Any]
+    all_pages: bool = False
+
+
+WAYS = (
+    Way("5 hits", {"limit": 5}),
+    Way("10 hits", {"limit": 10}),
+    Way("20 hits", {"limit": 20}),
+    Way("10 and neighbours", {"limit": 10, "context": 1}, all_pages=True),
+    Way("20 and neighbours", {"limit": 20, "context": 1}, all_pages=True),
+    Way(f"{BUDGET:,} tokens", {}),
+)
+
+
+def talks_in(path: Path) -> Iterator[Talk]:
+    for given in json.loads(path.read_text(encoding="utf-8")):
+        talk, numbers = Talk(str(given["sample_id"])), dict[tuple[int, int], int]()
+        for session in given["sessions"]:
+            began = datetime.strptime(session["date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+            for turn in session["turns"]:
+                talk.messages.append(_message(given, turn, began, len(talk.messages)))
+                numbers.update((key, len(talk.messages)) for key in _turn_ids(turn["dia_id"]))
+        for asked in given["qa"]:
+            keys = (key for written in asked["evidence"] for key in _turn_ids(written))
+            evidence = frozenset(numbers[key] for key in keys if key in numbers)
+            if evidence:
+                talk.questions.append(Question(asked["question"], asked["category"], evidence))
+            else:
+                talk.without_evidence += 1
+        yield talk
+
+
+def _message(given: Mapping[str, Any], turn: Mapping[str, Any], began: datetime, number: int) -> dict[str, Any]:
+    """One is the person, the other the assistant; both are called by name, as in a group."""
+    message: dict[str, Any] = {"role": "assistant", "content": f"{turn['speaker']}: {turn['text']}"}
+    if turn["speaker"] == given["speaker_a"]:
+        message |= {"role": "user", "name": turn["speaker"]}
+    return message | {"message_id": f"msg_{number:06}", "created_at": began.timestamp()}
+
+
+def _turn_ids(written: str) -> list[tuple[int, int]]:
+    """Some lines of the file name several turns, or put a colon too many."""
+    return [(int(session), int(turn)) for session, turn in _TURN_ID.findall(written)]
+
+
+def replayed(talk: Talk, home: Path) -> ContextEngine:
+    """An engine that has seen all of it, message by message, as the host would show it."""
+    make = engine_factory(
+        "lcm", home=home, plugins=Plugins(), compressor=_none, context_length=WINDOW, options=OPTIONS
+    )
+    kind: Callable[..., ContextEngine] = type(make())
+    engine = kind(WINDOW, hermes_home=str(home), options=OPTIONS, summarize=_summarise)
+    engine.on_session_start("session-0", conversation_id=talk.name, person="reader")
+    context: list[dict[str, Any]] = [{"role": "system", "content": "You are a helpful assistant."}]
+    for message in talk.messages:
+        context.append(message)
+        engine.should_compress_preflight(context)
+        tokens = estimate_messages_tokens_rough(context)
+        if engine.should_compress(tokens):
+            context = engine.compress(context, tokens)
+            engine.on_session_start(
+                f"session-{engine.compression_count}",
+                parent_session_id=f"session-{engine.compression_count - 1}",
+                boundary_reason="compression",
+                conversation_id=talk.name,
+                person="reader",
+            )
+            engine.should_compress_preflight(context)
+    return engine
+
+
+def _none() -> ContextEngine:
+    raise AssertionError("The built-in engine is not asked for.")
+
+
+def _summarise(prompt: str, max_tokens: int) -> str:
+    """The first words of what is to be summarised: any words will do, as long as they are always the same."""
+    said = re.findall(r"\b[A-Z][\w']+: [^\n]{10,60}", prompt)
+    return "\n".join(["They talked:", *said[:4], "Expand for details about: what they said"])
+
+
+def returned(engine: ContextEngine, talk: Talk, query: str, way: Way) -> tuple[set[int], int]:
+    """Which turns came back with their whole text, and the tokens of what was returned."""
+    found: set[int] = set()
+    tokens, page = 0, 1
+    while True:
+        text = engine.handle_tool_call("lcm_grep", {"query": query, **way.args, "page": page})
+        tokens += estimate_text_tokens(text)
+        for number, line in _SHOWN.findall(text):
+            if " ".join(talk.messages[int(number) - 1]["content"].split()) in line:
+                found.add(int(number))
+        if not way.all_pages or not _MORE.search(text.partition("\n")[0]):
+            return found, tokens
+        page += 1
+
+
+@dataclass(slots=True)
+class Tally:
+    recall: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    complete: dict[str, list[bool]] = field(default_factory=dict)
+    most_tokens: int = 0
+
+    def add(self, way: Way, question: Question, found: set[int], tokens: int) -> None:
+        share = len(question.evidence & found) / len(question.evidence)
+        self.recall.setdefault((way.name, question.category), []).append(share)
+        self.complete.setdefault(way.name, []).append(share == 1.0)
+        if not way.args:
+            self.most_tokens = max(self.most_tokens, tokens)
+
+    def mean(self, way: Way, category: int | None = None) -> str:
+        shares = [
+            share
+            for (name, kind), some in self.recall.items()
+            if name == way.name and category in (None, kind)
+            for share in some
+        ]
+        return f"{mean(shares):.3f}".lstrip("0") if shares else "-"
+
+
+def came_back(engine: ContextEngine, talk: Talk) -> int:
+    """How many messages `lcm_expand` gives back byte for byte."""
+    from plugins.context_engine.lcm.tools.framing import originals
+
+    pages: list[str] = []
+    while True:
+        args = {"id": f"m1-m{len(talk.messages)}", "page": len(pages) + 1}
+        pages.append(engine.handle_tool_call("lcm_expand", args))
+        if "more with lcm_expand(" not in pages[-1].partition("\n")[0]:
+            break
+    got = originals(pages)
+    return sum(
+        got[f"m{number}"].content == message["content"] if f"m{number}" in got else False
+        for number, message in enumerate(talk.messages, 1)
+    )
+
+
+def measure(paths: list[Path], console: Console) -> None:
+    overall, chats = Tally(), Table("conversation", "turns", "questions", "compactions", "back byte for byte", "recall")
+    left_out = 0
+    for path in paths:
+        for talk in talks_in(path):
+            with TemporaryDirectory(prefix="hermes-bench-") as home:
+                engine, here = replayed(talk, Path(home)), Tally()
+                for question in talk.questions:
+                    for way in WAYS:
+                        found, tokens = returned(engine, talk, question.text, way)
+                        overall.add(way, question, found, tokens)
+                        here.add(way, question, found, tokens)
+                back = came_back(engine, talk)
+                counts = (len(talk.messages), len(talk.questions), engine.compression_count)
+                chats.add_row(talk.name, *map(str, counts), f"{back} of {counts[0]}", here.mean(WAYS[-1]))
+                engine.on_session_end("the last", [])
+                left_out += talk.without_evidence
+    console.print(_by_category(overall))
+    console.print(chats)
+    console.print(
+        f"{left_out} questions without evidence were left out. All evidence found within {BUDGET:,} tokens: "
+        f"{mean(overall.complete[WAYS[-1].name]):.3f} of the questions. Largest result: {overall.most_tokens:,} tokens."
+    )
+
+
+def _by_category(tally: Tally) -> Table:
+    kinds = sorted({kind for _, kind in tally.recall})
+    names = [f"{CATEGORIES.get(kind, '?')} ({kind})" for kind in kinds]
+    table = Table("evidence recall", "all", *names, title="Each question verbatim to lcm_grep")
+    for way in WAYS:
+        table.add_row(way.name, tally.mean(way), *(tally.mean(way, kind) for kind in kinds))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-recall ARGS=...")
+    parser.add_argument("files", nargs="*", type=Path, default=[USUAL_FILE])
+    asked = parser.parse_args()
+    console = Console(width=150)
+    measure(asked.files, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""`/lcm`: how the conversation stands, in numbers. It reads the database, so it works while the engine rests, too."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from gateway.commands import Command, CommandContext
+
+from .database import FILE_NAME, Database, NewerDatabase
+from .place import Place
+from .report import status, status_text
+from .tools.doctor import report
+
+log = structlog.get_logger(__name__)
+
+_NOTHING = "Nothing is stored yet. That begins with the next message."
+_DAMAGED = "The database of the context engine cannot be read. `hermes doctor` looks into it."
+
+
+def made(hermes_home: Path | str) -> Command:
+    """The command for the database in this state directory."""
+    return Command(
+        "lcm",
+        "what is stored and summarised of this conversation; `doctor` checks it",
+        partial(_run, Path(hermes_home) / FILE_NAME),
+        argument="doctor",
+        overtakes=True,
+    )
+
+
+async def _run(path: Path, context: CommandContext, rest: str) -> str:
+    """Only looks, and shows no word of what was said: a group may read along."""
+    if rest.lower() not in ("", "doctor"):
+        return "Type /lcm to see how the conversation stands, or /lcm doctor to have it checked."
+    conversation = context.conversation
+    session = await context.store.session(conversation.live_session_id)
+    place = Place(
+        database=Database(path),
+        conversation_id=conversation.id,
+        person=conversation.person,
+        session_id=session.id,
+        context_length=(await context.agent.models.of(conversation)).context_length,
+        threshold_tokens=0,
+        last_prompt_tokens=session.prompt_tokens or 0,
+        ask=_nobody,
+    )
+    return await asyncio.to_thread(_told, place, checking=bool(rest))
+
+
+def _told(place: Place, *, checking: bool) -> str:
+    if not place.database.path.exists():
+        return _NOTHING  # opening it would make it
+    try:
+        return report(place) if checking else status_text(status(place))
+    except NewerDatabase as error:
+        return str(error)
+    except (sqlite3.Error, OSError) as error:
+        log.warning("lcm.command_failed", error=str(error))
+        return _DAMAGED
+
+
+def _nobody(prompt: str, max_tokens: int) -> str:
+    raise AssertionError("A command asks no model.")

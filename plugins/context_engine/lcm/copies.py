@@ -1,0 +1,56 @@
+"""Messages that are too large for the context: a digest stands there, and the whole is kept in the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.chat_text import call_of, text_of
+from agent.compression.bounding import bound
+from agent.messages import ChatDict
+from agent.tokens import estimate_message_tokens, estimate_text_tokens
+
+from .digests import digest
+from .messages import Stored
+from .reading import Item
+from .written import MARK
+
+SMALLEST = 150
+"""Tokens. Smaller messages are not worth a copy."""
+_WORTHWHILE = 0.8
+_SMALLEST_DIGEST = 60
+
+
+def with_copy(item: Item, whole: Stored, tokens: int) -> Item:
+    """The item with a copy of about so many tokens, or as it is where that gains nothing."""
+    if item.tokens <= tokens:
+        return item
+    chat = _copy(item.chat, whole, tokens)
+    size = estimate_message_tokens(chat)
+    return replace(item, chat=chat, tokens=size, is_copy=True) if size <= item.tokens * _WORTHWHILE else item
+
+
+def for_summary(whole: Stored, tokens: int) -> Stored:
+    """What a summariser reads of a message: a giant one only as its digest."""
+    if whole.tokens <= tokens:
+        return whole
+    return replace(whole, chat=_copy(whole.chat, whole, tokens))
+
+
+def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
+    """It keeps the keys of the host, so that the host knows what it stands for."""
+    text = text_of(whole.chat)
+    head = (
+        f"{MARK}COPY of {whole.id}] {whole.tokens:,} tokens are kept outside the context; "
+        f"`lcm_expand {whole.id}` gives them."
+    )
+    calls = whole.chat.get("tool_calls")
+    room = max(_SMALLEST_DIGEST, tokens - estimate_text_tokens(head) - 8)
+    if calls:
+        bounded = bound({**whole.chat, "content": None}, room)
+        room = max(_SMALLEST_DIGEST, room - estimate_message_tokens(bounded))
+        shown = {**shown, "tool_calls": bounded["tool_calls"]}
+    if estimate_text_tokens(text) > room:
+        hint = " ".join(" ".join(call_of(call)) for call in calls or ())[:200]
+        made = digest(text, tokens=room, hint=hint)
+        text = f"{made.kind}, {len(text):,} characters:\n{made.text}"
+    return {**shown, "content": f"{head}\n{text}".rstrip()}

@@ -1,0 +1,170 @@
+"""CSV and its kin: columns with their types, how many rows, and the first of them.
+
+The delimiter is the one by which the lines fall into equally many cells; `csv.Sniffer` guesses by letters.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from .room import Findings, Section
+from .source import Source
+from .values import counted, one_line, value
+
+_SAMPLE = 200_000
+_TYPED_ROWS = 2_000
+"""By which the types of columns are told."""
+_MOST_COLUMNS = 300
+_SHOWN_ROWS = 5
+_NAMES = {",": "CSV", "\t": "TSV", ";": "CSV (semicolons)", "|": "CSV (bars)"}
+_EXTENSIONS = ("csv", "tsv", "tab", "psv")
+_SAME_WIDTH = 0.95
+_LONGEST_CELL_ON_AVERAGE = 40
+_LONGEST_NAME = 60
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,18}[.,]\d{0,18}|\.\d{1,18}|\d{1,18})(?:[eE][+-]?\d{1,3})?%?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?[\d.,:+Z -]{0,16}")
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "t", "f"})
+
+
+def read_table(source: Source) -> Findings | None:
+    hinted = any(extension in _EXTENSIONS for extension in source.extensions)
+    found = _delimiter(source.text, hinted=hinted)
+    if found is None:
+        return None
+    delimiter, rows = found
+    typed = rows[:_TYPED_ROWS]
+    width = Counter(map(len, typed)).most_common(1)[0][0]
+    has_header = _is_header(typed, width)
+    names = typed[0] if has_header else [f"column {number}" for number in range(1, width + 1)]
+    body = [row for row in typed[has_header:] if len(row) == width]
+    count, exact = _count_rows(source.text, delimiter)
+    facts = [
+        f"{'' if exact else 'about '}{counted(count - has_header, 'row')}",
+        counted(width, "column"),
+        *([] if has_header else ["no header"]),
+    ]
+    columns = [
+        _column(name, [row[index] for row in body]) for index, name in enumerate(names[:_MOST_COLUMNS])
+    ]
+    first = [_row(names, row, delimiter) for row in body[:_SHOWN_ROWS]]
+    kept_columns = Section.flat("Columns:", columns, more=max(0, len(names) - _MOST_COLUMNS))
+    in_short = ", ".join(one_line(name, _LONGEST_NAME) for name in names[:_MOST_COLUMNS])
+    brief = [Section.flat("", [f"Columns: {in_short}"]), Section.flat("First rows:", first)]
+    is_brief = sum(map(len, columns)) > 20 * len(in_short)
+    sections = [kept_columns, Section.flat("First rows:", first)]
+    return Findings(_NAMES[delimiter], ", ".join(facts), sections, brief if is_brief or width > 12 else ())
+
+
+def _delimiter(text: str, *, hinted: bool) -> tuple[str, list[list[str]]] | None:
+    sample = text[:_SAMPLE]
+    if len(text) > _SAMPLE and "\n" in sample:
+        sample = sample[: sample.rfind("\n") + 1]
+    best: tuple[str, list[list[str]]] | None = None
+    most = 1
+    for delimiter in _NAMES:
+        if delimiter not in sample:
+            continue
+        rows = list(_rows(sample, delimiter))
+        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+        if width > most and _fits(rows, width, delimiter, hinted=hinted):
+            best, most = (delimiter, rows), width
+    return best
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if row:
+                yield row
+    except csv.Error:
+        return  # A cell without an end, or a zero byte in old versions of Python.
+
+
+def _fits(rows: list[list[str]], width: int, delimiter: str, *, hinted: bool) -> bool:
+    if len(rows) < (2 if hinted else 3) or len(rows[0]) != width:
+        return False
+    same = sum(len(row) == width for row in rows)
+    if hinted:
+        return same >= len(rows) * 0.8
+    if same < len(rows) * _SAME_WIDTH or not any(row[-1].strip() for row in rows):
+        return False
+    cells = [cell for row in rows for cell in row]
+    if sum(map(len, cells)) > len(cells) * _LONGEST_CELL_ON_AVERAGE or max(map(len, rows[0])) > _LONGEST_NAME:
+        return False
+    # Sentences and code have a space behind their commas; a bar at the beginning is a table of Markdown.
+    spaced = sum(cell.startswith(" ") for row in rows for cell in row[1:])
+    if delimiter == "," and spaced > len(cells) / 4:
+        return False
+    return delimiter != "|" or (width >= 3 and rows[0][0].strip() != "")
+
+
+def _is_header(rows: list[list[str]], width: int) -> bool:
+    first = [cell.strip() for cell in rows[0]]
+    if len(set(first)) < len(first) or not all(first) or any(map(_is_data, first)):
+        return False
+    below = [row for row in rows[1:] if len(row) == width]
+    typed = any(_is_data(row[index]) for row in below[:50] for index in range(width))
+    return typed or all(re.fullmatch(r"[^\W\d][\w .()/#%-]{0,58}", cell) for cell in first)
+
+
+def _is_data(cell: str) -> bool:
+    cell = cell.strip()
+    return any(pattern.fullmatch(cell) for pattern in (_NUMBER, _DATE, _TIME))
+
+
+def _count_rows(text: str, delimiter: str) -> tuple[int, bool]:
+    if '"' not in text:
+        return text.count("\n") - text.count("\n\n") + (not text.endswith("\n")) - text.startswith("\n"), True
+    count = 0
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            count += bool(row)
+    except csv.Error:
+        return text.count("\n") + 1, False
+    return count, True
+
+
+def _column(name: str, cells: list[str]) -> str:
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    kind = _type(filled)
+    title = one_line(name, _LONGEST_NAME)
+    empty = f", {len(cells) - len(filled):,} of {len(cells):,} empty" if len(filled) < len(cells) else ""
+    return f"{title}: {kind}{_range(name, kind, filled)}{empty}"
+
+
+def _type(cells: list[str]) -> str:
+    if not cells:
+        return "empty"
+    if all(cell.lower() in _BOOLEANS for cell in cells):
+        return "boolean"
+    patterns = (("whole number", _WHOLE), ("number", _NUMBER), ("date", _DATE), ("time", _TIME))
+    return next((kind for kind, pattern in patterns if all(map(pattern.fullmatch, cells))), "text")
+
+
+def _range(name: str, kind: str, cells: list[str]) -> str:
+    """From the least to the most of it; of text, the values that it takes."""
+    if not cells or kind == "boolean":
+        return ""
+    distinct = Counter(cells)
+    if kind == "text" or len(distinct) == 1:
+        few = len(distinct) <= 6 and len(cells) >= 2 * len(distinct)
+        shown = [value(name, cell, 30) for cell, _ in distinct.most_common(6 if few else 2)]
+        return f", {'only' if few else 'e.g.'} {', '.join(shown)}"
+    if kind == "number" and any("," in cell or "%" in cell for cell in cells):
+        return f", e.g. {value(name, cells[0])}"
+    if kind in ("whole number", "number"):
+        ends = (min(cells, key=float), max(cells, key=float))
+    else:
+        ends = (min(cells), max(cells))
+    return f", {value(name, ends[0])} to {value(name, ends[1])}"
+
+
+def _row(names: list[str], row: list[str], delimiter: str) -> str:
+    cells = [value(name, cell, 30) for name, cell in zip(names, row[:_MOST_COLUMNS], strict=False)]
+    return one_line((f" {delimiter} " if delimiter == "|" else delimiter).join(cells), 300)

@@ -1,0 +1,275 @@
+"""The engine itself: the contract of `agent.context_engine`, and the state of one conversation."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from agent.compression.backoff import Backoff
+from agent.compression.outcome import CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.summariser import Summarize, ask_auxiliary
+from agent.context_engine import ContextEngine
+from agent.errors import AuthenticationFailed, QuotaExhausted
+from agent.ids import new_id
+from agent.messages import ChatDict
+from agent.tokens import estimate_messages_tokens_rough
+
+from . import history, tools
+from .compaction import Compaction, Outcome
+from .database import FILE_NAME, Database, shared
+from .hints import hint_for
+from .limits import limits_for
+from .options import Options
+from .place import Place
+from .reading import Reading, read, save_context
+from .summaries import summaries_by_key
+from .summarising import Summariser
+
+log = structlog.get_logger(__name__)
+
+
+class LosslessContext(ContextEngine):
+    """Select it with `context.engine: lcm`."""
+
+    name = "lcm"
+    last_outcome: CompressionOutcome
+    """What the last call of compress() did. The host tells the person."""
+    _awaits_usage: bool
+    """A compaction was done, and no model call has shown yet whether it helped."""
+    _shows_stand_in: bool
+    _no_gain: Backoff
+    _refusals: Backoff
+    _stand_ins: Backoff
+
+    def __init__(
+        self,
+        context_length: int,
+        *,
+        hermes_home: str = "",
+        options: Mapping[str, Any] | None = None,
+        summarize: Summarize = ask_auxiliary,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._options = Options.read(options)
+        self._summarize = summarize
+        self._clock = clock
+        self._home = hermes_home
+        self._database: Database | None = None
+        self._conversation_id = new_id("unnamed")
+        self._session_id = ""
+        self._person = ""
+        self._set_window(context_length)
+        self._forget()
+
+    @property
+    def has_stand_in(self) -> bool:
+        """A summary could not be written, and it is time to try again: at leisure, before anybody waits for it."""
+        return self._shows_stand_in and not self._stand_ins.is_waiting
+
+    # Sessions
+
+    def on_session_start(self, session_id: str, **kwargs: Any) -> None:
+        """A host that names no conversation has one for each session that follows from no other."""
+        self._home = str(kwargs.get("hermes_home") or self._home)
+        if conversation_id := kwargs.get("conversation_id"):
+            self._conversation_id = str(conversation_id)
+        elif not kwargs.get("parent_session_id"):
+            self._conversation_id = session_id
+        self._session_id = session_id
+        self._person = str(kwargs.get("person") or "")
+
+    def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
+        """What was said last is stored, and the file is let go."""
+        try:
+            self._read(messages)
+        finally:
+            if self._database:
+                self._database.release()
+                self._database = None
+
+    def on_session_reset(self) -> None:
+        super().on_session_reset()
+        self._forget()
+
+    # When
+
+    def update_from_response(self, usage: dict[str, Any]) -> None:
+        self.last_prompt_tokens = int(usage.get("prompt_tokens") or 0)
+        self.last_completion_tokens = int(usage.get("completion_tokens") or 0)
+        total = usage.get("total_tokens") or self.last_prompt_tokens + self.last_completion_tokens
+        self.last_total_tokens = int(total)
+        if self._awaits_usage and self.last_prompt_tokens:
+            self._awaits_usage = False
+            if self.last_prompt_tokens >= self.threshold_tokens:
+                self._no_gain.strike()
+            else:
+                self._no_gain.clear()
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        return tokens >= self.threshold_tokens and not (self._no_gain.is_waiting or self._refusals.is_waiting)
+
+    def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        """The host decides by tokens; here what was said is stored as soon as it is seen."""
+        self._read(messages)
+        return False
+
+    def update_model(
+        self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
+    ) -> None:
+        self._set_window(context_length)
+        self._no_gain.clear()
+        self._refusals.clear()
+
+    # How
+
+    def compress(
+        self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
+    ) -> list[ChatDict]:
+        """The very same list where nothing can be gained. Without `current_tokens` somebody asked for it: then all
+        that is older than the tail is summarised, else as much as it takes."""
+        if not messages:
+            return messages
+        began = time.monotonic()
+        reading = self._read(messages)
+        before = reading.tokens
+        forced = (
+            current_tokens is None
+            or focus_topic is not None
+            or current_tokens >= self.threshold_tokens > before
+        )
+        compaction = Compaction(
+            self._db,
+            reading,
+            limits_for(self.threshold_tokens, self._options),
+            Summariser(self._summarize, window=self.context_length),
+            overhead=max(0, (current_tokens or 0) - before),
+            focus=focus_topic,
+            clock=self._clock,
+        )
+        try:
+            done = compaction.run(forced=forced)
+        except (AuthenticationFailed, QuotaExhausted) as refusal:
+            self._refusals.strike()
+            self.last_outcome = CompressionOutcome("failed", str(refusal), time.monotonic() - began)
+            return messages
+        self._refusals.clear()
+        return self._concluded(messages, before, reading, done, time.monotonic() - began)
+
+    def hint(self, messages: list[ChatDict]) -> str | None:
+        """Where something like the newest message was said, if that has left the context."""
+        reading = self._read(messages)
+        if not self._options.recall_hints:
+            return None
+        return hint_for(self._db, reading)
+
+    # Tools
+
+    def get_tool_schemas(self) -> list[ChatDict]:
+        return tools.schemas()
+
+    def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
+        if messages := kwargs.get("messages"):
+            try:
+                self._read(messages)
+            except sqlite3.Error as error:  # a full disk, say: what is stored can still be read
+                log.warning("lcm.not_stored", reason=str(error))
+        place = Place(
+            self._db,
+            self._conversation_id,
+            self._person,
+            self._session_id,
+            self.context_length,
+            self.threshold_tokens,
+            self.last_prompt_tokens,
+            self._ask,
+        )
+        return tools.answer(name, args, place)
+
+    def get_status(self) -> dict[str, Any]:
+        with self._db.reading() as connection:
+            return super().get_status() | history.counts(connection, self._conversation_id)
+
+    # Within
+
+    def _concluded(
+        self, messages: list[ChatDict], before: int, reading: Reading, done: Outcome, seconds: float
+    ) -> list[ChatDict]:
+        after = estimate_messages_tokens_rough(done.messages)
+        redone = self._shows_stand_in and not done.has_stand_in
+        self._shows_stand_in = done.has_stand_in
+        if done.has_stand_in:
+            self._stand_ins.strike()
+        else:
+            self._stand_ins.clear()
+        if done.messages == messages or (after >= before and not redone):
+            self.last_outcome = replace(outcome_of(messages, messages, before, before), seconds=seconds)
+            return messages
+        outcome = outcome_of(messages, done.messages, before, after)
+        if done.has_stand_in:
+            outcome = replace(outcome, kind="stand_in", detail=stand_in_detail("see the log"))
+        self.last_outcome = replace(outcome, seconds=seconds, shortened=done.copied)
+        with self._db.writing() as connection:
+            history.record_compaction(
+                connection,
+                reading.conversation,
+                self._session_id,
+                before=before,
+                after=after,
+                summaries=done.summarised,
+                outcome=outcome.kind,
+                seconds=seconds,
+                now=self._clock(),
+            )
+        self.compression_count += 1
+        self._awaits_usage = True
+        return done.messages
+
+    def _read(self, messages: list[ChatDict]) -> Reading:
+        now = self._clock()
+        with self._db.writing() as connection:
+            reading = read(connection, self._conversation_id, messages, person=self._person, now=now)
+            save_context(connection, reading, self._session_id, now)
+            shown = summaries_by_key(connection, reading.summaries)
+        self._shows_stand_in = any(node.is_stand_in for node in shown.values())
+        return reading
+
+    @property
+    def _db(self) -> Database:
+        if self._database is None:
+            self._database = shared(self._folder() / FILE_NAME)
+        return self._database
+
+    def _folder(self) -> Path:
+        """Without a state directory there is nowhere to keep anything: it lasts as long as the engine."""
+        if self._home and Path(self._home).is_dir():
+            return Path(self._home)
+        folder = tempfile.mkdtemp(prefix="hermes-lcm-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
+    def _ask(self, prompt: str, max_tokens: int) -> str:
+        return self._summarize(prompt, max_tokens) or ""
+
+    def _set_window(self, context_length: int) -> None:
+        if context_length < 1:
+            raise ValueError(f"The context length must be positive, not {context_length}.")
+        self.context_length = context_length
+        self.threshold_tokens = round(context_length * self._options.threshold)
+
+    def _forget(self) -> None:
+        self.last_outcome = CompressionOutcome("nothing_to_do", "")
+        self._shows_stand_in = False
+        self._stand_ins = Backoff(time.monotonic)
+        self._awaits_usage = False
+        self._no_gain = Backoff(time.monotonic)
+        self._refusals = Backoff(time.monotonic)

@@ -1,0 +1,243 @@
+# ruff: noqa: S608 - nothing from outside is put into the SQL
+"""How a conversation stands: what is stored, what the present context shows of it, and what was done last."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agent.untrusted import in_a_note
+
+from .place import Place
+
+CONTEXT = (
+    "WITH RECURSIVE items (position, message, summary) AS ("
+    "SELECT position, message, summary FROM context_items JOIN sessions ON sessions.key = session "
+    "JOIN conversations ON conversations.key = sessions.conversation "
+    "WHERE conversations.id = :conversation AND sessions.id = :session), "
+    "reached (summary) AS ("
+    "SELECT summary FROM items WHERE summary IS NOT NULL "
+    "UNION SELECT child FROM reached JOIN summary_children ON parent = reached.summary) "
+)
+"""Begins a query about the present context: `items` is what stands in it, `reached` are the summaries in it and all
+beneath them. Its parameters are `parameters(place)`."""
+
+_LONGEST_OUTCOME = 80
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """All summaries of one depth."""
+
+    depth: int
+    summaries: int
+    tokens: int
+    in_context: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastCompaction:
+    done_at: float
+    tokens_before: int
+    tokens_after: int
+    seconds: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    prompt_tokens: int
+    context_length: int
+    threshold_tokens: int
+    """0 where nobody knows it: the engine rests."""
+    session_seen: bool
+    """Whether anything of the present session was stored yet."""
+    stored: int
+    in_context: int
+    beneath: int
+    """Not in the context themselves, but a summary in it stands over them."""
+    context_tokens: int
+    """Of the summaries and messages in the context."""
+    represented_tokens: int
+    """Of all messages that those stand for."""
+    depths: tuple[Depth, ...]
+    stand_ins: int
+    """Extracts in reach that are to be replaced by a summary."""
+    compactions: int
+    last: LastCompaction | None
+    database_bytes: int
+
+    @property
+    def elsewhere(self) -> int:
+        """In another branch, undone, or before a reset."""
+        return self.stored - self.in_context - self.beneath
+
+    @property
+    def coverage(self) -> float:
+        """The share of the stored messages that can be reached from the present context."""
+        return (self.in_context + self.beneath) / self.stored if self.stored else 1.0
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller the context is than what it stands for."""
+        return self.represented_tokens / self.context_tokens if self.context_tokens else 1.0
+
+
+def status(place: Place) -> Status:
+    with place.database.reading() as connection:
+        return _status(connection, place)
+
+
+def status_text(now: Status) -> str:
+    """A few lines with numbers and nothing of what was said, so they may be shown to a group."""
+    return "\n".join(_lines(now))
+
+
+def moment(timestamp: float) -> str:
+    """To the minute, for any number: what a host calls a time may be none."""
+    try:
+        return f"{_EPOCH + timedelta(seconds=timestamp):%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError):
+        return "0000-00-00 00:00"
+
+
+def period(earliest: float, latest: float) -> str:
+    first, last = moment(earliest), moment(latest)
+    if first == last:
+        return f"{first} UTC"
+    return f"{first} - {last[11:] if first[:10] == last[:10] else last} UTC"
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def parameters(place: Place) -> dict[str, str]:
+    """For `CONTEXT`."""
+    return {"conversation": place.conversation_id, "session": place.session_id}
+
+
+def _status(connection: sqlite3.Connection, place: Place) -> Status:
+    here = parameters(place)
+    stored, session = connection.execute(
+        "SELECT (SELECT count(*) FROM messages JOIN conversations AS c ON c.key = conversation "
+        "WHERE c.id = :conversation), "
+        "EXISTS (SELECT 1 FROM sessions JOIN conversations AS c ON c.key = conversation "
+        "WHERE c.id = :conversation AND sessions.id = :session)",
+        here,
+    ).fetchone()
+    in_context, tokens_in_context = connection.execute(
+        f"{CONTEXT} SELECT count(*), coalesce(sum(tokens), 0) FROM items JOIN messages ON key = message", here
+    ).fetchone()
+    beneath, tokens_beneath = connection.execute(
+        f"{CONTEXT} SELECT count(*), coalesce(sum(tokens), 0) FROM messages WHERE key IN "
+        "(SELECT message FROM summary_messages WHERE summary IN (SELECT summary FROM reached) "
+        "EXCEPT SELECT message FROM items)",
+        here,
+    ).fetchone()
+    (summary_tokens,) = connection.execute(
+        f"{CONTEXT} SELECT coalesce(sum(tokens), 0) FROM items JOIN summaries ON key = summary", here
+    ).fetchone()
+    (stand_ins,) = connection.execute(
+        f"{CONTEXT} SELECT count(*) FROM reached JOIN summaries ON key = summary WHERE level = 'stand_in'",
+        here,
+    ).fetchone()
+    compactions, last = _compactions(connection, place)
+    return Status(
+        prompt_tokens=place.last_prompt_tokens,
+        context_length=place.context_length,
+        threshold_tokens=place.threshold_tokens,
+        session_seen=bool(session),
+        stored=stored,
+        in_context=in_context,
+        beneath=beneath,
+        context_tokens=summary_tokens + tokens_in_context,
+        represented_tokens=tokens_beneath + tokens_in_context,
+        depths=tuple(_depths(connection, place)),
+        stand_ins=stand_ins,
+        compactions=compactions,
+        last=last,
+        database_bytes=_size(place.database.path),
+    )
+
+
+def _depths(connection: sqlite3.Connection, place: Place) -> Iterator[Depth]:
+    rows = connection.execute(
+        f"{CONTEXT} SELECT depth, count(*) AS summaries, sum(tokens) AS tokens, "
+        "sum(summaries.key IN (SELECT summary FROM items WHERE summary IS NOT NULL)) AS in_context "
+        "FROM summaries JOIN conversations AS c ON c.key = summaries.conversation "
+        "WHERE c.id = :conversation GROUP BY depth ORDER BY depth",
+        parameters(place),
+    )
+    for row in rows:
+        yield Depth(row["depth"], row["summaries"], row["tokens"], row["in_context"])
+
+
+def _compactions(connection: sqlite3.Connection, place: Place) -> tuple[int, LastCompaction | None]:
+    rows = connection.execute(
+        "SELECT compactions.*, count(*) OVER () AS number FROM compactions "
+        "JOIN sessions ON sessions.key = session JOIN conversations AS c ON c.key = sessions.conversation "
+        "WHERE c.id = :conversation ORDER BY compactions.key DESC LIMIT 1",
+        parameters(place),
+    )
+    row = rows.fetchone()
+    if row is None:
+        return 0, None
+    names = ("done_at", "tokens_before", "tokens_after", "seconds", "outcome")
+    return row["number"], LastCompaction(*(row[name] for name in names))
+
+
+def _size(path: Path) -> int:
+    """With what was written but not merged yet."""
+    parts = (path, path.with_name(f"{path.name}-wal"))
+    return sum(part.stat().st_size for part in parts if part.exists())
+
+
+def _lines(now: Status) -> Iterator[str]:
+    window = f"In the window: {now.prompt_tokens:,}"
+    if now.context_length:
+        window += f" of {now.context_length:,} tokens ({now.prompt_tokens / now.context_length:.0%})"
+    else:
+        window += " tokens"
+    yield window + (f", compacted from {now.threshold_tokens:,} on" if now.threshold_tokens else "")
+    yield (
+        f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.beneath:,} beneath summaries in it, "
+        f"{now.elsewhere:,} elsewhere (another branch, undone, or before a reset)"
+    )
+    if not now.session_seen:
+        yield "Nothing of the present session is stored yet; that comes with its next message."
+    for each in now.depths:
+        yield (
+            f"Depth {each.depth}: {counted(each.summaries, 'summary', 'summaries')}, {each.tokens:,} tokens, "
+            f"{each.in_context:,} in the context"
+        )
+    if not now.depths:
+        yield "Summaries: none yet"
+    yield (
+        f"Coverage: {_percent(now.coverage)} of the messages can be reached from the context; "
+        f"{now.represented_tokens:,} tokens of messages stand in {now.context_tokens:,} ({now.ratio:.1f} to 1)"
+    )
+    yield _last(now)
+    if now.stand_ins:
+        yield f"Extracts that wait for a summary: {now.stand_ins:,}"
+    yield f"Database: {now.database_bytes / 1e6:,.1f} MB, for all conversations"
+
+
+def _percent(share: float) -> str:
+    """Never 100 % where something is missing."""
+    return f"{int(share * 1000) / 10:g}%"
+
+
+def _last(now: Status) -> str:
+    if now.last is None:
+        return "Last compaction: none yet"
+    last = now.last
+    outcome = in_a_note(last.outcome)[:_LONGEST_OUTCOME]
+    return (
+        f"Last compaction: {moment(last.done_at)} UTC, {last.tokens_before:,} -> {last.tokens_after:,} tokens in "
+        f"{last.seconds:.1f} s ({outcome}); {now.compactions:,} in all"
+    )

@@ -1,0 +1,112 @@
+"""Days that a text speaks of. English month names and ISO dates; a question in other words is searched without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from .request import BadRequest
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            ("january", "jan"),
+            ("february", "feb"),
+            ("march",),
+            ("april", "apr"),
+            ("may",),
+            ("june", "jun"),
+            ("july", "jul"),
+            ("august", "aug"),
+            ("september", "sept", "sep"),
+            ("october", "oct"),
+            ("november", "nov"),
+            ("december", "dec"),
+        ),
+        start=1,
+    )
+    for name in names
+}
+_MONTH = "|".join(_MONTHS)
+_DAY = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th)?"
+_NAMED = re.compile(
+    rf"\b(?:{_DAY.format('before')} +(?:of +)?)?(?P<month>{_MONTH})\b\.?(?: +{_DAY.format('after')}\b(?! *\d))?"
+    r"(?:,? +(?:of +)?(?P<year>(?:19|20)\d\d)\b)?",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
+_ALWAYS_A_MONTH = frozenset(_MONTHS) - {"may", "march", "mar", "jan", "dec"}
+"""The others are words or names, too, and need a number beside them."""
+
+_TOLD_BEFORE = timedelta(days=1)
+_TOLD_LATER = timedelta(days=10)
+"""What happens on a day is mostly spoken of then or within the days after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A day or a month, in any year where none was named."""
+
+    month: int
+    day: int | None = None
+    year: int | None = None
+
+    def spoken_of_at(self, moment: datetime) -> bool:
+        """Whether a message of that time may well be about these days."""
+        years = (self.year,) if self.year else (moment.year, moment.year - 1)
+        return any(begin - _TOLD_BEFORE <= moment < end + _TOLD_LATER for begin, end in map(self._within, years))
+
+    def _within(self, year: int) -> tuple[datetime, datetime]:
+        begin = datetime(year, self.month, 1, tzinfo=UTC)
+        following = (begin + timedelta(days=31)).replace(day=1)
+        if self.day is None:
+            return begin, following
+        day = begin + timedelta(days=self.day - 1)
+        return day, day + timedelta(days=1)
+
+
+def days_in(text: str) -> list[Days]:
+    return [days for days in (*_named(text), *_iso(text)) if 1 <= days.month <= 12 and _fits(days.day)]
+
+
+def _named(text: str) -> Iterator[Days]:
+    for found in _NAMED.finditer(text):
+        name = found["month"].lower()
+        day, year = found["before"] or found["after"], found["year"]
+        if day or year or name in _ALWAYS_A_MONTH:
+            yield Days(_MONTHS[name], int(day) if day else None, int(year) if year else None)
+
+
+def _iso(text: str) -> Iterator[Days]:
+    for found in _ISO.finditer(text):
+        yield Days(int(found["month"]), int(found["day"]) if found["day"] else None, int(found["year"]))
+
+
+def _fits(day: int | None) -> bool:
+    return day is None or 1 <= day <= 31
+
+
+def moment_of(timestamp: float) -> datetime | None:
+    """None for what cannot be a time."""
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def timestamp(written: str, *, end_of_day: bool, name: str) -> float:
+    """Of an ISO date or time, in UTC where no zone is named. Raises BadRequest."""
+    try:
+        moment = datetime.fromisoformat(written.strip())
+    except ValueError:
+        raise BadRequest(
+            f"`{name}` must be a date like 2026-03-01 or a time like 2026-03-01T14:30, not {written[:40]!r}."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    if end_of_day and len(written.strip()) <= len("2026-03-01"):
+        moment += timedelta(days=1)
+    return moment.timestamp()

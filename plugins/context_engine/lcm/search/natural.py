@@ -1,0 +1,198 @@
+# ruff: noqa: S608 - only question marks and column names are put into the SQL
+"""A question in natural language: the messages that most likely answer it, best first.
+
+Whatever is asked, its words are rarely all in one message: somebody asks, somebody answers, a third message says when.
+So a word counts for the messages around the one it is in, too, the less the farther away. `docs/recall.md` has the
+figures behind every number here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.words import parse_query
+
+from .dates import Days, days_in, moment_of
+from .postings import Postings, bounds_of, postings
+from .request import Found, Line, Request, messages_in
+from .speakers import LINE_COLUMNS, line, named_in
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each idea counts."""
+
+    before: tuple[float, ...] = (0.6, 0.5, 0.4, 0.3, 0.2)
+    """A word in the message before counts so much, in the one before that so much, ..."""
+    after: tuple[float, ...] = (0.54, 0.45, 0.36, 0.27, 0.18)
+    """and these for the messages behind."""
+    length: float = 0.5
+    """How much a long message suffers from its length,"""
+    longest: float = 4.0
+    """which counts up to so many times the average."""
+    saturation: float = 0.9
+    speaker: float = 0.4
+    """More for what was said by somebody whom the question names."""
+    days: float = 0.5
+    """More for what was said around the days that the question names, as a share of a good hit."""
+    roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
+    anchors: int = 400
+    """Messages with words of the question that are looked at closely."""
+
+
+USUAL = Weights()
+
+
+def natural(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    request: Request,
+    weights: Weights = USUAL,
+) -> Found:
+    words = words_of(request.text)
+    bounds = bounds_of(connection, conversations, request)
+    if not words or bounds is None:
+        return Found([], words)
+    total = messages_in(connection, conversations)
+    telling = _telling([postings(connection, conversations, word, bounds) for word in words])
+    days = days_in(request.text)
+    anchors = _anchors(telling, total, weights.anchors)
+    lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
+    named = named_in(words, lines.values())
+    scores = _scores(lines, _without_names(telling, named), total, weights)
+    _raise_speakers(scores, lines, named, weights)
+    _raise_days(scores, lines, days, weights)
+    hits = [
+        each.hit(score * weights.roles.get(each.role, 1.0))
+        for each in lines.values()
+        if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
+    ]
+    hits.sort(key=lambda hit: (-hit.score, -hit.key))
+    return Found(hits, words)
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Single words without those that say nothing, and what stands between quotes as a whole."""
+    phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
+    words = parse_query(text.translate(_NO_QUOTES)).words
+    return tuple(dict.fromkeys((*words, *phrases)))
+
+
+_NO_QUOTES = str.maketrans('"“”', "   ")
+
+
+def _telling(found: Iterable[Postings]) -> list[Postings]:
+    """Without words that nearly everything has, unless there are no others."""
+    there = [each for each in found if each.keys]
+    return [each for each in there if not each.is_common] or there
+
+
+def _anchors(telling: Sequence[Postings], total: int, most: int) -> list[int]:
+    """The messages whose own words say most; the newest of equals."""
+    own: dict[int, float] = {}
+    for each in telling:
+        weight = each.weight(total)
+        for key in each.keys:
+            own[key] = own.get(key, 0.0) + weight
+    if len(own) <= most:
+        return list(own)
+    return heapq.nlargest(most, own, key=lambda key: (own[key], key))
+
+
+def _surrounded(connection: sqlite3.Connection, keys: Sequence[int], reach: int) -> dict[int, Line]:
+    """The messages and those around them, by key."""
+    places: dict[int, list[int]] = {}
+    for start in range(0, len(keys), _AT_ONCE):
+        some = keys[start : start + _AT_ONCE]
+        rows = connection.execute(
+            f"SELECT conversation, seq FROM messages WHERE key IN ({', '.join('?' * len(some))})", some
+        )
+        for conversation, seq in rows:
+            places.setdefault(conversation, []).append(seq)
+    lines: dict[int, Line] = {}
+    for conversation, seqs in sorted(places.items()):
+        for first, last in _ranges(sorted(seqs), reach):
+            rows = connection.execute(
+                f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+                (conversation, first, last),
+            )
+            lines.update((row["key"], line(row)) for row in rows)
+    return lines
+
+
+def _ranges(seqs: Sequence[int], reach: int) -> list[tuple[int, int]]:
+    """Around all of them, joined where they touch."""
+    ranges: list[tuple[int, int]] = []
+    for seq in seqs:
+        if ranges and seq - reach <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], seq + reach)
+        else:
+            ranges.append((seq - reach, seq + reach))
+    return ranges
+
+
+def _scores(
+    lines: dict[int, Line], telling: Sequence[Postings], total: int, weights: Weights
+) -> dict[int, float]:
+    keys = {(each.conversation, each.seq): each.key for each in lines.values()}
+    average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
+    steps = [(0, 1.0)]
+    steps += [(distance, share) for distance, share in enumerate(weights.before, 1)]
+    steps += [(-distance, share) for distance, share in enumerate(weights.after, 1)]
+    scores: dict[int, float] = {}
+    for each in telling:
+        best: dict[int, float] = {}
+        for key in each.keys & lines.keys():
+            here = lines[key]
+            own = _saturated(here.tokens / max(1.0, average), weights)
+            for step, share in steps:
+                there = keys.get((here.conversation, here.seq + step))
+                if there is not None and best.get(there, 0.0) < own * share:
+                    best[there] = own * share
+        weight = each.weight(total)
+        for key, share in best.items():
+            scores[key] = scores.get(key, 0.0) + weight * share
+    return scores
+
+
+def _saturated(length: float, weights: Weights) -> float:
+    """BM25 for a word that is there: less in a long message."""
+    longer = 1 - weights.length + weights.length * min(length, weights.longest)
+    return (weights.saturation + 1) / (1 + weights.saturation * longer)
+
+
+def _without_names(telling: Sequence[Postings], named: Mapping[str, frozenset[str]]) -> Sequence[Postings]:
+    """Whose message it is counts, not who is called by name in it."""
+    names = frozenset().union(*named.values())
+    return [each for each in telling if each.word.casefold() not in names] or telling
+
+
+def _raise_speakers(
+    scores: dict[int, float],
+    lines: Mapping[int, Line],
+    named: Mapping[str, frozenset[str]],
+    weights: Weights,
+) -> None:
+    """A question about two people may be answered by either."""
+    if len(named) == 1:
+        for key in scores:
+            if lines[key].speaker in named:
+                scores[key] *= 1 + weights.speaker
+
+
+def _raise_days(
+    scores: dict[int, float], lines: dict[int, Line], days: Sequence[Days], weights: Weights
+) -> None:
+    if not days or not scores:
+        return
+    good = heapq.nlargest(20, scores.values())
+    more = weights.days * good[len(good) // 2]
+    for key in scores:
+        moment = moment_of(lines[key].said_at)
+        if moment and any(each.spoken_of_at(moment) for each in days):
+            scores[key] += more

@@ -1,0 +1,51 @@
+"""`lcm_doctor`: whether what is stored of this conversation is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.messages import ChatDict
+
+from ..integrity import CHECKS, FILE, Problem, check
+from ..place import Place, conversations_in_reach
+from ..report import counted
+
+LARGE_FILE = 256_000_000
+"""Bytes. SQLite reads all of a file to check it, and nobody should wait for that inside a turn."""
+
+SCHEMA: ChatDict = {
+    "name": "lcm_doctor",
+    "description": (
+        "Checks what is stored of this conversation: order, references, summaries, counts, search index. Use it when a "
+        "tool of this kind answers strangely. It changes nothing."
+    ),
+    "parameters": {"type": "object", "properties": {}},
+}
+
+
+def run(place: Place, args: Mapping[str, Any]) -> str:
+    return report(place)
+
+
+def report(place: Place) -> str:
+    """In words that a person can act on, without anything that was said."""
+    path = place.database.path
+    whole_file = path.exists() and path.stat().st_size <= LARGE_FILE
+    with place.database.reading() as connection:
+        here = conversations_in_reach(connection, place, everywhere=False)
+        if not here:
+            return "Nothing of this conversation is stored yet, so there is nothing to check."
+        problems = check(connection, next(iter(here)), file=whole_file)
+    return told(problems, len(CHECKS) - (not whole_file)) + (
+        "" if whole_file else f"\nNot checked: {FILE}, because it is large. `hermes doctor` does that."
+    )
+
+
+def told(problems: list[Problem], checks: int) -> str:
+    if not problems:
+        return f"All is well: {counted(checks, 'check')} of this conversation found nothing."
+    failed = len({problem.check for problem in problems})
+    lines = [f"{failed} of {counted(checks, 'check')} found something:"]
+    lines += [f"- {problem.check}: {problem.what} {problem.advice}" for problem in problems]
+    return "\n".join(lines)

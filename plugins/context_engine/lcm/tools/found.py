@@ -1,0 +1,20 @@
+"""Messages that may answer a question, where the model names no place to look."""
+
+from __future__ import annotations
+
+from ..messages import messages_by_key
+from ..place import Place
+from ..search import Request, search
+from .ids import conversation_here
+from .passages import Passage
+
+_HITS = 40
+
+
+def found_for(place: Place, question: str) -> list[Passage]:
+    """The best hits, in the order in which they were said."""
+    with place.database.reading() as connection:
+        conversation = conversation_here(connection, place)
+        hits = search(connection, [conversation], Request(question)).hits[:_HITS]
+        found = messages_by_key(connection, (hit.key for hit in hits)).values()
+    return [Passage(message.id, message) for message in sorted(found, key=lambda message: message.seq)]

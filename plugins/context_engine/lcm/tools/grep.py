@@ -1,0 +1,154 @@
+"""`lcm_grep`: the one tool for finding what was said, with modes instead of brothers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from agent.messages import ChatDict
+from agent.tokens import cut_to_tokens, estimate_text_tokens
+from agent.tool import did_you_mean
+
+from ..place import Place, conversations_in_reach
+from ..report import CONTEXT, moment, parameters
+from ..search import MODES, BadRequest, Found, Hit, Request, search
+from ..search.cover import Context
+from ..search.dates import timestamp
+from ..search.neighbours import with_neighbours
+from ..search.page import LEGEND, Page, Shelf, pages
+from .bounds import MOST_CHARACTERS, most_tokens
+from .refusal import Refused
+
+_USUAL_TOKENS = 2_000
+_MOST_CONTEXT = 5
+_MOST_CONVERSATIONS = 200
+_ROLES = ("user", "assistant", "tool")
+_HEADER_TOKENS = 48
+"""Room for the first line."""
+
+SCHEMA: ChatDict = {
+    "name": "lcm_grep",
+    "description": (
+        "Searches everything that was ever said in this conversation, word for word, also what has left your context. "
+        "Use it before you say that you do not know or remember something, and whenever a detail matters: names, "
+        "numbers, dates, decisions, what a tool returned. Ask the question as it is, or give the words to look for. "
+        "The best matching messages come back with their ids, under the summary that covers them; lcm_expand gives "
+        "the messages around an id."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "A question, words, a phrase or a pattern."},
+            "mode": {
+                "type": "string",
+                "enum": list(MODES),
+                "description": "natural (default): any of the words, best first. phrase: these words in this order. "
+                "all: all of the words. regex: a regular expression, case ignored. The last three: newest first.",
+            },
+            "role": {"type": "string", "enum": list(_ROLES), "description": "Only what was said in this role."},
+            "since": {"type": "string", "description": "From this date or time on: 2026-03-01, UTC."},
+            "until": {"type": "string", "description": "Up to the end of this date, or up to this time."},
+            "limit": {"type": "integer", "minimum": 1, "description": "Hits at most. Default: as many as fit."},
+            "context": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Messages before and after each hit to show as well. Default 0, at most 5.",
+            },
+            "page": {"type": "integer", "minimum": 1, "description": "The next best ones. Default 1."},
+            "everywhere": {
+                "type": "boolean",
+                "description": "Also in this person's other conversations. Default false.",
+            },
+            "max_tokens": {"type": "integer", "minimum": 200, "description": "Size of the result. Default 2000."},
+        },
+        "required": ["query"],
+    },
+}
+
+
+def run(place: Place, args: Mapping[str, Any]) -> str:
+    """Raises Refused with a sentence for what cannot be searched."""
+    try:
+        request = _request(args)
+        with place.database.reading() as connection:
+            return _answer(connection, place, request, args)
+    except BadRequest as error:
+        raise Refused(str(error)) from None
+
+
+def _request(args: Mapping[str, Any]) -> Request:
+    mode = args.get("mode") or "natural"
+    if mode not in MODES:
+        raise Refused(f"`mode` cannot be {str(mode)[:40]!r}. {did_you_mean(str(mode), MODES)}")
+    since, until = args.get("since"), args.get("until")
+    request = Request(
+        str(args.get("query") or ""),
+        mode,
+        args.get("role") or "",
+        timestamp(since, end_of_day=False, name="since") if since else None,
+        timestamp(until, end_of_day=True, name="until") if until else None,
+    )
+    if not request.text.strip():
+        raise Refused("`query` is empty. Give a question or words to look for.")
+    if request.since is not None and request.until is not None and request.since >= request.until:
+        raise Refused("`since` is later than `until`.")
+    return request
+
+
+def _answer(connection: sqlite3.Connection, place: Place, request: Request, args: Mapping[str, Any]) -> str:
+    within = conversations_in_reach(connection, place, everywhere=bool(args.get("everywhere")))
+    newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
+    found = search(connection, newest_first[:_MOST_CONVERSATIONS], request)
+    if not found.hits:
+        return _nothing(request, found, bool(args.get("everywhere")))
+    hits = found.hits[: args.get("limit")]
+    shown = with_neighbours(connection, hits, min(_MOST_CONTEXT, args.get("context") or 0))
+    room = min(most_tokens(place, args.get("max_tokens") or _USUAL_TOKENS), MOST_CHARACTERS // 4)
+    shelf = Shelf(connection, _context(connection, place, within), found.words, room - _HEADER_TOKENS)
+    number = args.get("page") or 1
+    before = list(islice(pages(shelf, shown), number))
+    if len(before) < number:
+        raise Refused(f"There is no page {number}: page {len(before)} is the last one.")
+    return _text(before, found, len(shown), request, room)
+
+
+def _text(before: Sequence[Page], found: Found, total: int, request: Request, room: int) -> str:
+    page = before[-1]
+    left = total - sum(len(each.shown) for each in before)
+    text = f"{_header(len(page.shown), left, len(before), found, request)}\n{page.text()}"
+    return text if estimate_text_tokens(text) <= room else cut_to_tokens(text, room)
+
+
+def _header(shown: int, left: int, number: int, found: Found, request: Request) -> str:
+    order = "best first" if request.mode == "natural" else "newest first"
+    more = f"{left:,}{' or more' if found.more else ''} further: page={number + 1}. " if left else ""
+    return f"{shown} messages, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
+
+
+def _stopped(found: Found) -> str:
+    if found.stopped_at is None:
+        return ""
+    return f"Time ran out at {moment(found.stopped_at)}: for older ones, until={moment(found.stopped_at)[:16].replace(' ', 'T')}. "
+
+
+def _nothing(request: Request, found: Found, everywhere: bool) -> str:
+    tries = {
+        "natural": "Try other words for the same thing",
+        "phrase": "Try mode natural, which needs no exact wording",
+        "all": "Try fewer words, or mode natural",
+        "regex": "Try a simpler pattern, or mode natural",
+    }[request.mode]
+    bounds = [name for name in ("role", "since", "until") if getattr(request, name) not in ("", None)]
+    without = f", or leave out {' and '.join(bounds)}" if bounds else ""
+    wider = "" if everywhere else ", or everywhere=true for this person's other conversations"
+    return f"Nothing found. {tries}{without}{wider}. {_stopped(found)}".strip()
+
+
+def _context(connection: sqlite3.Connection, place: Place, within: Mapping[int, str]) -> Context:
+    here = next((key for key, name in within.items() if name == place.conversation_id), 0)
+    given = parameters(place)
+    messages = {row[0] for row in connection.execute(f"{CONTEXT} SELECT message FROM items", given)} - {None}
+    summaries = {row[0] for row in connection.execute(f"{CONTEXT} SELECT summary FROM reached", given)}
+    return Context(here, messages, summaries, is_known=bool(messages or summaries))

@@ -1,0 +1,38 @@
+"""`kill -9` at any moment: nothing is stored twice, nothing is lost, and the graph is whole."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.lcm.chats import Host, plain_chat, stored_in
+from tests.lcm.talker import WINDOW, load, turn
+
+KILLS = 6
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    """While it stores, while a model is asked, between the engine's commit and the host's."""
+    choose = random.Random(11)
+    for _ in range(KILLS):
+        killed_after(tmp_path, choose.randint(2, 30))
+    host = Host(tmp_path, WINDOW)
+    turns = load(tmp_path, host)
+    host.look()
+    said = [plain_chat(message) for number in range(turns) for message in turn(number)]
+    assert turns > KILLS
+    assert stored_in(tmp_path) == said
+    assert "All is well" in host.tool("lcm_doctor")
+    assert "[LCM RECORD]" in str(host.messages)
+    host.close()
+
+
+def killed_after(home: Path, lines: int) -> None:
+    command = [sys.executable, "-m", "tests.lcm.talker", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as talker:
+        assert talker.stdout
+        for _ in range(lines):
+            assert talker.stdout.readline(), "it ended by itself"
+        talker.kill()

@@ -1,0 +1,27 @@
+"""Which tests share a worker, and in which order the workers get them.
+
+`--dist loadgroup` was for this, but from pytest 9.2 on pytest-xdist 3.8 cannot see its marks any more, and says nothing
+about it. A path is all that is needed.
+"""
+
+from __future__ import annotations
+
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = (
+    "tests/contract/",
+    "tests/faults/test_delivery_faults.py",
+    "tests/faults/test_model_faults.py",
+    "tests/models/test_embedded.py",
+    "tests/plugins/test_docs.py",
+    "tests/web/test_browser",
+)
+"""How the ids begin of tests that share something which takes seconds to start."""
+
+
+class SharedStarts(LoadScopeScheduling):
+    """Every other test goes to whichever worker is free. What stays together is begun first, the most tests in front,
+    so that no worker is left with it when the others have nothing more to do."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((beginning for beginning in TOGETHER if nodeid.startswith(beginning)), nodeid)
