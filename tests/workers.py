@@ -12,6 +12,7 @@ TOGETHER = (
     "tests/contract/",
     "tests/faults/test_delivery_faults.py",
     "tests/faults/test_model_faults.py",
+    "tests/lcm/test_running",
     "tests/models/test_embedded.py",
     "tests/plugins/test_docs.py",
     "tests/web/test_browser",

@@ -106,22 +106,28 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(home: Path) -> AsyncIterator[House]:
+async def open_house(
+    home: Path,
+    world: OpenAIWorld | None = None,
+    script: type[Model] = Model,
+    different: dict[str, Any] | None = None,
+) -> AsyncIterator[House]:
+    """`different`: what is not as usual in the configuration."""
     async with (
         telegram.TelegramWorld() as tg,
         DiscordWorld() as dc,
         TranscriptionWorld.open() as ears,
-        OpenAIWorld() as model,
+        world or OpenAIWorld() as model,
     ):
         people = [dc.person(f"Person {number}") for number in range(DISCORD_USERS)]
-        config = _configuration(tg, dc, people, model)
+        config = _merged(_configuration(tg, dc, people, model), different or {})
         async with hermes(home, config) as process:
             await dc.gateway.is_online()
             yield House(
                 telegram=tg,
                 discord=dc,
                 ears=ears,
-                model=Model(model),
+                model=script(model),
                 hermes=process,
                 telegram_users=iter(TELEGRAM_USERS),
                 telegram_groups=iter(TELEGRAM_GROUPS),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.errors import AuthenticationFailed, NetworkFailed
 from agent.tokens import estimate_messages_tokens_rough as tokens_in
 from tests.agent.histories import assistant, chat, check_sendable, check_turns_alternate, group, user
-from tests.lcm.chats import Host
+from tests.lcm.chats import Host, plain_chat, stored_in
 
 
 def record_in(host: Host) -> str:
@@ -75,6 +75,17 @@ def test_the_newest_request_stays_word_for_word(tmp_path: Path) -> None:
     assert len(kept) == 1
     assert tokens_in(host.messages) < 2_000
     check_sendable(host.messages)
+
+
+def test_a_call_without_a_result_gets_a_stub(tmp_path: Path) -> None:
+    """Providers take no call without one. The stub is not taken for something said."""
+    host = Host(tmp_path, 4_000)
+    host.say(*chat(20, words=80)[1:], user("Look."), group("look", "{}", "", "c1")[0], user("Never mind."))
+    for _ in range(2):
+        host.say(*chat(20, words=80)[1:], user("And now?"))
+        assert host.compress(current_tokens=tokens_in(host.messages))
+        check_sendable(host.messages)
+    assert stored_in(tmp_path) == [plain_chat(each) for each in host.said]
 
 
 def test_constraints_stay_through_every_compaction(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
@@ -91,6 +92,35 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
     assert [tool["function"]["name"] for tool in world.requests[0].body["tools"]] == ["sessions_seen"]
     assert answers[0]["compactions"] >= 1 and answers[0]["seen"] >= 2
     assert answers[1] == {"seen": 1, "compactions": 0}
+
+
+async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
+    """The provider gets it behind the message, turn after turn; a person sees it nowhere, and nothing of our own ids."""
+    hint = "    def hint(self, messages):\n        return f'[xylophone {len(messages)}]'\n"
+    write_engine(tmp_path / "home", ENGINE + hint)
+    async with (
+        OpenAIWorld(context_length=2_000) as world,
+        hermes(tmp_path / "home", config(world, "mine")) as process,
+        WebClient.open(process.url, "a") as client,
+    ):
+        world.script(lambda seen: Reply("Noted."))
+        events = [*await client.say("first"), *await client.say("second")]
+        shown = await client.transcript()
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"{process.url}/c/{client.conversation_id}") as page,
+        ):
+            html = await page.text()
+    assert not any(request.refused for request in world.requests)
+    assert contents(world.requests[-1])[1:] == ["first", "[xylophone 2]", "Noted.", "second", "[xylophone 5]"]
+    assert not any(
+        key in message
+        for message in world.requests[-1].body["messages"]
+        for key in ("message_id", "created_at")
+    )
+    assert [message["content"] for message in shown] == ["first", "Noted.", "second", "Noted."]
+    assert page.status == 200 and "second" in html
+    assert "xylophone" not in f"{events} {html}"
 
 
 async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from agent.compression.wording import find_entries, wording_of
 from agent.messages import ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
+from agent.tool_pairs import repair
 
 from .copies import SMALLEST, for_summary, with_copy
 from .database import Database
@@ -175,7 +176,7 @@ class Compaction:
             with self._database.writing() as connection:
                 keys = [node.key for node in self._nodes]
                 remember_record(connection, self._reading.conversation, text, keys)
-        return [*head, *own, *rest]
+        return repair([*head, *own, *rest])
 
     # Leaves and condensed nodes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import threading
@@ -104,6 +105,8 @@ def shared(path: Path) -> Database:
 
 def connect(path: Path) -> sqlite3.Connection:
     """In autocommit mode and at the newest schema. Raises sqlite3.Error or NewerDatabase."""
+    # What people said is nobody else's business. The log beside the file gets the same rights.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(
         f"file:{quote(str(path))}",
         uri=True,

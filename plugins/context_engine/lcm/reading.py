@@ -15,6 +15,7 @@ from agent.chat_text import text_of
 from agent.compression.summary_message import BRIDGE, is_system
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
+from agent.tool_pairs import STUB_RESULT
 
 from .identity import counter_beneath, identities
 from .messages import Incoming, add_messages, conversation_key, keys_by_identity
@@ -134,6 +135,8 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None
         return "system"
     if text := own[index]:
         return "said" if text.kind == "copy" else text.kind
+    if messages[index].get("role") == "tool" and messages[index].get("content") == STUB_RESULT:
+        return "bridge"
     before = own[index - 1] if index else None
     if before and before.kind == "record" and messages[index].get("content") in BRIDGE.values():
         return "bridge"

@@ -41,7 +41,7 @@ class Weights:
     days: float = 0.5
     """More for what was said around the days that the question names, as a share of a good hit."""
     roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
-    anchors: int = 400
+    anchors: int = 200
     """Messages with words of the question that are looked at closely."""
 
 
@@ -58,22 +58,49 @@ def natural(
     bounds = bounds_of(connection, conversations, request)
     if not words or bounds is None:
         return Found([], words)
-    total = messages_in(connection, conversations)
-    telling = _telling([postings(connection, conversations, word, bounds) for word in words])
-    days = days_in(request.text)
-    anchors = _anchors(telling, total, weights.anchors)
-    lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
-    named = named_in(words, lines.values())
-    scores = _scores(lines, _without_names(telling, named), total, weights)
-    _raise_speakers(scores, lines, named, weights)
-    _raise_days(scores, lines, days, weights)
+    seen = look(connection, conversations, words, bounds, weights)
+    scores = seen.scores(weights)
+    _raise_speakers(scores, seen.lines, seen.named, weights)
+    _raise_days(scores, seen.lines, days_in(request.text), weights)
     hits = [
         each.hit(score * weights.roles.get(each.role, 1.0))
-        for each in lines.values()
+        for each in seen.lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
     hits.sort(key=lambda hit: (-hit.score, -hit.key))
     return Found(hits, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The part of the history that has to do with some words."""
+
+    lines: Mapping[int, Line]
+    """By key: messages with a word, and those around them."""
+    telling: Sequence[Postings]
+    named: Mapping[str, frozenset[str]]
+    """Speakers among the words."""
+    total: int
+    """Messages in the conversations."""
+
+    def scores(self, weights: Weights) -> dict[int, float]:
+        """By key: what the words in it and around it say together."""
+        return _scores(self.lines, self.telling, self.total, weights)
+
+
+def look(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    words: Sequence[str],
+    bounds: tuple[int, int],
+    weights: Weights,
+) -> Seen:
+    total = messages_in(connection, conversations)
+    telling = _telling([postings(connection, conversations, word, bounds) for word in words])
+    anchors = _anchors(telling, total, weights.anchors)
+    lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
+    named = named_in(words, lines.values())
+    return Seen(lines, _without_names(telling, named), named, total)
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -137,7 +164,7 @@ def _ranges(seqs: Sequence[int], reach: int) -> list[tuple[int, int]]:
 
 
 def _scores(
-    lines: dict[int, Line], telling: Sequence[Postings], total: int, weights: Weights
+    lines: Mapping[int, Line], telling: Sequence[Postings], total: int, weights: Weights
 ) -> dict[int, float]:
     keys = {(each.conversation, each.seq): each.key for each in lines.values()}
     average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
@@ -186,7 +213,7 @@ def _raise_speakers(
 
 
 def _raise_days(
-    scores: dict[int, float], lines: dict[int, Line], days: Sequence[Days], weights: Weights
+    scores: dict[int, float], lines: Mapping[int, Line], days: Sequence[Days], weights: Weights
 ) -> None:
     if not days or not scores:
         return

@@ -13,9 +13,9 @@ from agent.words import quoted
 from ..messages import scope_of
 from .request import Request
 
-MOST_POSTINGS = 20_000
+MOST_POSTINGS = 10_000
 """A word that so many messages have says little about any of them."""
-_ALL_KEYS = (0, 2**62)
+ALL_KEYS = (0, 2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def postings(
     bounds: tuple[int, int] | None = None,
 ) -> Postings:
     """The newest, if there are too many."""
-    first, last = bounds or _ALL_KEYS
+    first, last = bounds or ALL_KEYS
     rows = connection.execute(
         "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
         "ORDER BY rowid DESC LIMIT ?",
@@ -76,5 +76,5 @@ def bounds_of(
     connection: sqlite3.Connection, conversations: Sequence[int], request: Request
 ) -> tuple[int, int] | None:
     if request.since is None and request.until is None:
-        return _ALL_KEYS
+        return ALL_KEYS
     return key_bounds(connection, conversations, request.since, request.until)
