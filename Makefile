@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help run test pytest test-long test-chaos soak fuzz lint bench lock audit clean browser sandbox
+.PHONY: help run test pytest test-long test-chaos soak fuzz lint bench bench-recall lock audit clean browser sandbox
 .DEFAULT_GOAL := run
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make soak        random load and faults for SECONDS=600; prints memory, files, lag and growth"
 	@echo "make fuzz        arbitrary input for the parsers, for longer than in make test"
 	@echo "make bench       performance, as ratios; ARGS=chat for one part"
+	@echo "make bench-recall  how much of what was said lcm_grep finds again; ARGS=file.json or ARGS=--ideas"
 	@echo "make audit       known vulnerabilities of what is locked; needs the network"
 	@echo "make lock, make lint, make clean"
 
@@ -60,6 +61,10 @@ fuzz: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)
+
+# Long conversations through the lossless engine, then questions about them. docs/recall.md explains the figures.
+bench-recall: $(VENV)/.dev
+	@$(BIN)/python -m bench.recall $(ARGS)
 
 # Rewrites the lock files from pyproject.toml. They carry hashes and name no registry.
 lock: $(VENV)/.dev

@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -27,11 +30,18 @@ from rich.table import Table
 from agent.context_engine import ContextEngine
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from gateway.plugins import Plugins, engine_factory
+from plugins.context_engine.lcm.database import FILE_NAME, connect
+from plugins.context_engine.lcm.search.cover import Context
+from plugins.context_engine.lcm.search.natural import Weights, natural
+from plugins.context_engine.lcm.search.page import Shelf, pages
+from plugins.context_engine.lcm.search.request import Request
+from plugins.context_engine.lcm.tools.framing import originals
+from plugins.context_engine.lcm.tools.grep import HEADER_TOKENS
 
 USUAL_FILE = Path("../shared/data/locomo_dev.json")
 BUDGET = 2_000
 WINDOW = 6_144
-OPTIONS = {"threshold": 0.3, "target": 0.6}
+OPTIONS = {"threshold": 0.3, "target": 0.7}
 """A budget of 2,000 tokens is a third of this window, which is the most a tool may return."""
 CATEGORIES = {1: "several turns", 2: "time", 3: "inference", 4: "one turn", 5: "misleading"}
 _TURN_ID = re.compile(r"D:?(\d+):(\d+)")
@@ -92,7 +102,9 @@ def talks_in(path: Path) -> Iterator[Talk]:
         yield talk
 
 
-def _message(given: Mapping[str, Any], turn: Mapping[str, Any], began: datetime, number: int) -> dict[str, Any]:
+def _message(
+    given: Mapping[str, Any], turn: Mapping[str, Any], began: datetime, number: int
+) -> dict[str, Any]:
     """One is the person, the other the assistant; both are called by name, as in a group."""
     message: dict[str, Any] = {"role": "assistant", "content": f"{turn['speaker']}: {turn['text']}"}
     if turn["speaker"] == given["speaker_a"]:
@@ -181,8 +193,6 @@ class Tally:
 
 def came_back(engine: ContextEngine, talk: Talk) -> int:
     """How many messages `lcm_expand` gives back byte for byte."""
-    from plugins.context_engine.lcm.tools.framing import originals
-
     pages: list[str] = []
     while True:
         args = {"id": f"m1-m{len(talk.messages)}", "page": len(pages) + 1}
@@ -197,7 +207,10 @@ def came_back(engine: ContextEngine, talk: Talk) -> int:
 
 
 def measure(paths: list[Path], console: Console) -> None:
-    overall, chats = Tally(), Table("conversation", "turns", "questions", "compactions", "back byte for byte", "recall")
+    overall, chats = (
+        Tally(),
+        Table("conversation", "turns", "questions", "compactions", "back byte for byte", "recall"),
+    )
     left_out = 0
     for path in paths:
         for talk in talks_in(path):
@@ -221,6 +234,72 @@ def measure(paths: list[Path], console: Console) -> None:
     )
 
 
+IDEAS: dict[str, Weights] = {
+    "all ideas, as shipped": Weights(),
+    "words alone: OR, stems, BM25, no stop words, no names": Weights(before=(), after=(), speaker=0, days=0),
+    "+ one message on each side": Weights(before=(0.6,), after=(0.54,), speaker=0, days=0),
+    "+ five messages on each side": Weights(speaker=0, days=0),
+    "+ the speaker whom the question names": Weights(days=0),
+    "without the speaker": Weights(speaker=0),
+    "speaker 0.8": Weights(speaker=0.8),
+    "days 1.0": Weights(days=1.0),
+    "steeper windows": Weights(before=(0.5, 0.3, 0.2), after=(0.45, 0.27, 0.18)),
+    "wider windows": Weights(
+        before=(0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2),
+        after=(0.54, 0.45, 0.4, 0.36, 0.31, 0.27, 0.22, 0.18),
+    ),
+    "the same before and after": Weights(after=Weights().before),
+    "no regard to length": Weights(length=0.0),
+    "100 anchors": Weights(anchors=100),
+}
+
+
+def compare(paths: list[Path], console: Console) -> None:
+    """Every idea over the same stores, and what choosing between them would have brought on unseen conversations."""
+    names: list[str] = []
+    recall: dict[str, list[list[float]]] = {idea: [] for idea in IDEAS}
+    for path in paths:
+        for talk in talks_in(path):
+            names.append(talk.name)
+            with TemporaryDirectory(prefix="hermes-bench-") as home:
+                replayed(talk, Path(home)).on_session_end("the last", [])
+                with closing(connect(Path(home) / FILE_NAME)) as connection:
+                    for idea, weights in IDEAS.items():
+                        recall[idea].append(_recall(connection, talk, weights))
+    table = Table("idea", f"within {BUDGET:,} tokens", *names, title="What each idea brings")
+    for idea, shares in recall.items():
+        table.add_row(idea, _mean(list(chain(*shares))), *map(_mean, shares))
+    if len(names) > 1:
+        unseen = [recall[_best(recall, but=number)][number] for number in range(len(names))]
+        table.add_row("chosen on the other conversations", _mean(list(chain(*unseen))), *map(_mean, unseen))
+    console.print(table)
+
+
+def _recall(connection: sqlite3.Connection, talk: Talk, weights: Weights) -> list[float]:
+    (conversation,) = connection.execute(
+        "SELECT key FROM conversations WHERE id = ?", (talk.name,)
+    ).fetchone()
+    summaries = {row[0] for row in connection.execute("SELECT key FROM summaries")}
+    shares: list[float] = []
+    for question in talk.questions:
+        found = natural(connection, [conversation], Request(question.text), weights)
+        shelf = Shelf(
+            connection, Context(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
+        )
+        shown = next(pages(shelf, found.hits)).shown if found.hits else set()
+        numbers = {hit.seq for hit in found.hits if hit.key in shown}
+        shares.append(len(question.evidence & numbers) / len(question.evidence))
+    return shares
+
+
+def _best(recall: Mapping[str, list[list[float]]], but: int) -> str:
+    return max(recall, key=lambda idea: sum(sum(some) for n, some in enumerate(recall[idea]) if n != but))
+
+
+def _mean(shares: list[float]) -> str:
+    return f"{mean(shares):.3f}".lstrip("0")
+
+
 def _by_category(tally: Tally) -> Table:
     kinds = sorted({kind for _, kind in tally.recall})
     names = [f"{CATEGORIES.get(kind, '?')} ({kind})" for kind in kinds]
@@ -233,9 +312,10 @@ def _by_category(tally: Tally) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-recall ARGS=...")
     parser.add_argument("files", nargs="*", type=Path, default=[USUAL_FILE])
+    parser.add_argument("--ideas", action="store_true", help="what each idea brings, instead")
     asked = parser.parse_args()
     console = Console(width=150)
-    measure(asked.files, console)
+    (compare if asked.ideas else measure)(asked.files, console)
 
 
 if __name__ == "__main__":

@@ -114,18 +114,18 @@ def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
 
 def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
     """Positions are negative and seqs are not, so that one order holds for all. A note that the session began with
-    stands in its context already."""
+    stands in its context already. The largest part comes last, where it is merged but once."""
     rows = connection.execute(
         f"""
         SELECT {MESSAGE_COLUMNS}, position AS place
         FROM (SELECT position, message_seq FROM session_context WHERE session_id = :session)
         JOIN messages ON seq = message_seq
         UNION ALL
-        SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE session_id = :session AND kind = 'said'
-        UNION ALL
         SELECT {MESSAGE_COLUMNS}, seq FROM messages
         WHERE session_id = :session AND kind = 'note'
             AND seq NOT IN (SELECT message_seq FROM session_context WHERE session_id = :session)
+        UNION ALL
+        SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE session_id = :session AND kind = 'said'
         ORDER BY place
         """,
         {"session": session_id},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from tests.contract.model import Model, Step
@@ -16,6 +16,7 @@ from tests.worlds.script import Call, Reply
 WINDOW = 8192
 RECORD = "[LCM RECORD]"
 HINT = "[LCM HINT]"
+CALLED = "I have called it."
 
 _MATTERS = (
     "The harbour office wants its papers before noon and nobody has signed them yet.",
@@ -27,13 +28,13 @@ _MATTERS = (
 )
 _PAGE = re.compile(r"Page (\d+) of the log")
 _QUESTION = "Do you remember"
-_CALL = re.compile(r"Please call (\w+) with (\{.*\})")
-_FOUND = re.compile(r"^((?:c\d+\.)?m\d+) u: (.+)$", re.MULTILINE)
+_CALL = re.compile(r"Please call (\w+) with (\[.*\])")
+_HIT = re.compile(r"((?:c\d+\.)?m\d+) (?:\d{4}-\d\d-\d\d )?u: ")
 
 
-def page(number: int) -> str:
-    """Something to say, long enough that a dozen of them fill the window twice; Discord takes 2,000 characters."""
-    return f"Page {number} of the log. {_chatter(number, 19)}"
+def page(number: int, sentences: int = 19) -> str:
+    """Something to say. A dozen of them with their answers fill the window; Discord takes 2,000 characters."""
+    return f"Page {number} of the log. {_chatter(number, sentences)}"
 
 
 def noted(number: int) -> str:
@@ -41,7 +42,8 @@ def noted(number: int) -> str:
     return f"Page {number} is noted."
 
 
-def please_call(tool: str, **arguments: Any) -> str:
+def please_call(tool: str, *arguments: dict[str, Any]) -> str:
+    """As often as there are arguments."""
     return f"Please call {tool} with {json.dumps(arguments)}"
 
 
@@ -92,9 +94,24 @@ def hints(seen: Seen) -> list[str]:
 
 def tool_result(seen: Seen) -> str:
     """The one at the end."""
-    last = seen.body["messages"][-1]
-    assert last["role"] == "tool", last
-    return str(last["content"])
+    return tool_results(seen)[-1]
+
+
+def tool_results(seen: Seen) -> list[str]:
+    """Those at the end."""
+    results = list(takewhile(lambda message: message["role"] == "tool", reversed(seen.body["messages"])))
+    return [_content(message) for message in reversed(results)]
+
+
+def out_of_sight(found: str) -> list[str]:
+    """Ids of what a person said, in a result of `lcm_grep`, but not those of messages in the context."""
+    ids, seen = [], False
+    for line in found.splitlines():
+        if hit := _HIT.match(line):
+            ids += [] if seen else [hit[1]]
+        elif not re.match(r"(?:c\d+\.)?m\d+ ", line):
+            seen = line == "in your context"
+    return ids
 
 
 def breaks(requests: Sequence[Seen]) -> int:
@@ -111,19 +128,19 @@ def _first_step(asked: str) -> Reply:
     if asked.startswith(_QUESTION):
         return Reply(tool_calls=[Call("lcm_grep", {"query": asked})])
     if wanted := _CALL.search(asked):
-        return Reply(tool_calls=[Call(wanted[1], json.loads(wanted[2]))])
+        return Reply(tool_calls=[Call(wanted[1], arguments) for arguments in json.loads(wanted[2])])
     if number := _PAGE.search(asked):
         return _at_once(f"{noted(int(number[1]))} {_chatter(int(number[1]) + 3, 19)}")
     return _at_once(f"I hear you: {asked[-16:]}")
 
 
 def _after_tool(seen: Seen, asked: str) -> Reply:
-    """With the first id that is not of the question itself it gets the whole message, and tells what stands there."""
+    """With the first id that is not before it anyway it gets the whole message, and tells what stands there."""
     result = tool_result(seen)
     if not asked.startswith(_QUESTION):
-        return _at_once("I have called it.")
+        return _at_once(CALLED)
     if _called(seen) == "lcm_grep":
-        ids = [found[1] for found in _FOUND.finditer(result) if not found[2].startswith(_QUESTION)]
+        ids = out_of_sight(result)
         if not ids:
             return _at_once("I find nothing.")
         return Reply(tool_calls=[Call("lcm_expand", {"id": ids[0]})])
@@ -142,7 +159,7 @@ def _has_tools(seen: Seen) -> bool:
 
 
 def _content(message: dict[str, Any]) -> str:
-    return str(message["content"])
+    return str(message.get("content"))
 
 
 def _chatter(number: int, sentences: int) -> str:

@@ -95,7 +95,7 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
 
 
 async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
-    """The provider gets it behind the message, turn after turn; a person sees it nowhere, and nothing of our own ids."""
+    """The provider gets it behind the message, turn after turn; nobody else sees it, and no provider our ids."""
     hint = "    def hint(self, messages):\n        return f'[xylophone {len(messages)}]'\n"
     write_engine(tmp_path / "home", ENGINE + hint)
     async with (

@@ -90,6 +90,7 @@ class Compaction:
         self._overhead = overhead
         """What goes with every request beside the messages."""
         self._focus = focus
+        """A topic. What was summarised without it, and not shown since, is summarised again."""
         self._clock = clock
         self._system = [item for item in reading.items if item.kind == "system"]
         self._kept = [item for item in reading.items if item.kind == "said"]
@@ -185,7 +186,7 @@ class Compaction:
         with self._database.reading() as connection:
             found = messages_by_key(connection, keys)
             known = find_summary(connection, self._reading.conversation, sources_key("messages", keys))
-        if known is None or known.is_stand_in:
+        if known is None or known.is_stand_in or self._focus:
             messages = [found[key] for key in keys]
             text = self._leaf_text(messages)
             with self._database.writing() as connection:
@@ -195,6 +196,7 @@ class Compaction:
                     sources_key("messages", keys),
                     lambda: add_leaf(connection, self._reading.conversation, messages, text, self._clock()),
                     text,
+                    again=bool(self._focus),
                 )
             self._summarised += 1
         self._left += keys
@@ -207,7 +209,7 @@ class Compaction:
         sources = sources_key("summaries", keys)
         with self._database.reading() as connection:
             known = find_summary(connection, self._reading.conversation, sources)
-        if known is None or known.is_stand_in:
+        if known is None or known.is_stand_in or self._focus:
             text = self._condensed_text(children)
             with self._database.writing() as connection:
                 known = _kept_or_made(
@@ -218,6 +220,7 @@ class Compaction:
                         connection, self._reading.conversation, children, text, self._clock()
                     ),
                     text,
+                    again=bool(self._focus),
                 )
             self._summarised += 1
         return known
@@ -320,10 +323,16 @@ class Compaction:
 
 
 def _kept_or_made(
-    connection: sqlite3.Connection, conversation: int, sources: str, make: Callable[[], Node], text: Written
+    connection: sqlite3.Connection,
+    conversation: int,
+    sources: str,
+    make: Callable[[], Node],
+    text: Written,
+    *,
+    again: bool,
 ) -> Node:
-    """Somebody else may have been quicker; then theirs stands, unless it is a stand-in."""
+    """Somebody else may have been quicker; then theirs stands, unless it is a stand-in or is wanted `again`."""
     known = find_summary(connection, conversation, sources)
     if known is None:
         return make()
-    return rewrite(connection, known, text) if known.is_stand_in else known
+    return rewrite(connection, known, text) if known.is_stand_in or (again and text.level != "stand_in") else known

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -105,8 +105,7 @@ def shared(path: Path) -> Database:
 
 def connect(path: Path) -> sqlite3.Connection:
     """In autocommit mode and at the newest schema. Raises sqlite3.Error or NewerDatabase."""
-    # What people said is nobody else's business. The log beside the file gets the same rights.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    _create_private_file(path)
     connection = sqlite3.connect(
         f"file:{quote(str(path))}",
         uri=True,
@@ -123,6 +122,16 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _create_private_file(path: Path) -> None:
+    """What people said is nobody else's business. The log beside the file gets the same rights.
+
+    A file that is there is never opened here: closing it again would drop the locks that SQLite holds on it in this
+    process, and the next one to look at it from outside would take the log away from under us.
+    """
+    with _open_lock, suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

@@ -69,7 +69,8 @@ def _leaves_of(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int,
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         rows = connection.execute(
-            f"SELECT message, summary FROM summary_messages WHERE message IN ({', '.join('?' * len(some))})", some
+            f"SELECT message, summary FROM summary_messages WHERE message IN ({', '.join('?' * len(some))})",
+            some,
         )
         for message, summary in rows:
             leaves.setdefault(message, []).append(summary)

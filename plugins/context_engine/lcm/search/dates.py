@@ -37,13 +37,17 @@ _NAMED = re.compile(
     r"(?:,? +(?:of +)?(?P<year>(?:19|20)\d\d)\b)?",
     re.IGNORECASE,
 )
-_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
+ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
 _ALWAYS_A_MONTH = frozenset(_MONTHS) - {"may", "march", "mar", "jan", "dec"}
 """The others are words or names, too, and need a number beside them."""
 
 _TOLD_BEFORE = timedelta(days=1)
 _TOLD_LATER = timedelta(days=10)
 """What happens on a day is mostly spoken of then or within the days after."""
+
+
+_EARLIEST, _LATEST = 1000, 9000
+"""Years around which days can be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,15 @@ class Days:
     def spoken_of_at(self, moment: datetime) -> bool:
         """Whether a message of that time may well be about these days."""
         years = (self.year,) if self.year else (moment.year, moment.year - 1)
-        return any(begin - _TOLD_BEFORE <= moment < end + _TOLD_LATER for begin, end in map(self._within, years))
+        periods = (self._within(year) for year in years if _EARLIEST <= year < _LATEST)
+        return any(begin - _TOLD_BEFORE <= moment < end + _TOLD_LATER for begin, end in periods)
+
+    def period(self) -> tuple[float, float] | None:
+        """When such messages were said, if the year is known."""
+        if self.year is None:
+            return None
+        begin, end = self._within(self.year)
+        return (begin - _TOLD_BEFORE).timestamp(), (end + _TOLD_LATER).timestamp()
 
     def _within(self, year: int) -> tuple[datetime, datetime]:
         begin = datetime(year, self.month, 1, tzinfo=UTC)
@@ -69,7 +81,7 @@ class Days:
 
 
 def days_in(text: str) -> list[Days]:
-    return [days for days in (*_named(text), *_iso(text)) if 1 <= days.month <= 12 and _fits(days.day)]
+    return [*_named(text), *_iso(text)]
 
 
 def _named(text: str) -> Iterator[Days]:
@@ -77,16 +89,19 @@ def _named(text: str) -> Iterator[Days]:
         name = found["month"].lower()
         day, year = found["before"] or found["after"], found["year"]
         if day or year or name in _ALWAYS_A_MONTH:
-            yield Days(_MONTHS[name], int(day) if day else None, int(year) if year else None)
+            number = int(day) if day and _fits(int(day)) else None
+            yield Days(_MONTHS[name], number, int(year) if year else None)
 
 
 def _iso(text: str) -> Iterator[Days]:
-    for found in _ISO.finditer(text):
-        yield Days(int(found["month"]), int(found["day"]) if found["day"] else None, int(found["year"]))
+    for found in ISO.finditer(text):
+        month, day = int(found["month"]), int(found["day"]) if found["day"] else None
+        if 1 <= month <= 12 and (day is None or _fits(day)):
+            yield Days(month, day, int(found["year"]))
 
 
-def _fits(day: int | None) -> bool:
-    return day is None or 1 <= day <= 31
+def _fits(day: int) -> bool:
+    return 1 <= day <= 31
 
 
 def moment_of(timestamp: float) -> datetime | None:

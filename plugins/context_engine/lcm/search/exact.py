@@ -1,4 +1,3 @@
-# ruff: noqa: S608 - only question marks and column names are put into the SQL
 """Messages that have a phrase, or all of some words. All hits are equally good, so the newest come first."""
 
 from __future__ import annotations

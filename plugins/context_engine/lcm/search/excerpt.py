@@ -35,7 +35,9 @@ def line_of(chat: ChatDict, words: Sequence[str]) -> str:
 def _best(text: str, words: Sequence[str]) -> str:
     """In their order, with a mark where something was left out."""
     stems = [_stem(word) for word in words]
-    sentences = [" ".join(sentence.split()) for sentence in _SENTENCES.split(text) if sentence and sentence.strip()]
+    sentences = [
+        " ".join(sentence.split()) for sentence in _SENTENCES.split(text) if sentence and sentence.strip()
+    ]
     order = sorted(range(len(sentences)), key=lambda index: (-_shared(sentences[index], stems), index))
     shown: dict[int, str] = {}
     room = PART_TOKENS
@@ -76,7 +78,9 @@ def _around(sentence: str, stems: Sequence[str]) -> str:
 def _stem(word: str) -> str:
     """Near enough for choosing a sentence."""
     folded = word.casefold()
-    return folded[: max(_LEAST_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
+    return (
+        folded[: max(_LEAST_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
+    )
 
 
 def _shared(sentence: str, stems: Sequence[str]) -> int:

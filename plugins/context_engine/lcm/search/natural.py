@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from agent.words import parse_query
 
-from .dates import Days, days_in, moment_of
+from .dates import ISO, Days, days_in, moment_of
 from .postings import Postings, bounds_of, postings
-from .request import Found, Line, Request, messages_in
+from .request import Found, Hit, Line, Request, messages_in
 from .speakers import LINE_COLUMNS, line, named_in
 
 _AT_ONCE = 500
+_MOST_OF_A_PERIOD = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Weights:
     days: float = 0.5
     """More for what was said around the days that the question names, as a share of a good hit."""
     roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
+    postings: int = 10_000
+    """A word that more messages have says little about any of them."""
     anchors: int = 200
     """Messages with words of the question that are looked at closely."""
 
@@ -68,7 +71,23 @@ def natural(
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
     hits.sort(key=lambda hit: (-hit.score, -hit.key))
-    return Found(hits, words)
+    return Found(hits or _said_around(connection, conversations, request), words)
+
+
+def _said_around(connection: sqlite3.Connection, conversations: Sequence[int], request: Request) -> list[Hit]:
+    """What was said around the days of a question that has no other word to go by, in order."""
+    hits: dict[int, Hit] = {}
+    for begin, end in filter(None, (days.period() for days in days_in(request.text))):
+        rows = connection.execute(
+            f"SELECT key, conversation, seq, role, said_at FROM messages "
+            f"WHERE conversation IN ({', '.join('?' * len(conversations))}) AND said_at >= ? AND said_at < ? "
+            "ORDER BY key LIMIT ?",
+            (*conversations, begin, end, _MOST_OF_A_PERIOD),
+        )
+        for key, conversation, seq, role, said_at in rows:
+            if request.admits(role, said_at):
+                hits.setdefault(key, Hit(key, conversation, seq, said_at, 1.0))
+    return list(hits.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +115,9 @@ def look(
     weights: Weights,
 ) -> Seen:
     total = messages_in(connection, conversations)
-    telling = _telling([postings(connection, conversations, word, bounds) for word in words])
+    telling = _telling(
+        [postings(connection, conversations, word, bounds, weights.postings) for word in words]
+    )
     anchors = _anchors(telling, total, weights.anchors)
     lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
     named = named_in(words, lines.values())
@@ -104,10 +125,11 @@ def look(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Single words without those that say nothing, and what stands between quotes as a whole."""
+    """Single words without those that say nothing; what stands between quotes, and a date in numbers, as a whole."""
     phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
-    words = parse_query(text.translate(_NO_QUOTES)).words
-    return tuple(dict.fromkeys((*words, *phrases)))
+    dates = [found[0] for found in ISO.finditer(text)]
+    words = parse_query(ISO.sub(" ", text).translate(_NO_QUOTES)).words
+    return tuple(dict.fromkeys((*words, *dates, *phrases)))
 
 
 _NO_QUOTES = str.maketrans('"“”', "   ")

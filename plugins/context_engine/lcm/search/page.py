@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from agent.tokens import estimate_text_tokens
 
@@ -92,7 +93,7 @@ def pages(shelf: Shelf, hits: Sequence[Hit]) -> Iterator[Page]:
     waiting: list[tuple[Stored, Cover, str]] = []
     while True:
         page, passed_by = Page(), list[tuple[Stored, Cover, str]]()
-        for entry in _both(waiting, coming):
+        for entry in chain(_taken(waiting), coming):
             if not page.add(*entry, shelf.room) and not _must_go(page, entry, shelf.room):
                 passed_by.append(entry)
                 if len(passed_by) >= _MOST_MISSES or page.tokens > shelf.room - _LEAST_LINE:
@@ -108,12 +109,9 @@ def _must_go(page: Page, entry: tuple[Stored, Cover, str], room: int) -> bool:
     return not page.groups and page.add(*entry, float("inf"))
 
 
-def _both(
-    waiting: list[tuple[Stored, Cover, str]], coming: Iterator[tuple[Stored, Cover, str]]
-) -> Iterator[tuple[Stored, Cover, str]]:
+def _taken(waiting: list[tuple[Stored, Cover, str]]) -> Iterator[tuple[Stored, Cover, str]]:
     while waiting:
         yield waiting.pop(0)
-    yield from coming
 
 
 def _lines(shelf: Shelf, hits: Sequence[Hit]) -> Iterator[tuple[Stored, Cover, str]]:
@@ -142,10 +140,14 @@ def _line(message: Stored, prefix: str, words: Sequence[str]) -> str:
 def _group(cover: Cover) -> Group:
     prefix = f"c{cover.conversation}." if cover.is_foreign else ""
     if cover.leaf is None:
-        return Group(cover, cover.note or (f"{prefix[:-1]}, another conversation" if prefix else "no summary yet"), "")
+        return Group(
+            cover, cover.note or (f"{prefix[:-1]}, another conversation" if prefix else "no summary yet"), ""
+        )
     first, last = (moment(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
-    days = first if first == last else f"{first}..{last}"
-    heading = f"{prefix}{cover.leaf.id} {_range(cover.leaf)} {days}" + (f" ({cover.note})" if cover.note else "")
+    days = first if first == last else f"{first}..{last[5:] if first[:4] == last[:4] else last}"
+    heading = f"{prefix}{cover.leaf.id} {_range(cover.leaf)} {days}" + (
+        f" ({cover.note})" if cover.note else ""
+    )
     return Group(cover, heading, first if first == last else "")
 
 

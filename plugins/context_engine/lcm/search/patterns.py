@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-import regex
+import regex  # type: ignore[import-untyped]
 
-from ..messages import searchable, stored
+from ..messages import Stored, messages_by_key, searchable
 from .request import BadRequest, Found, Hit, Request
 
 SECONDS = 2.0
@@ -20,6 +20,7 @@ _MOST_HITS = 1_000
 _LONGEST_PATTERN = 500
 _LONGEST_TEXT = 200_000
 _MOST_REPEATED = 1_000
+_AT_ONCE = 500
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 
 
@@ -30,34 +31,43 @@ def matching(
     seconds: float = SECONDS,
 ) -> Found:
     pattern = _compiled(request.text)
-    rows = connection.execute(
-        f"SELECT * FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) ORDER BY key DESC",
-        conversations,
-    )
     deadline = time.monotonic() + seconds
     hits: list[Hit] = []
-    looked_at: float | None = None
-    for row in rows:
+    for message, conversation in _newest_first(connection, conversations):
         left = deadline - time.monotonic()
         if left <= 0:
-            return Found(hits, stopped_at=looked_at)
-        looked_at = row["said_at"]
-        if not request.admits(row["role"], looked_at):
-            continue
-        try:
-            found = pattern.search(
-                searchable(stored(row).chat)[:_LONGEST_TEXT], timeout=min(left, _ONE_MESSAGE), concurrent=True
-            )
-        except TimeoutError:
-            raise BadRequest(
-                f"The pattern takes too long (at m{row['seq']}). Avoid nested repeats like (a+)+, or search for a "
-                "word in it with mode `natural`."
-            ) from None
-        if found:
+            return Found(hits, stopped_at=message.said_at)
+        if request.admits(message.role, message.said_at) and _fits(pattern, message, left):
             if len(hits) == _MOST_HITS:
                 return Found(hits, more=True)
-            hits.append(Hit(row["key"], row["conversation"], row["seq"], row["said_at"], 1.0))
+            hits.append(Hit(message.key, conversation, message.seq, message.said_at, 1.0))
     return Found(hits)
+
+
+def _newest_first(
+    connection: sqlite3.Connection, conversations: Sequence[int]
+) -> Iterator[tuple[Stored, int]]:
+    """With the conversation. Only numbers are held of those that nobody gets to."""
+    rows = connection.execute(
+        f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))})",
+        conversations,
+    )
+    newest = sorted(map(tuple, rows), reverse=True)
+    for start in range(0, len(newest), _AT_ONCE):
+        some = newest[start : start + _AT_ONCE]
+        messages = messages_by_key(connection, [key for key, _ in some])
+        yield from ((messages[key], conversation) for key, conversation in some)
+
+
+def _fits(pattern: regex.Pattern[str], message: Stored, seconds: float) -> bool:
+    text = searchable(message.chat)[:_LONGEST_TEXT]
+    try:
+        return pattern.search(text, timeout=min(seconds, _ONE_MESSAGE), concurrent=True) is not None
+    except TimeoutError:
+        raise BadRequest(
+            f"The pattern takes too long (at {message.id}). Avoid nested repeats like (a+)+, or search for a word in "
+            "it with mode `natural`."
+        ) from None
 
 
 def _compiled(text: str) -> regex.Pattern[str]:
@@ -68,7 +78,9 @@ def _compiled(text: str) -> regex.Pattern[str]:
     for least, most in _COUNTS.findall(text):
         repeated *= max(1, int(least or 0), int(most or 0))
     if repeated > _MOST_REPEATED:
-        raise BadRequest(f"The pattern repeats things more than {_MOST_REPEATED:,} times. Use smaller counts.")
+        raise BadRequest(
+            f"The pattern repeats things more than {_MOST_REPEATED:,} times. Use smaller counts."
+        )
     try:
         return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, OverflowError, RecursionError) as error:

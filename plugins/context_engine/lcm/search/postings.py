@@ -13,8 +13,6 @@ from agent.words import quoted
 from ..messages import scope_of
 from .request import Request
 
-MOST_POSTINGS = 10_000
-"""A word that so many messages have says little about any of them."""
 ALL_KEYS = (0, 2**62)
 
 
@@ -34,17 +32,17 @@ def postings(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
     word: str,
-    bounds: tuple[int, int] | None = None,
+    bounds: tuple[int, int],
+    most: int,
 ) -> Postings:
     """The newest, if there are too many."""
-    first, last = bounds or ALL_KEYS
     rows = connection.execute(
         "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
         "ORDER BY rowid DESC LIMIT ?",
-        (expression(conversations, (word,)), first, last, MOST_POSTINGS + 1),
+        (expression(conversations, (word,)), *bounds, most + 1),
     )
     keys = [row[0] for row in rows]
-    return Postings(word, frozenset(keys[:MOST_POSTINGS]), len(keys) > MOST_POSTINGS)
+    return Postings(word, frozenset(keys[:most]), len(keys) > most)
 
 
 def expression(conversations: Sequence[int], phrases: Iterable[str]) -> str:

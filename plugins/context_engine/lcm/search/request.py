@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,8 +72,7 @@ class Line:
         return Hit(self.key, self.conversation, self.seq, self.said_at, score)
 
 
-
-def messages_in(connection: sqlite3.Connection, conversations: list[int]) -> int:
+def messages_in(connection: sqlite3.Connection, conversations: Sequence[int]) -> int:
     """How many there are: they count up without gaps."""
     return sum(
         connection.execute(

@@ -33,7 +33,9 @@ def named_in(words: Iterable[str], lines: Iterable[Line]) -> dict[str, frozenset
     enough = max(_LEAST, _SHARE * counts.total())
     asked = {word.casefold() for word in words}
     speakers = (speaker for speaker, count in counts.items() if speaker and count >= enough)
-    named = {speaker: asked & {word.casefold() for word in parse_query(speaker).words} for speaker in speakers}
+    named = {
+        speaker: asked & {word.casefold() for word in parse_query(speaker).words} for speaker in speakers
+    }
     return {speaker: frozenset(by) for speaker, by in named.items() if by}
 
 
@@ -50,4 +52,6 @@ def line(row: sqlite3.Row) -> Line:
     )
 
 
-LINE_COLUMNS = f"key, conversation, seq, role, tokens, said_at, substr(content, 1, {OPENING}) AS opening, rest"
+LINE_COLUMNS = (
+    f"key, conversation, seq, role, tokens, said_at, substr(content, 1, {OPENING}) AS opening, rest"
+)

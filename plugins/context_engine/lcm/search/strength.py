@@ -11,7 +11,7 @@ from .natural import USUAL, look, words_of
 from .postings import ALL_KEYS
 
 _ENOUGH = 2.0
-"""As much as so many words that occur nowhere else: one rare word alone is a coincidence."""
+"""As much as so many words that occur nowhere else: one rare word alone may be a coincidence."""
 _RARE = 0.02
 _FEW = 2
 """A word in more messages than this share of them, and in more than a few, belongs to how people talk."""
@@ -48,7 +48,7 @@ def strong_matches(
     whole = sum(weights.get(word, rarest) for word in words if word.casefold() not in names)
     telling = replace(seen, telling=[each for each in seen.telling if each.word not in usual])
     matches = [
-        (key, min(1.0, score / whole) * min(1.0, score / (_ENOUGH * rarest)))
+        (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH * rarest))))
         for key, score in telling.scores(_CLOSE).items()
         if among is None or key in among
     ]

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - nothing from outside is put into the SQL
 """`lcm_grep`: the one tool for finding what was said, with modes instead of brothers."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from agent.tool import did_you_mean
 
 from ..place import Place, conversations_in_reach
 from ..report import CONTEXT, moment, parameters
-from ..search import MODES, BadRequest, Found, Hit, Request, search
+from ..search import MODES, BadRequest, Found, Request, search
 from ..search.cover import Context
 from ..search.dates import timestamp
 from ..search.neighbours import with_neighbours
@@ -25,7 +26,7 @@ _USUAL_TOKENS = 2_000
 _MOST_CONTEXT = 5
 _MOST_CONVERSATIONS = 200
 _ROLES = ("user", "assistant", "tool")
-_HEADER_TOKENS = 48
+HEADER_TOKENS = 30
 """Room for the first line."""
 
 SCHEMA: ChatDict = {
@@ -47,10 +48,18 @@ SCHEMA: ChatDict = {
                 "description": "natural (default): any of the words, best first. phrase: these words in this order. "
                 "all: all of the words. regex: a regular expression, case ignored. The last three: newest first.",
             },
-            "role": {"type": "string", "enum": list(_ROLES), "description": "Only what was said in this role."},
+            "role": {
+                "type": "string",
+                "enum": list(_ROLES),
+                "description": "Only what was said in this role.",
+            },
             "since": {"type": "string", "description": "From this date or time on: 2026-03-01, UTC."},
             "until": {"type": "string", "description": "Up to the end of this date, or up to this time."},
-            "limit": {"type": "integer", "minimum": 1, "description": "Hits at most. Default: as many as fit."},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "Hits at most. Default: as many as fit.",
+            },
             "context": {
                 "type": "integer",
                 "minimum": 0,
@@ -59,9 +68,13 @@ SCHEMA: ChatDict = {
             "page": {"type": "integer", "minimum": 1, "description": "The next best ones. Default 1."},
             "everywhere": {
                 "type": "boolean",
-                "description": "Also in this person's other conversations. Default false.",
+                "description": "Also in the 200 newest other conversations of this person. Default false.",
             },
-            "max_tokens": {"type": "integer", "minimum": 200, "description": "Size of the result. Default 2000."},
+            "max_tokens": {
+                "type": "integer",
+                "minimum": 200,
+                "description": "Size of the result. Default 2000.",
+            },
         },
         "required": ["query"],
     },
@@ -84,7 +97,7 @@ def _request(args: Mapping[str, Any]) -> Request:
         raise Refused(f"`mode` cannot be {str(mode)[:40]!r}. {did_you_mean(str(mode), MODES)}")
     since, until = args.get("since"), args.get("until")
     request = Request(
-        str(args.get("query") or ""),
+        _storable(str(args.get("query") or "")),
         mode,
         args.get("role") or "",
         timestamp(since, end_of_day=False, name="since") if since else None,
@@ -97,6 +110,11 @@ def _request(args: Mapping[str, Any]) -> Request:
     return request
 
 
+def _storable(text: str) -> str:
+    """Half characters, which models write at times, are nowhere in the index."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
+
 def _answer(connection: sqlite3.Connection, place: Place, request: Request, args: Mapping[str, Any]) -> str:
     within = conversations_in_reach(connection, place, everywhere=bool(args.get("everywhere")))
     newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
@@ -106,12 +124,16 @@ def _answer(connection: sqlite3.Connection, place: Place, request: Request, args
     hits = found.hits[: args.get("limit")]
     shown = with_neighbours(connection, hits, min(_MOST_CONTEXT, args.get("context") or 0))
     room = min(most_tokens(place, args.get("max_tokens") or _USUAL_TOKENS), MOST_CHARACTERS // 4)
-    shelf = Shelf(connection, _context(connection, place, within), found.words, room - _HEADER_TOKENS)
+    shelf = Shelf(connection, _context(connection, place, within), found.words, room - _header_tokens(found))
     number = args.get("page") or 1
     before = list(islice(pages(shelf, shown), number))
     if len(before) < number:
         raise Refused(f"There is no page {number}: page {len(before)} is the last one.")
     return _text(before, found, len(shown), request, room)
+
+
+def _header_tokens(found: Found) -> int:
+    return HEADER_TOKENS + estimate_text_tokens(_stopped(found))
 
 
 def _text(before: Sequence[Page], found: Found, total: int, request: Request, room: int) -> str:
@@ -128,9 +150,10 @@ def _header(shown: int, left: int, number: int, found: Found, request: Request) 
 
 
 def _stopped(found: Found) -> str:
+    """Up to the end of that minute: rather some twice than one not at all."""
     if found.stopped_at is None:
         return ""
-    return f"Time ran out at {moment(found.stopped_at)}: for older ones, until={moment(found.stopped_at)[:16].replace(' ', 'T')}. "
+    return f"Time ran out; for older ones: until={moment(found.stopped_at + 60).replace(' ', 'T')}. "
 
 
 def _nothing(request: Request, found: Found, everywhere: bool) -> str:
