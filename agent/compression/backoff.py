@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3_600.0
+_DOUBLINGS = 10
+"""More would only lead to numbers that nobody can wait for."""
 
 
 class Backoff:
@@ -17,7 +19,7 @@ class Backoff:
         self._until: float | None = None
 
     def strike(self) -> None:
-        self._until = self._clock() + min(_LONGEST_WAIT, _FIRST_WAIT * 2**self.strikes)
+        self._until = self._clock() + min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.strikes, _DOUBLINGS))
         self.strikes += 1
 
     def clear(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,11 @@ from plugins.context_engine.lcm.database import connect
 from plugins.context_engine.lcm.integrity import CHECKS, Problem, check
 from plugins.context_engine.lcm.messages import messages_between
 from tests.lcm.tools_world import World, furnish, opened, summary, user
+
+TWO_COMPACTIONS = (
+    "INSERT INTO compactions (session, tokens_before, tokens_after, summaries, outcome, seconds, done_at) "
+    "VALUES (1, 2, 1, 1, 'ok', 1, 9e9), (1, 2, 1, 1, 'ok', 1, 9e9)"
+)
 
 WITHOUT_RULES = "CREATE TABLE other AS SELECT * FROM {0}; DROP TABLE {0}; ALTER TABLE other RENAME TO {0}"
 """A table with the same rows, and without what keeps wrong ones out."""
@@ -66,7 +70,7 @@ DAMAGE = [
     ("sources", "DELETE FROM summary_messages WHERE summary = 1"),
     ("sources", "DELETE FROM summary_children WHERE parent = 3; UPDATE context_items SET summary = 1 WHERE summary = 3;"
      "INSERT INTO context_items (session, position, summary) VALUES (1, 3, 2), (1, 4, 3)"),
-    ("orphan summaries", "DELETE FROM context_items WHERE session = 1"),
+    ("orphan summaries", f"DELETE FROM context_items WHERE session = 1; {TWO_COMPACTIONS}"),
     ("token counts", "UPDATE summaries SET tokens = 900 WHERE key = 3"),
     ("token counts", "UPDATE summaries SET content = '' WHERE key = 1; UPDATE summaries SET tokens = 500, "
      "topics = '' WHERE key = 1; UPDATE summaries SET source_tokens = 500 + "
@@ -125,13 +129,11 @@ def test_summaries_in_one_context_that_share_a_message(world: World) -> None:
     assert failed(world, 1) == {"duplicate references"}
 
 
-def test_a_draft_is_no_orphan_for_an_hour(world: World) -> None:
+def test_what_the_last_two_compactions_made_is_no_orphan(world: World) -> None:
     """It is written before a context shows it. One that a record shows may come back with that."""
-    world.sql(
-        "DELETE FROM context_items WHERE session = 1", f"UPDATE summaries SET created_at = {time.time()}"
-    )
+    world.sql("DELETE FROM context_items WHERE session = 1")
     assert problems(world) == []
-    world.sql(f"UPDATE summaries SET created_at = {time.time() - 4_000}")
+    world.sql(TWO_COMPACTIONS)
     assert [problem.what for problem in problems(world)] == [
         "Summary s3 is in no context and beneath no other summary."
     ]

@@ -47,5 +47,7 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
                     assert "All is well: 10 checks" in await person.told_at_once("/lcm doctor")
                     assert len(await person.transcript()) == before + 10
                 assert await books.agree(home, person.conversation_id)
+    for conversation in books.conversations(home):
+        assert await books.agree(home, conversation, at_the_end=True)
     assert world.refusals == []
     sound_lineages(home / "state.db")

@@ -26,7 +26,25 @@ def with_copy(item: Item, whole: Stored, tokens: int) -> Item:
         return item
     chat = _copy(item.chat, whole, tokens)
     size = estimate_message_tokens(chat)
-    return replace(item, chat=chat, tokens=size, is_copy=True) if size <= item.tokens * _WORTHWHILE else item
+    return replace(item, chat=chat, tokens=size) if size <= item.tokens * _WORTHWHILE else item
+
+
+def with_beginning_and_end(item: Item, whole: Stored, tokens: int) -> Item:
+    """For the newest request, of which as many words as possible should stay, and all of its pictures."""
+    content = whole.chat.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    words = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    pictures = [part for part in parts if not isinstance(part.get("text"), str)]
+    room = max(_SMALLEST_DIGEST, tokens - estimate_message_tokens({"role": "user", "content": pictures}))
+    text = f"{_head(whole)}\n{bound({'role': 'user', 'content': words}, room)['content']}"
+    chat = {**item.chat, "content": [{"type": "text", "text": text}, *pictures] if pictures else text}
+    return replace(item, chat=chat, tokens=estimate_message_tokens(chat))
+
+
+def in_one_line(item: Item, whole: Stored) -> Item:
+    """Where there is room for nothing else."""
+    chat = {**item.chat, "content": f"{MARK}COPY of {whole.id}]"}
+    return replace(item, chat=chat, tokens=estimate_message_tokens(chat))
 
 
 def for_summary(whole: Stored, tokens: int) -> Stored:
@@ -38,11 +56,7 @@ def for_summary(whole: Stored, tokens: int) -> Stored:
 
 def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
     """It keeps the keys of the host, so that the host knows what it stands for."""
-    text = text_of(whole.chat)
-    head = (
-        f"{MARK}COPY of {whole.id}] {whole.tokens:,} tokens are kept outside the context; "
-        f"`lcm_expand {whole.id}` gives them."
-    )
+    text, head = text_of(whole.chat), _head(whole)
     calls = whole.chat.get("tool_calls")
     room = max(_SMALLEST_DIGEST, tokens - estimate_text_tokens(head) - 8)
     if calls:
@@ -54,3 +68,10 @@ def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
         made = digest(text, tokens=room, hint=hint)
         text = f"{made.kind}, {len(text):,} characters:\n{made.text}"
     return {**shown, "content": f"{head}\n{text}".rstrip()}
+
+
+def _head(whole: Stored) -> str:
+    return (
+        f"{MARK}COPY of {whole.id}] {whole.tokens:,} tokens are kept outside the context; "
+        f"`lcm_expand {whole.id}` gives them."
+    )

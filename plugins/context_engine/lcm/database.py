@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 FILE_NAME = "lcm.db"
 MIGRATIONS = Path(__file__).parent / "migrations"
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS = 5.0
 _MOST_IDLE = 4
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -26,6 +27,10 @@ _PRAGMAS = (
 
 class NewerDatabase(Exception):
     """The file was written by a later version of the engine."""
+
+
+UNUSABLE = (sqlite3.Error, OSError, NewerDatabase)
+"""What can be wrong with the file. The host has every message, too, so the conversation goes on."""
 
 
 class Database:
@@ -57,11 +62,13 @@ class Database:
         """The last one to go closes the file."""
         with self._lock:
             self._users -= 1
-            idle = self._idle if self._users <= 0 else []
-            if idle:
-                self._idle = []
+            idle, self._idle = ([], self._idle) if self._users > 0 else (self._idle, [])
         for connection in idle:
             connection.close()
+
+    @property
+    def is_in_use(self) -> bool:
+        return self._users > 0
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -98,9 +105,20 @@ _open_lock = threading.Lock()
 def shared(path: Path) -> Database:
     """The same object for the same file. Who calls this calls `release()` in the end."""
     with _open_lock:
+        for gone in [each for each, database in _open.items() if not database.is_in_use]:
+            del _open[gone]
         database = _open.setdefault(path, Database(path))
         database.acquire()
         return database
+
+
+def removed(folder: Path) -> None:
+    """A folder that held a database of its own, which nobody needs any more."""
+    with _open_lock:
+        database = _open.pop(folder / FILE_NAME, None)
+    while database and database.is_in_use:
+        database.release()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def connect(path: Path) -> sqlite3.Connection:

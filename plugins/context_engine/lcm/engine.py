@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import tempfile
 import time
 import weakref
@@ -25,7 +23,8 @@ from agent.tokens import estimate_messages_tokens_rough
 
 from . import history, tools
 from .compaction import Compaction, Outcome
-from .database import FILE_NAME, Database, shared
+from .database import FILE_NAME, UNUSABLE, Database, removed, shared
+from .graph import Graph
 from .hints import hint_for
 from .limits import limits_for
 from .options import Options
@@ -64,6 +63,7 @@ class LosslessContext(ContextEngine):
         self._clock = clock
         self._home = hermes_home
         self._database: Database | None = None
+        self._own_folder: Path | None = None
         self._conversation_id = new_id("unnamed")
         self._session_id = ""
         self._person = ""
@@ -119,7 +119,8 @@ class LosslessContext(ContextEngine):
         return tokens >= self.threshold_tokens and not (self._no_gain.is_waiting or self._refusals.is_waiting)
 
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
-        """The host decides by tokens; here what was said is stored as soon as it is seen."""
+        """The host decides by tokens; here what was said is stored as soon as it is seen. Raises what is wrong with the
+        file, so that the person is told."""
         self._read(messages)
         return False
 
@@ -140,37 +141,33 @@ class LosslessContext(ContextEngine):
         if not messages:
             return messages
         began = time.monotonic()
-        reading = self._read(messages)
-        before = reading.tokens
-        forced = (
-            current_tokens is None
-            or focus_topic is not None
-            or current_tokens >= self.threshold_tokens > before
-        )
-        compaction = Compaction(
-            self._db,
-            reading,
-            limits_for(self.threshold_tokens, self._options),
-            Summariser(self._summarize, window=self.context_length),
-            overhead=max(0, (current_tokens or 0) - before),
-            focus=focus_topic,
-            clock=self._clock,
-        )
         try:
-            done = compaction.run(forced=forced)
+            reading = self._read(messages)
+            done = self._compaction(reading, current_tokens, focus_topic)
+            self._refusals.clear()
+            return self._concluded(messages, reading, done, time.monotonic() - began)
         except (AuthenticationFailed, QuotaExhausted) as refusal:
-            self._refusals.strike()
-            self.last_outcome = CompressionOutcome("failed", str(refusal), time.monotonic() - began)
-            return messages
-        self._refusals.clear()
-        return self._concluded(messages, before, reading, done, time.monotonic() - began)
+            reason = str(refusal)
+        except UNUSABLE as error:
+            reason = f"The database of the context engine cannot be used: {str(error).rstrip('.')}."
+        self._refusals.strike()
+        self.last_outcome = CompressionOutcome("failed", reason, time.monotonic() - began)
+        return messages
+
+    def _compaction(self, reading: Reading, current_tokens: int | None, focus: str | None) -> Outcome:
+        before, threshold = reading.tokens, self.threshold_tokens
+        overhead = max(0, (current_tokens or 0) - before)
+        system = sum(item.tokens for item in reading.items if item.kind == "system")
+        limits = limits_for(threshold, self.context_length, self._options, beside=overhead + system)
+        summariser = Summariser(self._summarize, window=self.context_length)
+        graph = Graph(self._db, reading.conversation, summariser, limits, focus=focus, clock=self._clock)
+        forced = current_tokens is None or focus is not None or current_tokens >= threshold > before
+        return Compaction(self._db, reading, limits, graph, overhead=overhead).run(forced=forced)
 
     def hint(self, messages: list[ChatDict]) -> str | None:
         """Where something like the newest message was said, if that has left the context."""
-        reading = self._read(messages)
-        if not self._options.recall_hints:
-            return None
-        return hint_for(self._db, reading)
+        reading = self._seen(messages)
+        return hint_for(self._db, reading) if reading and self._options.recall_hints else None
 
     # Tools
 
@@ -179,10 +176,7 @@ class LosslessContext(ContextEngine):
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
         if messages := kwargs.get("messages"):
-            try:
-                self._read(messages)
-            except sqlite3.Error as error:  # a full disk, say: what is stored can still be read
-                log.warning("lcm.not_stored", reason=str(error))
+            self._seen(messages)
         place = Place(
             self._db,
             self._conversation_id,
@@ -196,22 +190,26 @@ class LosslessContext(ContextEngine):
         return tools.answer(name, args, place)
 
     def get_status(self) -> dict[str, Any]:
-        with self._db.reading() as connection:
-            return super().get_status() | history.counts(connection, self._conversation_id)
+        status = super().get_status()
+        try:
+            with self._db.reading() as connection:
+                return status | history.counts(connection, self._conversation_id)
+        except UNUSABLE as error:
+            return status | {"problem": str(error)}
 
     # Within
 
     def _concluded(
-        self, messages: list[ChatDict], before: int, reading: Reading, done: Outcome, seconds: float
+        self, messages: list[ChatDict], reading: Reading, done: Outcome, seconds: float
     ) -> list[ChatDict]:
-        after = estimate_messages_tokens_rough(done.messages)
+        before, after = reading.tokens, estimate_messages_tokens_rough(done.messages)
         redone = self._shows_stand_in and not done.has_stand_in
         self._shows_stand_in = done.has_stand_in
         if done.has_stand_in:
             self._stand_ins.strike()
         else:
             self._stand_ins.clear()
-        if done.messages == messages or (after >= before and not redone):
+        if not done.changed or done.messages == messages or (after >= before and not redone):
             self.last_outcome = replace(outcome_of(messages, messages, before, before), seconds=seconds)
             return messages
         outcome = outcome_of(messages, done.messages, before, after)
@@ -234,13 +232,21 @@ class LosslessContext(ContextEngine):
         self._awaits_usage = True
         return done.messages
 
+    def _seen(self, messages: list[ChatDict]) -> Reading | None:
+        """What is new is stored if that can be done now. Else it is at the next chance: the host has it, too."""
+        try:
+            return self._read(messages)
+        except UNUSABLE as error:
+            log.warning("lcm.not_stored", reason=str(error))
+            return None
+
     def _read(self, messages: list[ChatDict]) -> Reading:
         now = self._clock()
         with self._db.writing() as connection:
             reading = read(connection, self._conversation_id, messages, person=self._person, now=now)
             save_context(connection, reading, self._session_id, now)
             shown = summaries_by_key(connection, reading.summaries)
-        self._shows_stand_in = any(node.is_stand_in for node in shown.values())
+        self._shows_stand_in = any(node.can_be_redone for node in shown.values())
         return reading
 
     @property
@@ -253,9 +259,10 @@ class LosslessContext(ContextEngine):
         """Without a state directory there is nowhere to keep anything: it lasts as long as the engine."""
         if self._home and Path(self._home).is_dir():
             return Path(self._home)
-        folder = tempfile.mkdtemp(prefix="hermes-lcm-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return Path(folder)
+        if self._own_folder is None:
+            self._own_folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-"))
+            weakref.finalize(self, removed, self._own_folder)
+        return self._own_folder
 
     def _ask(self, prompt: str, max_tokens: int) -> str:
         return self._summarize(prompt, max_tokens) or ""

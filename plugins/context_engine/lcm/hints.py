@@ -17,13 +17,15 @@ from .database import Database
 from .messages import Stored, messages_by_key
 from .reading import Reading
 from .search import strong_matches
-from .summaries import message_keys_under
+from .summaries import is_beneath
 from .written import MARK, remember_hint
 
 MOST_NAMED = 3
 STRONG = 0.5
 """Of a score between 0 and 1."""
 _SHOWN_TOKENS = 30
+_LOOKED_AT = 20
+"""Matches. Some are still in the context, some lie elsewhere."""
 _NAMED = re.compile(r"\bm\d+\b")
 
 
@@ -35,11 +37,11 @@ def hint_for(database: Database, reading: Reading) -> str | None:
     if newest.kind != "said":
         return None
     with database.reading() as connection:
-        beneath = {key for summary in reading.summaries for key in message_keys_under(connection, summary)}
-        matches = strong_matches(
-            connection, reading.conversation, own_words(text_of(newest.chat)), beneath, MOST_NAMED
-        )
-        found = messages_by_key(connection, [key for key, score in matches if score >= STRONG])
+        asked = own_words(text_of(newest.chat))
+        matches = strong_matches(connection, reading.conversation, asked, None, _LOOKED_AT)
+        strong = [key for key, score in matches if score >= STRONG]
+        beneath = [key for key in strong if is_beneath(connection, key, reading.summaries)]
+        found = messages_by_key(connection, beneath[:MOST_NAMED])
     fresh = [each for each in found.values() if each.id not in _named_before(reading)]
     if not fresh:
         return None

@@ -5,11 +5,17 @@ from __future__ import annotations
 import sqlite3
 
 LEFTOVERS = """
-    SELECT key FROM summaries WHERE conversation = ?
-        AND key NOT IN (SELECT child FROM summary_children)
-        AND key NOT IN (SELECT summary FROM written_summaries)
-        AND key NOT IN (SELECT summary FROM context_items WHERE summary IS NOT NULL)
+    SELECT key FROM summaries AS here WHERE conversation = :conversation
+        AND created_at < (
+            SELECT done_at FROM compactions JOIN sessions ON sessions.key = compactions.session
+            WHERE sessions.conversation = :conversation ORDER BY compactions.key DESC LIMIT 1 OFFSET 1
+        )
+        AND NOT EXISTS (SELECT 1 FROM summary_children WHERE child = here.key)
+        AND NOT EXISTS (SELECT 1 FROM written_summaries WHERE summary = here.key)
+        AND NOT EXISTS (SELECT 1 FROM context_items WHERE summary = here.key)
 """
+"""Summaries of compactions that were cut off, which no record ever showed. The next compaction may still use them, and
+another engine of the same conversation may be at work: so only those from before the last two."""
 
 
 def record_compaction(
@@ -34,8 +40,9 @@ def record_compaction(
 
 
 def forget_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
-    """Summaries of compactions that were cut off, which no record ever showed. No message is touched."""
-    while keys := [(row["key"],) for row in connection.execute(LEFTOVERS, (conversation,))]:
+    """From the top down. No message is touched."""
+    here = {"conversation": conversation}
+    while keys := [(row["key"],) for row in connection.execute(LEFTOVERS, here)]:
         connection.executemany("DELETE FROM summary_messages WHERE summary = ?", keys)
         connection.executemany("DELETE FROM summary_children WHERE parent = ?", keys)
         connection.executemany("DELETE FROM summaries WHERE key = ?", keys)

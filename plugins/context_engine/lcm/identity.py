@@ -27,17 +27,20 @@ def identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) 
 
 
 def counter_beneath(
-    connection: sqlite3.Connection, conversation: int, summaries: Sequence[int]
+    connection: sqlite3.Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
 ) -> Callable[[str], int]:
-    """Counts messages without an id. It looks only where a text was ever said before, which is rare."""
-    beneath: set[int] = set()
+    """Counts messages without an id that stand in the list as a summary or as a copy. It looks only where a text was
+    ever said before, which is rare."""
+    beneath, walked = set(copied), False
 
     def said_before(fingerprint: str) -> int:
         rows = connection.execute(
             "SELECT key FROM messages WHERE conversation = ? AND identity BETWEEN ? AND ?",
             (conversation, f"{_BY_CONTENT}{fingerprint}.", f"{_BY_CONTENT}{fingerprint}.:"),
         ).fetchall()
-        if rows and summaries and not beneath:
+        nonlocal walked
+        if rows and not walked:
+            walked = True
             beneath.update(key for summary in summaries for key in message_keys_under(connection, summary))
         return sum(row["key"] in beneath for row in rows)
 

@@ -7,17 +7,14 @@ Each check is a function that yields what it found wrong, as a sentence. They on
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.tokens import estimate_text_tokens
 
+from .history import LEFTOVERS
 from .messages import scope_of
-
-DRAFT_SECONDS = 3_600.0
-"""A summary is written before a context shows it. One that nothing shows for longer was left behind."""
 
 _SHOWN = 5
 """Findings of one check that are told one by one."""
@@ -196,13 +193,11 @@ def sources(connection: sqlite3.Connection, conversation: int | None) -> Iterato
 def orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
     """A summary is in a context, in a record that can come back into one, beneath another, or quite new."""
     rows = connection.execute(
-        f"SELECT key FROM summaries WHERE {_only('conversation', conversation)} AND created_at < :old "
-        "AND key NOT IN (SELECT summary FROM context_items WHERE summary IS NOT NULL) "
-        "AND key NOT IN (SELECT summary FROM written_summaries) AND key NOT IN (SELECT child FROM summary_children)",
-        {**_given(conversation), "old": time.time() - DRAFT_SECONDS},
-    )
-    for row in rows:
-        yield f"Summary s{row['key']} is in no context and beneath no other summary."
+        f"SELECT key FROM conversations WHERE {_only('key', conversation)}", _given(conversation)
+    ).fetchall()
+    for (key,) in rows:
+        for (summary,) in connection.execute(LEFTOVERS, {"conversation": key}):
+            yield f"Summary s{summary} is in no context and beneath no other summary."
 
 
 def token_counts(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:

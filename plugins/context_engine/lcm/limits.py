@@ -10,7 +10,8 @@ _TAIL_SHARE = 0.25
 _SUMMARIES_SHARE = 0.20
 _LEDGER_SHARE = 0.04
 _CHUNK_SHARE = 0.20
-_LARGE_SHARE = 0.10
+_LARGE_SHARE = 0.25
+_SMALLEST_LARGE = 300
 _DIGEST_SHARE = 0.02
 _LEAF_RATIO = 0.12
 _CONDENSED_RATIO = 0.25
@@ -20,6 +21,7 @@ _SMALLEST_TARGET = 60
 @dataclass(frozen=True, slots=True)
 class Limits:
     threshold: int
+    window: int
     goal: int
     """What a compaction aims at."""
     tail: int
@@ -45,21 +47,24 @@ class Limits:
         return _between(_SMALLEST_TARGET, int(source_tokens * _CONDENSED_RATIO), self._condensed_target)
 
 
-def limits_for(threshold: int, options: Options) -> Limits:
-    """The options are upper bounds; in a small window each part has its share."""
-    summaries = max(2 * _SMALLEST_TARGET, int(threshold * _SUMMARIES_SHARE))
+def limits_for(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:
+    """The options are upper bounds; in a small window each part has its share of what the system prompt and the tools,
+    which are `beside` the conversation, leave of the threshold."""
+    room = max(threshold // 4, threshold - beside)
+    summaries = max(2 * _SMALLEST_TARGET, int(room * _SUMMARIES_SHARE))
     return Limits(
         threshold=threshold,
-        goal=int(threshold * options.target),
-        tail=min(options.fresh_tail_tokens, int(threshold * _TAIL_SHARE)),
+        window=window,
+        goal=beside + int(room * options.target),
+        tail=min(options.fresh_tail_tokens, int(room * _TAIL_SHARE)),
         tail_messages=options.fresh_tail_messages,
         summaries=summaries,
-        ledger=_between(150, int(threshold * _LEDGER_SHARE), 3_000),
-        chunk=max(1, min(options.leaf_chunk_tokens, int(threshold * _CHUNK_SHARE))),
+        ledger=_between(150, int(room * _LEDGER_SHARE), 3_000),
+        chunk=max(1, min(options.leaf_chunk_tokens, int(room * _CHUNK_SHARE))),
         chunk_messages=options.leaf_minimum_messages,
         fan_in=options.fan_in,
-        large=max(1, min(options.large_tokens, int(threshold * _LARGE_SHARE))),
-        digest=_between(100, int(threshold * _DIGEST_SHARE), 600),
+        large=min(options.large_tokens, max(_SMALLEST_LARGE, int(room * _LARGE_SHARE))),
+        digest=_between(100, int(room * _DIGEST_SHARE), 600),
         _leaf_target=min(options.leaf_target_tokens, summaries // 2),
         _condensed_target=min(options.condensed_target_tokens, summaries // 2),
     )

@@ -48,6 +48,8 @@ class Incoming:
     identity: str
     chat: ChatDict
     said_at: float
+    is_echo: bool = False
+    """A call of one of our tools, or its result: it repeats what was said, and is not searched."""
 
 
 def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, person: str, now: float) -> int:
@@ -125,15 +127,19 @@ def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: 
     content, rest = _taken_apart(incoming.chat)
     chat = incoming.chat
     made = connection.execute(
-        "INSERT INTO messages (conversation, seq, identity, role, content, rest, tokens, said_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO messages (conversation, seq, identity, role, content, rest, tokens, said_at, echo) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(conversation, seq, incoming.identity, chat["role"], content, rest),
-            *(estimate_message_tokens(chat), incoming.said_at),
+            *(estimate_message_tokens(chat), incoming.said_at, incoming.is_echo),
         ),
     )
     key = int(made.lastrowid or 0)
-    words = indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
+    words = (
+        ""
+        if incoming.is_echo
+        else indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
+    )
     connection.execute(
         "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
         (key, scope_of(conversation), words),
@@ -153,7 +159,15 @@ def _taken_apart(chat: ChatDict) -> tuple[str | None, str | None]:
         if content is not None:
             rest["content"] = content
         content = None
-    return content, json.dumps(rest) if rest else None
+    return content, _json(rest) if rest else None
+
+
+def _json(value: object) -> str:
+    """What JSON has no word for, such as NaN, becomes text."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value), parse_constant=str))
 
 
 def _is_utf8(text: str) -> bool:

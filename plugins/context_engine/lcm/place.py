@@ -34,3 +34,19 @@ def conversations_in_reach(
         {"here": place.conversation_id, "everywhere": everywhere, "person": place.person},
     )
     return {row["key"]: row["id"] for row in rows}
+
+
+def present_turn(connection: sqlite3.Connection, place: Place) -> frozenset[int]:
+    """The keys of the message that is being answered, and of all that came of it so far."""
+    rows = connection.execute(
+        "SELECT messages.key, role FROM context_items JOIN sessions ON sessions.key = session "
+        "JOIN conversations ON conversations.key = sessions.conversation JOIN messages ON messages.key = message "
+        "WHERE conversations.id = ? AND sessions.id = ? ORDER BY position DESC",
+        (place.conversation_id, place.session_id),
+    )
+    turn: list[int] = []
+    for key, role in rows:
+        turn.append(key)
+        if role == "user":
+            return frozenset(turn)
+    return frozenset()

@@ -7,24 +7,34 @@ any other.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.chat_text import text_of
+from agent.chat_text import call_of, text_of
 from agent.compression.summary_message import BRIDGE, is_system
+from agent.compression.summary_message import MARK as OTHERS_MARK
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import STUB_RESULT
 
 from .identity import counter_beneath, identities
 from .messages import Incoming, add_messages, conversation_key, keys_by_identity
-from .written import OwnText, recognised
+from .written import RECORD, OwnText, recognised
 
 _LAST_TIME = 253_402_300_799
 """The end of the year 9999: what lies beyond cannot be shown as a date."""
 
-Kind = Literal["system", "record", "bridge", "hint", "said"]
+_OUR_TOOLS = "lcm_"
+_FIRST = 4
+"""A record stands right behind the system prompt. Somebody may quote one later."""
+
+Kind = Literal["system", "record", "foreign record", "own", "hint", "said"]
+"""`own` are small things between messages, such as a bridge or a stub, which are made anew where they are needed. A
+`foreign record` is a summary by another engine, or by this one before its database was lost: it is kept like a message,
+but nobody said it."""
+KEPT: tuple[Kind, ...] = ("said", "foreign record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +45,7 @@ class Item:
     chat: ChatDict
     tokens: int
     message: int = 0
-    """Of what was said: its key in the store."""
-    is_copy: bool = False
-    """A digest stands here for the whole message."""
+    """Of what is kept: its key in the store."""
     summaries: tuple[int, ...] = ()
     """Of a record: those it shows, in order."""
 
@@ -79,19 +87,19 @@ def read(
     own = [_own(connection, conversation, message) for message in messages]
     summaries = [summary for text in own if text for summary in text.summaries]
     kinds = [_kind(index, messages, own) for index in range(len(messages))]
+    copied = {text.message for text in own if text and text.kind == "copy"}
     said = [
-        message
-        for message, kind, text in zip(messages, kinds, own, strict=True)
-        if kind == "said" and not text
+        message for message, kind, text in zip(messages, kinds, own, strict=True) if kind in KEPT and not text
     ]
-    keys = iter(_stored(connection, conversation, said, summaries, now))
+    said_before = counter_beneath(connection, conversation, summaries, copied)
+    keys = iter(_stored(connection, conversation, said, said_before, echoes_in(messages), now))
     items: list[Item] = []
     for message, kind, text in zip(messages, kinds, own, strict=True):
         tokens = estimate_message_tokens(message)
         if text and kind == "said":
-            items.append(Item("said", message, tokens, text.message, is_copy=True))
-        elif kind == "said":
-            items.append(Item("said", message, tokens, next(keys)))
+            items.append(Item("said", message, tokens, text.message))
+        elif kind in KEPT:
+            items.append(Item(kind, message, tokens, next(keys)))
         else:
             items.append(Item(kind, message, tokens, summaries=text.summaries if text else ()))
     return Reading(conversation, items)
@@ -136,32 +144,56 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None
     if text := own[index]:
         return "said" if text.kind == "copy" else text.kind
     if messages[index].get("role") == "tool" and messages[index].get("content") == STUB_RESULT:
-        return "bridge"
+        return "own"
     before = own[index - 1] if index else None
     if before and before.kind == "record" and messages[index].get("content") in BRIDGE.values():
-        return "bridge"
-    return "said"
+        return "own"
+    return "foreign record" if _is_foreign_record(index, messages) else "said"
+
+
+def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
+    """What somebody asks just now is a request, whatever it looks like."""
+    if index >= _FIRST or not text_of(messages[index]).startswith((RECORD, OTHERS_MARK)):
+        return False
+    return any(each.get("role") == "user" for each in messages[index + 1 :])
 
 
 def _stored(
     connection: sqlite3.Connection,
     conversation: int,
     said: Sequence[ChatDict],
-    summaries: Sequence[int],
+    said_before: Callable[[str], int],
+    echoes: AbstractSet[str],
     now: float,
 ) -> list[int]:
     """The key of each, in order."""
-    names = identities(said, counter_beneath(connection, conversation, summaries))
+    names = identities(said, said_before)
     keys = keys_by_identity(connection, conversation, names)
     new = {name: chat for name, chat in zip(names, said, strict=True) if name not in keys}
-    added = add_messages(connection, conversation, _incoming(new.items(), now))
+    added = add_messages(connection, conversation, _incoming(new.items(), echoes, now))
     keys.update(zip(new, added, strict=True))
     return [keys[name] for name in names]
 
 
-def _incoming(new: Iterable[tuple[str, ChatDict]], now: float) -> Iterable[Incoming]:
+def echoes_in(messages: Iterable[ChatDict]) -> set[str]:
+    """The ids of the calls of our own tools."""
+    calls = (call for message in messages for call in message.get("tool_calls") or ())
+    return {str(call.get("id")) for call in calls if call_of(call)[0].startswith(_OUR_TOOLS)}
+
+
+def _is_echo(chat: ChatDict, echoes: AbstractSet[str]) -> bool:
+    """A result, or calls without a word beside them."""
+    if chat.get("role") == "tool":
+        return str(chat.get("tool_call_id")) in echoes
+    calls = chat.get("tool_calls") or ()
+    return bool(calls) and not text_of(chat) and all(str(call.get("id")) in echoes for call in calls)
+
+
+def _incoming(
+    new: Iterable[tuple[str, ChatDict]], echoes: AbstractSet[str], now: float
+) -> Iterable[Incoming]:
     for identity, chat in new:
         said_at = chat.get("created_at")
         if not isinstance(said_at, int | float) or not 0 <= said_at <= _LAST_TIME:
             said_at = now
-        yield Incoming(identity, chat, float(said_at))
+        yield Incoming(identity, chat, float(said_at), _is_echo(chat, echoes))

@@ -6,15 +6,15 @@ The engine writes ids, ranges and times beside each summary; no model is asked f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from agent.compression.ledger import Ledger, without_ledger_marks
 
+from .report import period
 from .summaries import Node
-from .written import MARK
+from .written import RECORD
 
 _INTRODUCTION = (
-    f"{MARK}RECORD] Earlier turns were compacted into the summaries below, oldest first. They are history, not "
+    f"{RECORD} Earlier turns were compacted into the summaries below, oldest first. They are history, not "
     "requests: what they call done is done. Nothing is lost: `lcm_expand` gives the original messages behind an id, "
     "`lcm_grep` searches all of them. Look there before you say that you do not know, and answer the newest message "
     "of the user."
@@ -29,19 +29,7 @@ def heading(node: Node) -> str:
     """`s12 · m1-m48 · 48 messages · 2026-03-01 10:02 - 11:30 UTC`"""
     what = f"m{node.first_seq}" + (f"-m{node.last_seq}" if node.last_seq > node.first_seq else "")
     count = f"{node.message_count:,} message" + ("" if node.message_count == 1 else "s")
-    return " · ".join((node.id, what, count, time_range(node.earliest, node.latest)))
-
-
-def time_range(earliest: float, latest: float) -> str:
-    first, last = (datetime.fromtimestamp(each, UTC) for each in (earliest, latest))
-    begin = f"{first:%Y-%m-%d %H:%M}"
-    if last - first < last.resolution * 60_000_000:
-        return f"{begin} UTC"
-    return (
-        f"{begin} - {last:%H:%M} UTC"
-        if first.date() == last.date()
-        else f"{begin} - {last:%Y-%m-%d %H:%M} UTC"
-    )
+    return " · ".join((node.id, what, count, period(node.earliest, node.latest)))
 
 
 def _section(node: Node) -> str:

@@ -13,6 +13,9 @@ from .messages import Stored, messages_by_key
 
 Level = Literal["detailed", "bullets", "stand_in"]
 
+MOST_ATTEMPTS = 20
+"""So often a model may fail to put something into fewer words. To be out of reach is no attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -40,6 +43,10 @@ class Node:
     @property
     def is_stand_in(self) -> bool:
         return self.level == "stand_in"
+
+    @property
+    def can_be_redone(self) -> bool:
+        return self.is_stand_in and self.attempts < MOST_ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +126,19 @@ def add_condensed(
     return summaries_by_key(connection, [made])[made]
 
 
-def rewrite(connection: sqlite3.Connection, summary: Node, text: Written) -> Node:
-    """A stand-in is replaced by a summary, or counts one more attempt. Its place and its sources stay."""
+def rewrite(connection: sqlite3.Connection, summary: Node, text: Written, *, attempts: int = 1) -> Node:
+    """Its place and its sources stay. A stand-in never takes the place of a summary that somebody else wrote since."""
     connection.execute(
-        "UPDATE summaries SET level = ?, content = ?, topics = ?, tokens = ?, attempts = attempts + 1 WHERE key = ?",
-        (text.level, text.content, text.topics, text.tokens, summary.key),
+        "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
+        "attempts = attempts + :attempts WHERE key = :key AND (level = 'stand_in' OR :level <> 'stand_in')",
+        {
+            "level": text.level,
+            "content": text.content,
+            "topics": text.topics,
+            "tokens": text.tokens,
+            "attempts": attempts,
+            "key": summary.key,
+        },
     )
     # What stands above it counts what its sources have now.
     connection.execute(
@@ -172,6 +187,26 @@ def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
 def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
     """All that was said beneath a summary, in order."""
     return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
+
+
+def is_beneath(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
+    """Whether one of these summaries stands over the message, at whatever height."""
+    above = connection.execute(
+        "WITH RECURSIVE above (key) AS ("
+        "SELECT summary FROM summary_messages WHERE message = ? "
+        "UNION SELECT parent FROM summary_children JOIN above ON child = above.key) SELECT key FROM above",
+        (message,),
+    )
+    return not {row["key"] for row in above}.isdisjoint(summaries)
+
+
+def has_stand_ins(connection: sqlite3.Connection, conversation: int) -> bool:
+    """Some that are worth another attempt."""
+    row = connection.execute(
+        "SELECT 1 FROM summaries WHERE conversation = ? AND level = 'stand_in' AND attempts < ? LIMIT 1",
+        (conversation, MOST_ATTEMPTS),
+    ).fetchone()
+    return row is not None
 
 
 def messages_under(connection: sqlite3.Connection, summary: int) -> list[Stored]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MARK = "[LCM "
+RECORD = f"{MARK}RECORD]"
 Kind = Literal["record", "copy", "hint"]
 
 

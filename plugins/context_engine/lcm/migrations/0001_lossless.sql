@@ -22,6 +22,7 @@ CREATE TABLE messages (
     rest         TEXT CHECK (rest IS NULL OR json_valid(rest)), -- what else the message has: calls, parts, names
     tokens       INTEGER NOT NULL CHECK (tokens >= 0),
     said_at      REAL NOT NULL,
+    echo         INTEGER NOT NULL DEFAULT 0 CHECK (echo IN (0, 1)), -- a search of ours and what it found: no source
     UNIQUE (conversation, seq),
     UNIQUE (conversation, identity)
 ) STRICT;
@@ -100,6 +101,8 @@ CREATE TABLE written_summaries (
     summary  INTEGER NOT NULL REFERENCES summaries (key),
     PRIMARY KEY (written, position)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX written_summaries_summary ON written_summaries (summary);
 
 -- What a session's context was when it was last seen.
 CREATE TABLE sessions (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .exact import all_words, phrase
 from .natural import natural
@@ -20,4 +21,5 @@ def search(connection: sqlite3.Connection, conversations: Sequence[int], request
     """In these conversations, which the caller may see. Raises BadRequest."""
     if not conversations:
         return Found([])
-    return _SEARCHES[request.mode](connection, conversations, request)
+    found = _SEARCHES[request.mode](connection, conversations, request)
+    return replace(found, hits=[hit for hit in found.hits if hit.key not in request.without])

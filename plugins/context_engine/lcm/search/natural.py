@@ -80,8 +80,8 @@ def _said_around(connection: sqlite3.Connection, conversations: Sequence[int], r
     for begin, end in filter(None, (days.period() for days in days_in(request.text))):
         rows = connection.execute(
             f"SELECT key, conversation, seq, role, said_at FROM messages "
-            f"WHERE conversation IN ({', '.join('?' * len(conversations))}) AND said_at >= ? AND said_at < ? "
-            "ORDER BY key LIMIT ?",
+            f"WHERE conversation IN ({', '.join('?' * len(conversations))}) AND NOT echo "
+            "AND said_at >= ? AND said_at < ? ORDER BY key LIMIT ?",
             (*conversations, begin, end, _MOST_OF_A_PERIOD),
         )
         for key, conversation, seq, role, said_at in rows:
@@ -167,7 +167,8 @@ def _surrounded(connection: sqlite3.Connection, keys: Sequence[int], reach: int)
     for conversation, seqs in sorted(places.items()):
         for first, last in _ranges(sorted(seqs), reach):
             rows = connection.execute(
-                f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+                f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? AND NOT echo "
+                "ORDER BY seq",
                 (conversation, first, last),
             )
             lines.update((row["key"], line(row)) for row in rows)

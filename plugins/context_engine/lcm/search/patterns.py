@@ -49,7 +49,8 @@ def _newest_first(
 ) -> Iterator[tuple[Stored, int]]:
     """With the conversation. Only numbers are held of those that nobody gets to."""
     rows = connection.execute(
-        f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))})",
+        f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
+        "AND NOT echo",
         conversations,
     )
     newest = sorted(map(tuple, rows), reverse=True)

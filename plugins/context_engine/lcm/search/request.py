@@ -24,6 +24,8 @@ class Request:
     since: float | None = None
     until: float | None = None
     """Seconds since 1970. The first is within, the second is not."""
+    without: frozenset[int] = frozenset()
+    """Keys of messages that are no hits: what is asked just now is no answer to itself."""
 
     def admits(self, role: str, said_at: float) -> bool:
         return (

@@ -11,7 +11,6 @@ What it guarantees for sources of N tokens, by the estimate that the store keeps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import structlog
 
@@ -40,13 +39,6 @@ _TOLERANCE = 1.3
 """Estimates are off by so much. What is larger still was not written within its limit."""
 
 
-@dataclass(slots=True)
-class _Window:
-    """As large as the model is said to read at once, or less, when it has said so itself."""
-
-    tokens: int
-
-
 class _Unusable(Exception):
     """An answer that cannot take the place of its sources."""
 
@@ -60,6 +52,8 @@ class Summariser:
         """`window` is that of the model which `ask` asks, in tokens."""
         self._ask = ask
         self._window = window
+        self.is_down = False
+        """A model failed in a way that another question cannot help. It is not asked again by this summariser."""
 
     def leaf(self, messages: Sequence[Stored], *, target: int, focus: str | None = None) -> Written:
         """Over messages. Raises AuthenticationFailed and QuotaExhausted: a person has to put these right."""
@@ -81,36 +75,39 @@ class Summariser:
     def _by_a_model(
         self, sources: Sources, record: Sequence[str], target: int, focus: str | None
     ) -> Written | None:
-        window = _Window(self._window)
+        if self.is_down:
+            return None
         forms: tuple[tuple[Asked, int], ...] = (("detailed", target), ("bullets", max(1, target // 2)))
         for form, limit in forms:
             # Asked for less than the limit, because a summary that runs into it is cut off and lost.
             tokens = min(limit * 3 // 4, sources.size // 2)
             prompt = prompt_for(sources.kind, form, tokens=tokens, focus=focus)
             try:
-                answer = self._answer(prompt, record, limit, window)
-                return _accepted(answer, form, limit, sources)
+                return _accepted(self._answer(prompt, record, limit), form, limit, sources)
             except (AuthenticationFailed, QuotaExhausted):
                 raise
             except _ANOTHER_PROMPT_MAY_HELP as failure:
                 log.warning("lcm.summary_failed", form=form, reason=str(failure))
             except Exception as failure:  # noqa: BLE001 - whatever a summariser raises, the conversation goes on
                 log.warning("lcm.summary_failed", form=form, reason=str(failure) or type(failure).__name__)
+                self.is_down = True
                 return None
         return None
 
-    def _answer(self, prompt: Prompt, record: Sequence[str], limit: int, window: _Window) -> str:
+    def _answer(self, prompt: Prompt, record: Sequence[str], limit: int) -> str:
+        """How small a model's window turns out to be is remembered for the next question."""
+        asked = estimate_text_tokens("\n".join(record)) + 2 * limit
         for _ in range(_HALVINGS):
             try:
-                return self._roll(prompt, record, limit, window.tokens)
+                return self._roll(prompt, record, limit)
             except ContextOverflow:
-                window.tokens //= 2
-        return self._roll(prompt, record, limit, window.tokens)
+                self._window = min(self._window, asked) // 2
+        return self._roll(prompt, record, limit)
 
-    def _roll(self, prompt: Prompt, record: Sequence[str], limit: int, window: int) -> str:
+    def _roll(self, prompt: Prompt, record: Sequence[str], limit: int) -> str:
         """Piece by piece, each with the summary of those before it."""
         beside = estimate_text_tokens(prompt("", "-")) + 2 * limit
-        room = max(_SMALLEST_PIECE, int(window * _USABLE_WINDOW) - beside)
+        room = max(_SMALLEST_PIECE, int(self._window * _USABLE_WINDOW) - beside)
         so_far = ""
         for piece in dated_pieces(record, room):
             so_far = _clean(self._ask(prompt(piece, so_far), limit))

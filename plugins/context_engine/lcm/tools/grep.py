@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent.messages import ChatDict
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool import did_you_mean
 
-from ..place import Place, conversations_in_reach
+from ..place import Place, conversations_in_reach, present_turn
 from ..report import CONTEXT, moment, parameters
 from ..search import MODES, BadRequest, Found, Request, search
 from ..search.cover import Context
@@ -118,6 +119,7 @@ def _storable(text: str) -> str:
 def _answer(connection: sqlite3.Connection, place: Place, request: Request, args: Mapping[str, Any]) -> str:
     within = conversations_in_reach(connection, place, everywhere=bool(args.get("everywhere")))
     newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
+    request = replace(request, without=present_turn(connection, place))
     found = search(connection, newest_first[:_MOST_CONVERSATIONS], request)
     if not found.hits:
         return _nothing(request, found, bool(args.get("everywhere")))
