@@ -85,14 +85,18 @@ def entries_after(connection: sqlite3.Connection, seq: int) -> Iterator[Entry]:
 
 
 def add(connection: sqlite3.Connection, entry: Entry) -> None:
-    # Every mark says the same, and nobody who looks for those words means it.
-    text = indexable(without_marks(entry.text)[:MAX_CHARACTERS])
+    text = indexable(searched_text(entry))
     said, tool = (None, text) if entry.role == "tool" else (text, None)
     scope = f"{person_token(entry.person)} {conversation_token(entry.conversation_id)}"
     connection.execute(
         "INSERT INTO message_index (rowid, scope, said, tool) VALUES (?, ?, ?, ?)",
         (entry.seq, scope, said, tool),
     )
+
+
+def searched_text(entry: Entry) -> str:
+    """Without the marks around others' words: all of them say the same, and nobody looks for that."""
+    return without_marks(entry.text)[:MAX_CHARACTERS]
 
 
 def create(connection: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent.words import parse_query, quoted
-from gateway.store.index import MAX_CHARACTERS, advance, create, entries_after, progress
+from gateway.store.index import advance, create, entries_after, progress, searched_text
 from gateway.store.writer import commit_together
 
 PROBES = 50
@@ -113,7 +113,7 @@ def _probes(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
     for seq in range(0, indexed, max(1, indexed // PROBES)):
         entry = next(entries_after(connection, seq), None)
         if entry and entry.seq <= indexed:
-            yield entry.seq, entry.text[:MAX_CHARACTERS]
+            yield entry.seq, searched_text(entry)
 
 
 def _make_empty(connection: sqlite3.Connection) -> None:

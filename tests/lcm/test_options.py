@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from plugins.context_engine.lcm.engine import LosslessContext
 from plugins.context_engine.lcm.options import Options
@@ -40,3 +44,10 @@ def test_the_threshold_follows_the_window() -> None:
     assert engine.threshold_tokens == 75_000
     engine.update_model("other", 8_000)
     assert engine.threshold_tokens == 6_000
+
+
+def test_the_page_shows_them_all() -> None:
+    """With their defaults."""
+    page = (Path(__file__).parents[2] / "docs" / "lcm.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "options:" in each)
+    assert yaml.safe_load(block)["context"]["options"] == asdict(Options())

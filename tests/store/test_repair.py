@@ -13,6 +13,7 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address
+from agent.untrusted import marked
 from gateway.store import SqliteStore
 from gateway.store.health import examine, repair
 from gateway.store.index import STEP_MESSAGES
@@ -98,6 +99,18 @@ def _found(database: Path, words: str) -> int:
 def test_a_good_index_is_left_in_peace(database: Path) -> None:
     """Nothing is wrong with it, whatever the messages look like, and looking takes only the right to read."""
     assert examine(database).index_damage is None
+
+
+async def test_marks_around_others_words_are_no_damage(path: Path) -> None:
+    """They are not in the index, so no message is looked up by them."""
+    path.parent.mkdir()
+    store = await SqliteStore.open(path)
+    conversation = await store.open_conversation(Address("web", "1"), person="ada")
+    said = [Message(role="tool", content=marked(f"apple {number}")) for number in range(5)]
+    await store.append(conversation.live_session_id, said)
+    assert len(await store.search("apple")) == 5
+    await store.close()
+    assert (await asyncio.to_thread(examine, path)).index_damage is None
 
 
 @pytest.mark.parametrize("what", DAMAGE)

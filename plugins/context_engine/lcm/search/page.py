@@ -14,7 +14,6 @@ from agent.tokens import estimate_text_tokens
 
 from ..messages import Stored, messages_by_key
 from ..report import moment
-from ..summaries import Node
 from .cover import Context, Cover, covers_of
 from .excerpt import line_of
 from .request import Hit
@@ -145,14 +144,8 @@ def _group(cover: Cover) -> Group:
         )
     first, last = (moment(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
     days = first if first == last else f"{first}..{last[5:] if first[:4] == last[:4] else last}"
-    heading = f"{prefix}{cover.leaf.id} {_range(cover.leaf)} {days}" + (
-        f" ({cover.note})" if cover.note else ""
-    )
+    heading = f"{prefix}{cover.leaf.id} {days}" + (f" ({cover.note})" if cover.note else "")
     return Group(cover, heading, first if first == last else "")
-
-
-def _range(leaf: Node) -> str:
-    return f"m{leaf.first_seq}" + (f"-m{leaf.last_seq}" if leaf.last_seq > leaf.first_seq else "")
 
 
 def _cost(line: str) -> float:
