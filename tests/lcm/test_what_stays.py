@@ -64,6 +64,15 @@ def test_a_picture_stays_with_its_question(tmp_path: Path) -> None:
     assert tokens_in(host.messages) < 8_000
 
 
+def test_a_provider_that_counts_otherwise(tmp_path: Path) -> None:
+    """Its number is far above the estimate. That is no reason to shorten what is short."""
+    host = Host(tmp_path, 8_000)
+    host.say(*chat(30, words=60)[1:], user("Short?"))
+    assert host.compress(current_tokens=tokens_in(host.messages) * 4)
+    assert host.messages[-1]["content"] == "Short?"
+    assert "[LCM COPY" not in str(host.messages)
+
+
 def test_many_small_results_at_once(tmp_path: Path) -> None:
     """None of them is large; all of them are too much."""
     host = Host(tmp_path, 8_000)

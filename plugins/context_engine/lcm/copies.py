@@ -24,27 +24,24 @@ def with_copy(item: Item, whole: Stored, tokens: int) -> Item:
     """The item with a copy of about so many tokens, or as it is where that gains nothing."""
     if item.tokens <= tokens:
         return item
-    chat = _copy(item.chat, whole, tokens)
-    size = estimate_message_tokens(chat)
-    return replace(item, chat=chat, tokens=size) if size <= item.tokens * _WORTHWHILE else item
+    return _if_smaller(item, _copy(item.chat, whole, tokens))
 
 
 def with_beginning_and_end(item: Item, whole: Stored, tokens: int) -> Item:
     """For the newest request, of which as many words as possible should stay, and all of its pictures."""
-    content = whole.chat.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    said = whole.chat.get("content")
+    parts = said if isinstance(said, list) else [{"type": "text", "text": said or ""}]
     words = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     pictures = [part for part in parts if not isinstance(part.get("text"), str)]
     room = max(_SMALLEST_DIGEST, tokens - estimate_message_tokens({"role": "user", "content": pictures}))
     text = f"{_head(whole)}\n{bound({'role': 'user', 'content': words}, room)['content']}"
-    chat = {**item.chat, "content": [{"type": "text", "text": text}, *pictures] if pictures else text}
-    return replace(item, chat=chat, tokens=estimate_message_tokens(chat))
+    content = [{"type": "text", "text": text}, *pictures] if pictures else text
+    return _if_smaller(item, {**item.chat, "content": content})
 
 
 def in_one_line(item: Item, whole: Stored) -> Item:
     """Where there is room for nothing else."""
-    chat = {**item.chat, "content": f"{MARK}COPY of {whole.id}]"}
-    return replace(item, chat=chat, tokens=estimate_message_tokens(chat))
+    return _if_smaller(item, {**item.chat, "content": f"{MARK}COPY of {whole.id}]"})
 
 
 def for_summary(whole: Stored, tokens: int) -> Stored:
@@ -75,3 +72,8 @@ def _head(whole: Stored) -> str:
         f"{MARK}COPY of {whole.id}] {whole.tokens:,} tokens are kept outside the context; "
         f"`lcm_expand {whole.id}` gives them."
     )
+
+
+def _if_smaller(item: Item, chat: ChatDict) -> Item:
+    size = estimate_message_tokens(chat)
+    return replace(item, chat=chat, tokens=size) if size <= item.tokens * _WORTHWHILE else item

@@ -156,7 +156,8 @@ class LosslessContext(ContextEngine):
 
     def _compaction(self, reading: Reading, current_tokens: int | None, focus: str | None) -> Outcome:
         before, threshold = reading.tokens, self.threshold_tokens
-        overhead = max(0, (current_tokens or 0) - before)
+        # Tools are sent beside the messages; but where estimates are far off, not all of the difference is theirs.
+        overhead = min(threshold // 2, max(0, (current_tokens or 0) - before))
         system = sum(item.tokens for item in reading.items if item.kind == "system")
         limits = limits_for(threshold, self.context_length, self._options, beside=overhead + system)
         summariser = Summariser(self._summarize, window=self.context_length)
