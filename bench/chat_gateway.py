@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk, Usage
 from bench.chat_child import Platforms, run
 from gateway.commands import Commands
+from gateway.config.load import Loaded
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.logs import configure_logging
@@ -50,7 +51,10 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         agent = make_agent(InstantLLM(), store)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         media = MediaIntake(Vision(agent.models, configured=False))
-        (platform,) = configured_platforms(config, gateway, store.people, media, model_line="")
+        loaded = Loaded(config, None, Path(folder))
+        (platform,) = configured_platforms(
+            loaded, gateway, store.people, store.insight, media, model="", model_line=""
+        )
         await platform.start()
         if platform.health.state != "up":
             raise RuntimeError(platform.health.detail)

@@ -40,6 +40,7 @@ from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
+from gateway.insight import Insight
 from gateway.limits import Limits
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
@@ -65,6 +66,7 @@ class Hermes:
     llm: LLMClient
     gateway: Gateway
     people: People
+    insight: Insight
     model_choice: str
     """Which model answers and why."""
     model_line: str
@@ -132,8 +134,9 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         gateway = _gateway(loaded, agent, store, commands, plugins, limits)
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
+        caching_line = caching.status(choice.model)
         yield Hermes(
-            loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model)
+            loaded, store, llm, gateway, store.people, store.insight, choice.why, honest, caching_line
         )
 
 
@@ -220,7 +223,15 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     listen = transcriber(config.auxiliary.transcription)
     transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
     media = MediaIntake(vision, transcribe)
-    return configured_platforms(config, gateway, hermes.people, media, model_line=hermes.model_line)
+    return configured_platforms(
+        hermes.loaded,
+        gateway,
+        hermes.people,
+        hermes.insight,
+        media,
+        model=hermes.model_choice,
+        model_line=hermes.model_line,
+    )
 
 
 def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:

@@ -10,9 +10,10 @@ from gateway.access.pairing import Pairing
 from gateway.access.people import People
 from gateway.chat.contract import ChatPort
 from gateway.chat.reception import Reception
+from gateway.config.load import Loaded
 from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotConfig
-from gateway.config.schema import Config
 from gateway.gateway import Gateway
+from gateway.insight import Insight
 from gateway.media.intake import MediaIntake
 from gateway.platforms.base import Platform
 
@@ -24,22 +25,31 @@ Bot = TypeVar("Bot", bound=BotConfig)
 
 
 def configured_platforms(
-    config: Config, gateway: Gateway, people: People, media: MediaIntake, *, model_line: str
+    loaded: Loaded,
+    gateway: Gateway,
+    people: People,
+    insight: Insight,
+    media: MediaIntake,
+    *,
+    model: str,
+    model_line: str,
 ) -> list[Platform]:
+    config = loaded.config
     platforms: list[Platform] = []
     web = config.platforms.web
     if web.enabled:
-        from gateway.platforms.web import WebPlatform  # noqa: PLC0415 - see above
+        from gateway.platforms.web import House, WebPlatform  # noqa: PLC0415 - see above
 
-        token = web.token.get_secret_value() if web.token else None
         platforms.append(
             WebPlatform(
                 gateway,
                 host=web.host,
                 port=web.port,
-                token=token,
+                token=web.token.get_secret_value() if web.token else None,
+                read_token=web.read_token.get_secret_value() if web.read_token else None,
                 model_line=model_line,
                 platforms=platforms,
+                house=House(gateway, insight, people, loaded, model, platforms),
             )
         )
     pairing = Pairing(people)

@@ -22,6 +22,7 @@ from gateway.store.hits import search
 from gateway.store.inbox import StoredInbox
 from gateway.store.index import Progress, progress
 from gateway.store.indexer import Indexer
+from gateway.store.insight import StoredInsight
 from gateway.store.leases import StoredLeases
 from gateway.store.outbox import StoredOutbox
 from gateway.store.people import StoredPeople
@@ -49,6 +50,7 @@ class SqliteStore:
         self.inbox = StoredInbox(self._read, self._write, self._write_soon)
         self.outbox = StoredOutbox(self._read, self._write, self._write_soon)
         self.leases = StoredLeases(self._write_soon)
+        self.insight = StoredInsight(self._read)
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:

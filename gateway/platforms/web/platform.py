@@ -13,6 +13,7 @@ from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.api import Api
+from gateway.platforms.web.dashboard import Dashboard, House
 from gateway.platforms.web.desk import Desk
 from gateway.platforms.web.pages import STATIC, Pages
 from gateway.platforms.web.problems import problems_as_sentences
@@ -48,18 +49,23 @@ class WebPlatform:
         host: str,
         port: int,
         token: str | None,
+        read_token: str | None = None,
         model_line: str = "",
         heartbeat_seconds: float = 15.0,
         platforms: Sequence[Platform] = (),
+        house: House | None = None,
     ) -> None:
-        """`platforms` are all that run in this process; `/healthz` tells about each."""
+        """`platforms` are all that run in this process; `/healthz` tells about each. Without a `house` there is no
+        dashboard."""
         self._gateway = gateway
         self._host = host
         self._port = port
         self._token = token
+        self._read_token = read_token
         self._model_line = model_line
         self._heartbeat_seconds = heartbeat_seconds
         self._platforms = platforms
+        self._house = house
         self._runner: web.AppRunner | None = None
 
     @property
@@ -112,11 +118,13 @@ class WebPlatform:
             middlewares=[
                 problems_as_sentences(views),
                 only_our_own_requests(self._host, port),
-                TokenGate(self._token, port).middleware,
+                TokenGate(self._token, port, read_token=self._read_token).middleware,
             ],
         )
         app.add_routes(Api(self._gateway, desk, streams, self._platforms).routes())
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
+        if self._house:
+            app.add_routes(Dashboard(self._house, streams).routes())
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
         app.on_shutdown.append(streams.close)
