@@ -47,6 +47,7 @@ from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_factory, load_plugins
+from gateway.ready import tell_manager
 from gateway.sandbox import configured_sandbox
 from gateway.settings import Settings, on_hangup
 from gateway.state_lock import only_process
@@ -200,6 +201,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
             announce(line)
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
+        tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
         hermes.settings.followed_by(lambda new: configure_logging(new.logging.level, new.logging.format))
         jobs = (_warm_up(hermes, platforms), _tidy_daily(hermes), hermes.settings.watch())
@@ -207,6 +209,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         await stopping.wait()
         for task in beside:
             task.cancel()
+        tell_manager("STOPPING=1")
         log.info("gateway.stopping")
         if answering := hermes.gateway.at_work:
             announce(_farewell(answering, hermes.settings.config.gateway.drain_seconds))
