@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from agent.store import Conversation
 from gateway.approvals import Approvals
 from gateway.commands import Commands, is_command
 from gateway.config.platforms import SessionsConfig
+from gateway.config.schema import Config
 from gateway.hub import EventHub
 from gateway.inbox import GatewayStore
 from gateway.leases import Holder
@@ -43,6 +45,7 @@ class Gateway:
         ask_before_danger: bool = True,
         drain_seconds: float = 0.0,
         limits: Limits | None = None,
+        needs_restart: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.agent = agent
         self.store = store
@@ -51,6 +54,8 @@ class Gateway:
         self.hub = EventHub()
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
+        self.needs_restart = needs_restart
+        """The settings that were changed and count from the next start on."""
         self._workspaces = workspaces
         self._busy = busy
         self._drain_seconds = drain_seconds
@@ -64,6 +69,17 @@ class Gateway:
         self.is_closing = False
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
+
+    def apply(self, config: Config) -> None:
+        """What may change while it runs. A turn that has begun goes on as it began."""
+        self.limits.apply(config.limits)
+        self.agent.instructions = config.agent.system_prompt
+        self.agent.max_iterations = config.agent.max_iterations
+        self._busy = config.gateway.busy
+        self._drain_seconds = config.gateway.drain_seconds
+        self._turns.apply(
+            busy=config.gateway.busy, sessions=config.sessions, ask=config.tools.approval == "ask"
+        )
 
     async def receive(
         self, inbound: InboundMessage, conversation: Conversation | None = None

@@ -43,7 +43,8 @@ def configure_logging(level: str, style: Literal["human", "json"]) -> None:
         processors=[*facts, *line],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        # Or whoever has logged once would not hear of another level.
+        cache_logger_on_first_use=False,
     )
     # A retry is logged by the model client, with our ids; once is enough.
     stamina.instrumentation.set_on_retry_hooks([])

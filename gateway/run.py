@@ -42,12 +42,15 @@ from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.limits import Limits
+from gateway.logs import configure_logging
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_factory, load_plugins
+from gateway.ready import tell_manager
 from gateway.sandbox import configured_sandbox
+from gateway.settings import Settings, on_hangup
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
 
@@ -62,6 +65,7 @@ class Hermes:
     """Everything put together, with no platform started."""
 
     loaded: Loaded
+    settings: Settings
     store: SessionStore
     llm: LLMClient
     gateway: Gateway
@@ -78,7 +82,7 @@ class Hermes:
 @asynccontextmanager
 async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     """Hermes on its state directory, which no other process may use meanwhile."""
-    config = loaded.config
+    config, settings = loaded.config, Settings(loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
@@ -131,12 +135,22 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(loaded, agent, store, commands, plugins, limits)
+        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits)
+        settings.followed_by(gateway.apply)
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(
-            loaded, store, llm, gateway, store.people, store.insight, choice.why, honest, caching_line
+            loaded,
+            settings,
+            store,
+            llm,
+            gateway,
+            store.people,
+            store.insight,
+            choice.why,
+            honest,
+            caching_line,
         )
 
 
@@ -151,7 +165,13 @@ async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Li
 
 
 def _gateway(
-    loaded: Loaded, agent: Agent, store: SqliteStore, commands: Commands, plugins: Plugins, limits: Limits
+    settings: Settings,
+    loaded: Loaded,
+    agent: Agent,
+    store: SqliteStore,
+    commands: Commands,
+    plugins: Plugins,
+    limits: Limits,
 ) -> Gateway:
     config = loaded.config
     return Gateway(
@@ -165,6 +185,7 @@ def _gateway(
         ask_before_danger=config.tools.approval == "ask",
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
+        needs_restart=lambda: settings.needs_restart,
     )
 
 
@@ -173,6 +194,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
     async with compose(loaded) as hermes, AsyncExitStack() as stack:
         # From the first connection on, a stop is an orderly one.
         stopping = _stop_signal()
+        on_hangup(hermes.settings, stopping.set)
         platforms = _platforms(hermes)
         for platform in platforms:
             stack.push_async_callback(platform.stop)
@@ -183,14 +205,18 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
             announce(line)
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
+        tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        beside = [asyncio.create_task(_warm_up(hermes, platforms)), asyncio.create_task(_tidy_daily(hermes))]
+        hermes.settings.followed_by(lambda new: configure_logging(new.logging.level, new.logging.format))
+        jobs = (_warm_up(hermes, platforms), _tidy_daily(hermes), hermes.settings.watch())
+        beside = [asyncio.create_task(job) for job in jobs]
         await stopping.wait()
         for task in beside:
             task.cancel()
+        tell_manager("STOPPING=1")
         log.info("gateway.stopping")
         if answering := hermes.gateway.at_work:
-            announce(_farewell(answering, loaded.config.gateway.drain_seconds))
+            announce(_farewell(answering, hermes.settings.config.gateway.drain_seconds))
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
@@ -225,6 +251,7 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     media = MediaIntake(vision, transcribe)
     return configured_platforms(
         hermes.loaded,
+        hermes.settings,
         gateway,
         hermes.people,
         hermes.insight,

@@ -70,10 +70,13 @@ class Turns:
         self._agent = gateway.agent
         self._store = gateway.store
         self._holder = holder
-        self._busy = busy
+        self._publish = gateway.publish
+        self.apply(busy=busy, sessions=sessions, ask=ask)
+
+    def apply(self, *, busy: Busy, sessions: SessionsConfig, ask: bool) -> None:
+        self._busy: Busy = busy
         self._sessions = sessions
         self._ask_before_danger = ask
-        self._publish = gateway.publish
 
     async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """Nothing that goes wrong with one message may reach the next one."""
@@ -136,6 +139,7 @@ class Turns:
             is_admin=inbound.is_admin or inbound.by == OWNER,
             budget=gateway.limits.budget,
             group=inbound.group,
+            needs_restart=gateway.needs_restart(),
         )
         return await gateway.commands.run(inbound.text, context)
 

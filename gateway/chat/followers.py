@@ -81,6 +81,12 @@ class Followers:
         else:
             self._followers[conversation_id] = self._new_follower(conversation_id, venue)
 
+    def stream(self, on: bool) -> None:
+        """Whether answers that begin from now on grow as they are written."""
+        self._streaming = on
+        for follower in self._followers.values():
+            follower.stream(on)
+
     def answering(self, message_id: str, platform_message_id: str) -> None:
         """The service knows our message by this id: what answers it can be sent as a reply."""
         self._platform_ids[message_id] = platform_message_id
@@ -154,6 +160,9 @@ class _Follower:
         self._last_stir = self._clock.time()
         if venue is not self._scene.venue:
             self._scene.go_to(venue)
+
+    def stream(self, on: bool) -> None:
+        self._scene.stream(on)
 
     def finish(self) -> asyncio.Task[None] | None:
         """No more events. Gives what is left to be waited for."""

@@ -79,6 +79,14 @@ class Reception:
         self._joining = Joining(join_seconds, self._stand_in_line)
         self._is_open = self._has_recovered_replies = False
 
+    def apply(self, settings: BotConfig, *, join_seconds: float) -> None:
+        """What may change while it runs."""
+        self._gate.apply(settings)
+        self._introduction.admins = settings.admins
+        self._followers.stream(settings.streaming)
+        self._overhearing.keep(settings.group_context)
+        self._joining.seconds = join_seconds
+
     async def open(self) -> float:
         if not self._is_open:
             await self._recover()

@@ -61,7 +61,7 @@ class Scene:
         self.running = False
         self._conversation_id = conversation_id
         self._next_venue = venue
-        self._streams = streaming and venue.port.can_edit
+        self.stream(streaming)
         self._platform_id = platform_id
         self._tools = ToolLine(venue, self._passing_entry)
         self._acknowledgement = Acknowledgement(venue, self._passing_entry)
@@ -76,6 +76,10 @@ class Scene:
         self._reply_to = ""
         self._stop_told = False
         """The answer to /stop has said it already."""
+
+    def stream(self, on: bool) -> None:
+        """Whether passages from now on grow as they are written."""
+        self._streams = on and self.venue.port.can_edit
 
     @property
     def wants_typing(self) -> bool:
