@@ -41,6 +41,9 @@ from gateway.config.schema import Config
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.limits import Limits
+from gateway.logs import listening
+from gateway.metrics import Metrics
+from gateway.metrics.tracing import configured_tracing
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
@@ -71,6 +74,9 @@ class Hermes:
     """What a person should know about it; empty for an ordinary model."""
     caching_line: str
     """Whether prompts are cached."""
+    metrics: Metrics
+    traces_line: str
+    """Where traces go, or why they do not; empty where nobody wants any."""
 
 
 @asynccontextmanager
@@ -81,6 +87,10 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
+        tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
+        stack.push_async_callback(asyncio.to_thread, tracing.close)
+        metrics = Metrics(tracing)
+        stack.enter_context(listening(metrics.logged))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -111,14 +121,14 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
         limits = Limits(config.limits, store)
-        models = await _models(config, llm, store, limits)
+        models = await _models(config, llm, store, limits, metrics)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else budgeted(helper, limits.budget)
-        keeper = _keeper(config, store, seats, helper=summariser)
+        summariser = None if helper is llm else budgeted(metrics.observed(helper), limits.budget)
+        keeper = _keeper(config, store, seats, metrics, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -129,26 +139,47 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(loaded, agent, store, commands, plugins, limits)
+        gateway = _gateway(loaded, agent, store, commands, plugins, limits, metrics)
+        metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
         yield Hermes(
-            loaded, store, llm, gateway, store.people, choice.why, honest, caching.status(choice.model)
+            loaded,
+            store,
+            llm,
+            gateway,
+            store.people,
+            choice.why,
+            honest,
+            caching.status(choice.model),
+            metrics,
+            traces_line,
         )
 
 
-async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Limits) -> Models:
-    """Whatever asks a model asks for its price first."""
+async def _models(
+    config: Config, llm: LLMClient, store: SqliteStore, limits: Limits, metrics: Metrics
+) -> Models:
+    """Whatever asks a model asks for its price first, and is counted."""
+
+    def paid(client: LLMClient) -> LLMClient:
+        return budgeted(metrics.observed(client), limits.budget)
 
     def named(name: str) -> LLMClient:
-        return budgeted(named_llm(config.model, name), limits.budget)
+        return paid(named_llm(config.model, name))
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(budgeted(llm, limits.budget), store, choices=names, build=named)
+    return Models(paid(llm), store, choices=names, build=named)
 
 
 def _gateway(
-    loaded: Loaded, agent: Agent, store: SqliteStore, commands: Commands, plugins: Plugins, limits: Limits
+    loaded: Loaded,
+    agent: Agent,
+    store: SqliteStore,
+    commands: Commands,
+    plugins: Plugins,
+    limits: Limits,
+    metrics: Metrics,
 ) -> Gateway:
     config = loaded.config
     return Gateway(
@@ -162,6 +193,7 @@ def _gateway(
         ask_before_danger=config.tools.approval == "ask",
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
+        observer=metrics,
     )
 
 
@@ -181,7 +213,11 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        beside = [asyncio.create_task(_warm_up(hermes, platforms)), asyncio.create_task(_tidy_daily(hermes))]
+        beside = [
+            asyncio.create_task(_warm_up(hermes, platforms)),
+            asyncio.create_task(_tidy_daily(hermes)),
+            asyncio.create_task(hermes.metrics.lag.measure()),
+        ]
         await stopping.wait()
         for task in beside:
             task.cancel()
@@ -218,9 +254,12 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     listen = transcriber(config.auxiliary.transcription)
-    transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
+    counted = hermes.metrics.observed_transcriber(listen) if listen else None
+    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
     media = MediaIntake(vision, transcribe)
-    return configured_platforms(config, gateway, hermes.people, media, model_line=hermes.model_line)
+    return configured_platforms(
+        config, gateway, hermes.people, media, model_line=hermes.model_line, metrics=hermes.metrics
+    )
 
 
 def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
@@ -239,7 +278,7 @@ def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
 
 
 def _keeper(
-    config: Config, store: SessionStore, seats: EngineSeats, *, helper: LLMClient | None
+    config: Config, store: SessionStore, seats: EngineSeats, metrics: Metrics, *, helper: LLMClient | None
 ) -> ContextKeeper:
     """`helper` writes the summaries; without one, the model that answers does."""
     compactor = Compactor(
@@ -248,6 +287,7 @@ def _keeper(
         auxiliary=lambda main: resolver(main, helper or main),
         background_at=config.compression.background_at,
         flush_memory=_memory_flush(config, seats.models, store),
+        watch=metrics.compaction,
     )
     return ContextKeeper(compactor, enabled=config.compression.enabled)
 
@@ -335,6 +375,7 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         f"Terminal  {_program()} chat",
+        *([f"Traces    {hermes.traces_line}"] if hermes.traces_line else []),
         *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]

@@ -14,6 +14,7 @@ from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotCon
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.media.intake import MediaIntake
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ Bot = TypeVar("Bot", bound=BotConfig)
 
 
 def configured_platforms(
-    config: Config, gateway: Gateway, people: People, media: MediaIntake, *, model_line: str
+    config: Config,
+    gateway: Gateway,
+    people: People,
+    media: MediaIntake,
+    *,
+    model_line: str,
+    metrics: Metrics | None = None,
 ) -> list[Platform]:
     platforms: list[Platform] = []
     web = config.platforms.web
@@ -40,6 +47,7 @@ def configured_platforms(
                 token=token,
                 model_line=model_line,
                 platforms=platforms,
+                metrics=metrics,
             )
         )
     pairing = Pairing(people)
