@@ -115,6 +115,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             options_at=loaded.place_of("context.options"),
         )
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
+        metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)

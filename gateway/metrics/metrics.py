@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -77,6 +77,10 @@ class Metrics:
     def follow(self, gateway: Gateway) -> None:
         """Whose queue it is that is measured."""
         self._gateway = gateway
+
+    def know_tools(self, names: Iterable[str]) -> None:
+        """Which tools there are; by any other name one counts as `other`, until it has worked."""
+        self._turns.know_tools(names)
 
     def snapshot(self) -> Snapshot:
         """Costs nothing worth mentioning; asks nobody."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from agent.events import (
 )
 from gateway.commands import is_command
 from gateway.messages import InboundMessage
-from gateway.metrics.meters import Bounded, Meters
+from gateway.metrics.meters import OTHER, Bounded, Meters
 from gateway.metrics.tracing import Span, Tracing
 
 
@@ -39,11 +39,21 @@ class TurnMeter:
         self._is_closing = is_closing
         self._waiting: dict[str, float] = {}
         self._turns: dict[str, _Turn] = {}
-        self._tool = Bounded()
+        self._bounded = Bounded()
+        self._tools: set[str] = set()
 
     @property
     def active(self) -> int:
         return len(self._turns)
+
+    def know_tools(self, names: Iterable[str]) -> None:
+        """Models call tools that do not exist, by any name; those are `other`."""
+        self._tools.update(map(self._bounded, names))
+
+    def _tool(self, name: str, *, exists: bool = False) -> str:
+        if exists:  # as those of a context engine, which nobody knows before
+            self.know_tools([name])
+        return name if name in self._tools else OTHER
 
     def waits(self, message_id: str) -> None:
         self._waiting[message_id] = time.perf_counter()
@@ -104,7 +114,7 @@ class TurnMeter:
             self._meters.turn_seconds.labels(platform).observe(time.perf_counter() - turn.began)
 
     def _tool_finished(self, turn: _Turn | None, event: ToolFinished) -> None:
-        tool, outcome = self._tool(event.name), "ok" if event.ok else "failed"
+        tool, outcome = self._tool(event.name, exists=event.ok), "ok" if event.ok else "failed"
         self._meters.tool_calls.labels(tool, outcome).inc()
         self._meters.tool_seconds.labels(tool).observe(event.seconds)
         if turn and (span := turn.tools.pop(event.call_id, None)):
