@@ -16,7 +16,7 @@ from agent.events import TurnEvent
 from agent.llm import LLMClient
 from gateway.messages import InboundMessage
 from gateway.metrics.lag import EventLoopLag
-from gateway.metrics.meters import Bounded, Meters
+from gateway.metrics.meters import OTHER, Bounded, Meters
 from gateway.metrics.models import ObservedTranscriber, observed_llm
 from gateway.metrics.tracing import NoTracing, Tracing
 from gateway.metrics.turns import TurnMeter
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gateway.gateway import Gateway
     from gateway.models.transcription import Transcribes
 
+_KIND = re.compile(r"(library:)?[\w.-]{1,60}")
+"""A plugin may log whole sentences; those are no kind of error."""
 _CLASS_NAME = re.compile(r"[A-Z][A-Za-z]{0,60}")
 
 
@@ -98,7 +100,8 @@ class Metrics:
     def logged(self, kind: str, error: object) -> None:
         """A warning or an error was written to the log; from any thread."""
         name = error if isinstance(error, str) and _CLASS_NAME.fullmatch(error) else ""
-        key = kind, name = self._kind(kind), self._error(name)
+        kind = self._kind(kind) if _KIND.fullmatch(kind) else OTHER
+        key = kind, name = kind, self._error(name)
         self.meters.errors.labels(*key).inc()
         known = self._failures.get(key) or Failure(kind, name, 0, 0.0)
         self._failures[key] = replace(known, count=known.count + 1, last_at=time.time())

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
 from typing import Protocol
 
 from gateway.config.load import Loaded
-from gateway.config.tracing import TracingSettings, tracing_settings
+from gateway.config.tracing import tracing_settings
 
 Facts = Mapping[str, str | int | float]
 
-_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 NOT_INSTALLED = (
     "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; "
     "pip install 'hermes-gateway[otel]'"
@@ -76,19 +74,8 @@ def configured_tracing(loaded: Loaded) -> tuple[Tracing, str]:
     settings = tracing_settings(loaded.home)
     if settings is None:
         return NoTracing(), ""
-    if not _is_installed():
-        return NoTracing(), NOT_INSTALLED
-    return _open(settings), f"sent to {settings.shown}"
-
-
-def _is_installed() -> bool:
     try:
-        return find_spec(_EXPORTER) is not None and find_spec("opentelemetry.sdk.trace") is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _open(settings: TracingSettings) -> Tracing:
-    from gateway.metrics.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - see above
-
-    return OpenTelemetryTracing(settings)
+        from gateway.metrics.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - see above
+    except ImportError:
+        return NoTracing(), NOT_INSTALLED
+    return OpenTelemetryTracing(settings), f"sent to {settings.shown}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Bot:
 
     name: str = "telegram"
     where: str = "nowhere"
-    health: Health = Health("up")
+    health: Health = field(default_factory=lambda: Health("up"))
 
     async def start(self) -> None: ...
 

@@ -65,6 +65,19 @@ async def test_every_way_out_has_its_name(world: Measured) -> None:
     assert seen("hermes_model_calls_total", outcome="stopped", **calls) == 1
 
 
+async def test_a_turn_that_a_stop_cuts_short_has_not_failed(world: Measured) -> None:
+    """It goes on at the next start."""
+    chat, gate = await world.open(), Gate()
+    world.script.will([gate, "Never."])
+    await chat.send("Wait")
+    await gate.reached.wait()
+    await world.gateway.close()
+    seen = await world.scraped()
+    assert seen("hermes_turns_total", platform="web", outcome="interrupted") == 1
+    assert seen("hermes_turns_total", platform="web", outcome="failed") == 0
+    assert seen("hermes_turns_active", platform="web") == 0
+
+
 async def test_what_waits_and_what_is_under_way(world: Measured) -> None:
     """While one answer is written and two messages stand in line; the snapshot says the same."""
     chat, gate = await world.open(), Gate()
@@ -156,12 +169,14 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
         ours.warning("turn.failed", error="RateLimited")
         ours.warning("turn.failed", error="RateLimited")
         ours.error("leases.not_renewed", error="Ada said: it is full")
+        ours.warning("Ada said this to a plugin")
         logging.getLogger("somebody.else").warning("Ada said something odd")
     failures = {(each.kind, each.error): each.count for each in metrics.snapshot().failures}
     assert failures == {
         ("turn.failed", "RateLimited"): 2,
         ("leases.not_renewed", ""): 1,
         ("library:somebody", ""): 1,
+        ("other", ""): 1,
     }
     labels = {"kind": "turn.failed", "error": "RateLimited"}
     assert metrics.registry.get_sample_value("hermes_errors_total", labels) == 2
