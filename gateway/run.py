@@ -42,7 +42,9 @@ from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.limits import Limits
-from gateway.logs import configure_logging
+from gateway.logs import configure_logging, listening
+from gateway.metrics import Metrics
+from gateway.metrics.tracing import configured_tracing
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
@@ -77,6 +79,9 @@ class Hermes:
     """What a person should know about it; empty for an ordinary model."""
     caching_line: str
     """Whether prompts are cached."""
+    metrics: Metrics
+    traces_line: str
+    """Where traces go, or why they do not; empty where nobody wants any."""
 
 
 @asynccontextmanager
@@ -87,6 +92,10 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
+        tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
+        stack.push_async_callback(asyncio.to_thread, tracing.close)
+        metrics = Metrics(tracing)
+        stack.enter_context(listening(metrics.logged))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -111,20 +120,21 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             options_at=loaded.place_of("context.options"),
         )
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
+        metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
         limits = Limits(config.limits, store)
-        models = await _models(config, llm, store, limits)
+        models = await _models(config, llm, store, limits, metrics)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else budgeted(helper, limits.budget)
-        keeper = _keeper(config, store, seats, helper=summariser)
+        summariser = None if helper is llm else budgeted(metrics.observed(helper), limits.budget)
+        keeper = _keeper(config, store, seats, metrics, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -135,8 +145,9 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits)
+        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
         settings.followed_by(gateway.apply)
+        metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
         honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
@@ -151,17 +162,24 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             choice.why,
             honest,
             caching_line,
+            metrics,
+            traces_line,
         )
 
 
-async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Limits) -> Models:
-    """Whatever asks a model asks for its price first."""
+async def _models(
+    config: Config, llm: LLMClient, store: SqliteStore, limits: Limits, metrics: Metrics
+) -> Models:
+    """Whatever asks a model asks for its price first, and is counted."""
+
+    def paid(client: LLMClient) -> LLMClient:
+        return budgeted(metrics.observed(client), limits.budget)
 
     def named(name: str) -> LLMClient:
-        return budgeted(named_llm(config.model, name), limits.budget)
+        return paid(named_llm(config.model, name))
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(budgeted(llm, limits.budget), store, choices=names, build=named)
+    return Models(paid(llm), store, choices=names, build=named)
 
 
 def _gateway(
@@ -172,6 +190,7 @@ def _gateway(
     commands: Commands,
     plugins: Plugins,
     limits: Limits,
+    metrics: Metrics,
 ) -> Gateway:
     config = loaded.config
     return Gateway(
@@ -186,6 +205,7 @@ def _gateway(
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
         needs_restart=lambda: settings.needs_restart,
+        observer=metrics,
     )
 
 
@@ -208,7 +228,12 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
         hermes.settings.followed_by(lambda new: configure_logging(new.logging.level, new.logging.format))
-        jobs = (_warm_up(hermes, platforms), _tidy_daily(hermes), hermes.settings.watch())
+        jobs = (
+            _warm_up(hermes, platforms),
+            _tidy_daily(hermes),
+            hermes.settings.watch(),
+            hermes.metrics.lag.measure(),
+        )
         beside = [asyncio.create_task(job) for job in jobs]
         await stopping.wait()
         for task in beside:
@@ -247,7 +272,8 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     listen = transcriber(config.auxiliary.transcription)
-    transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
+    counted = hermes.metrics.observed_transcriber(listen) if listen else None
+    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
     media = MediaIntake(vision, transcribe)
     return configured_platforms(
         hermes.loaded,
@@ -258,6 +284,7 @@ def _platforms(hermes: Hermes) -> list[Platform]:
         media,
         model=hermes.model_choice,
         model_line=hermes.model_line,
+        metrics=hermes.metrics,
     )
 
 
@@ -277,7 +304,7 @@ def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
 
 
 def _keeper(
-    config: Config, store: SessionStore, seats: EngineSeats, *, helper: LLMClient | None
+    config: Config, store: SessionStore, seats: EngineSeats, metrics: Metrics, *, helper: LLMClient | None
 ) -> ContextKeeper:
     """`helper` writes the summaries; without one, the model that answers does."""
     compactor = Compactor(
@@ -286,6 +313,7 @@ def _keeper(
         auxiliary=lambda main: resolver(main, helper or main),
         background_at=config.compression.background_at,
         flush_memory=_memory_flush(config, seats.models, store),
+        watch=metrics.compaction,
     )
     return ContextKeeper(compactor, enabled=config.compression.enabled)
 
@@ -373,6 +401,7 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         f"Terminal  {_program()} chat",
+        *([f"Traces    {hermes.traces_line}"] if hermes.traces_line else []),
         *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]

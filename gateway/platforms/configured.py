@@ -15,6 +15,7 @@ from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotCon
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.media.intake import MediaIntake
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
 from gateway.settings import Settings
 
@@ -35,6 +36,7 @@ def configured_platforms(
     *,
     model: str,
     model_line: str,
+    metrics: Metrics | None = None,
 ) -> list[Platform]:
     config = settings.config
     platforms: list[Platform] = []
@@ -52,6 +54,7 @@ def configured_platforms(
                 model_line=model_line,
                 platforms=platforms,
                 house=House(gateway, insight, people, loaded, model, platforms),
+                metrics=metrics,
             )
         )
     pairing = Pairing(people)

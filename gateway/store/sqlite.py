@@ -15,7 +15,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
 from gateway.leases import Fence, fence
-from gateway.store import leases, reads, writes
+from gateway.store import counts, leases, reads, writes
 from gateway.store.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.errors import translated
 from gateway.store.hits import search
@@ -178,6 +178,9 @@ class SqliteStore:
 
     async def save_state(self, conversation_id: str, key: str, value: str) -> None:
         await self._write(writes.save_state, conversation_id, key, value)
+
+    async def try_to_write(self) -> None:
+        await self._write_soon(counts.try_to_write)
 
     async def _read(self, work: Callable[..., T], *arguments: Any) -> T:
         idlest = min(self._readers, key=lambda reader: reader.running)
