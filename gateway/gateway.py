@@ -112,6 +112,11 @@ class Gateway:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
 
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for their turn, in all conversations together."""
+        return sum(len(mailbox.waiting) for mailbox in self._mailboxes.values())
+
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""
         mailbox = self._mailboxes.get(conversation_id)
