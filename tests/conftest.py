@@ -19,6 +19,7 @@ KEYS = (
     "OPENROUTER_API_KEY",
     "TELEGRAM_BOT_TOKEN",
     "DISCORD_BOT_TOKEN",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
 )
 
 # How long an example takes depends on what else the machine is doing; figures belong in bench/.
