@@ -136,7 +136,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits)
         settings.followed_by(gateway.apply)
         stack.push_async_callback(gateway.close)
-        honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
+        told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+        honest = told if choice.model == embedded.MODEL_ID else ""
         yield Hermes(
             loaded,
             settings,

@@ -27,6 +27,19 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         yield
 
 
+def is_running(home: Path) -> bool:
+    """Whether a process holds this state directory now. Nothing is made by looking."""
+    if not (home / "hermes.lock").exists():
+        return False
+    try:
+        with _locked(home / "hermes.lock"):
+            return False
+    except AlreadyRunning:
+        return True
+    except StateDirectoryUnusable:
+        return False
+
+
 def _finish_restore(database: Path) -> None:
     """One that was interrupted."""
     try:

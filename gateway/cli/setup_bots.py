@@ -11,10 +11,11 @@ import click
 from gateway.cli.bot_probe import BotAccount, BotTokenRefused, BotUnreachable, ask_bot, token_problem
 from gateway.cli.bots import Bot
 from gateway.cli.output import console, one_line
+from gateway.cli.setup_file import unfinished
 from gateway.config.edit import write
 from gateway.config.edit_list import with_item
 from gateway.config.environment import environment, remember_secret
-from gateway.config.load import SHIPPED, load, read_text
+from gateway.config.load import SHIPPED, read_text
 from gateway.config.platforms import TOKEN_VARIABLES, DiscordConfig, TelegramConfig
 
 _NOBODY = "none"
@@ -97,7 +98,7 @@ def checked_token(platform: str, token: str) -> str:
 def _settings(platform: str, path: Path) -> Bot:
     if not path.exists():
         return TelegramConfig() if platform == "telegram" else DiscordConfig()
-    platforms = load(path).config.platforms
+    platforms = unfinished(path).platforms
     return platforms.telegram if platform == "telegram" else platforms.discord
 
 

@@ -126,6 +126,24 @@ async def test_a_token_in_an_option(telegram: TelegramWorld, private_home: Path)
     assert (await written(file)).platforms.telegram.is_on
 
 
+@pytest.mark.parametrize("asks_for_it", ["enabled: true", "token: '${TELEGRAM_BOT_TOKEN}'"])
+async def test_a_file_that_waits_for_the_token(
+    telegram: TelegramWorld, private_home: Path, asks_for_it: str
+) -> None:
+    """Hermes would not start with it yet; that is what the setup is for, by option or by question, with a model or
+    without."""
+    file = configure(private_home, f"telegram: {{base_url: '{telegram.url}', {asks_for_it}}}")
+    whole = await setup("--non-interactive", "--offline", "--model", "embedded/smollm2")
+    assert whole.returncode == 0, whole.stderr
+    asked = await setup("--only", "telegram", typed="\n")
+    assert asked.returncode == 0 and _QUESTION in asked.stdout, "there is none to keep"
+    done = await setup("--non-interactive", "--telegram-token", TOKEN)
+    assert done.returncode == 0, done.stderr
+    assert "The token is good. The bot is @hermes_bot." in done.stdout
+    telegram_settings = (await written(file)).platforms.telegram
+    assert telegram_settings.is_on and telegram_settings.token
+
+
 async def test_a_refused_token_is_not_kept(telegram: TelegramWorld, private_home: Path) -> None:
     """Exit code 1, what to do, and nothing written."""
     configure(private_home, at(telegram))
