@@ -17,6 +17,7 @@ from gateway.config.edit_list import with_item
 from gateway.config.environment import environment, remember_secret
 from gateway.config.load import SHIPPED, read_text
 from gateway.config.platforms import TOKEN_VARIABLES, DiscordConfig, TelegramConfig
+from gateway.state_lock import is_running
 
 _NOBODY = "none"
 
@@ -80,7 +81,7 @@ def set_up_bot(platform: str, token: str | None, home: Path, path: Path, *, ask:
     if ask and not owner_known and (owner := _ask_owner(platform, account)):
         _make_admin(platform, owner, path)
         owner_known = True
-    return _tell(platform, account, owner_known=owner_known)
+    return _tell(platform, account, home, owner_known=owner_known)
 
 
 def checked_token(platform: str, token: str) -> str:
@@ -192,14 +193,15 @@ def _make_admin(platform: str, owner: int, path: Path) -> None:
     _say(f"Wrote platforms.{platform}.admins: {owner} to {path}")
 
 
-def _tell(platform: str, account: BotAccount | None, *, owner_known: bool) -> bool:
+def _tell(platform: str, account: BotAccount | None, home: Path, *, owner_known: bool) -> bool:
     """What to do next; False if something keeps the bot from working."""
     if account is not None:
         _say(f"The token is good. The bot is {one_line(account.name, 60)}.")
         if account.problem:
             _say(account.problem)
         _say(f"{_SERVICES[platform].begin} {account.link}")
-    _say("It answers once `hermes run` is started.")
+    started = "Hermes is started again: it runs already" if is_running(home) else "`hermes run` is started"
+    _say(f"It answers once {started}.")
     if not owner_known:
         _say("It gives you a code then; `hermes pairing approve CODE` lets you in.")
     return account is None or not account.problem
