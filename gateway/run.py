@@ -150,7 +150,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         settings.followed_by(gateway.apply)
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
-        honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
+        told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+        honest = told if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(
             loaded,

@@ -28,9 +28,9 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         yield
 
 
-def is_in_use(home: Path) -> bool:
-    """Whether a process holds the state directory. Where the system tells, the lock is not touched for that: a Hermes
-    that starts in this moment would be refused."""
+def is_running(home: Path) -> bool:
+    """Whether a process holds this state directory now. Nothing is made by looking; and where the system tells who
+    holds it, the lock is not touched, for a Hermes that starts in this moment would be refused."""
     lock = home / "hermes.lock"
     try:
         found = lock.stat()
@@ -46,6 +46,8 @@ def is_in_use(home: Path) -> bool:
             return False
     except AlreadyRunning:
         return True
+    except StateDirectoryUnusable:
+        return False
 
 
 def _finish_restore(database: Path) -> None:

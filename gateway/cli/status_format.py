@@ -19,7 +19,7 @@ from gateway.cli.output import local_time, one_line, printable
 from gateway.cli.running import ask_status, can_be_asked
 from gateway.cli.usage_format import brief, cost
 from gateway.config.load import Loaded
-from gateway.state_lock import is_in_use
+from gateway.state_lock import is_running
 from gateway.store.standing import Standing, standing
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
@@ -55,7 +55,7 @@ class Seen:
 async def look(loaded: Loaded) -> Seen:
     web = loaded.config.platforms.web
     live = await ask_status(loaded) if can_be_asked(web) else None
-    in_use = live is not None or await asyncio.to_thread(is_in_use, loaded.home)
+    in_use = live is not None or await asyncio.to_thread(is_running, loaded.home)
     state: State = "not running"
     if in_use:
         state = "running" if live or not can_be_asked(web) else "not answering"
