@@ -20,6 +20,7 @@ from gateway.platforms.web.api import whole_number
 from gateway.platforms.web.dashboard.bars import Series, bars
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.templating import short_count
 
 _CHOICES = (7, 30, 90, 365)
 _USUAL, _MOST = 30, 366
@@ -116,7 +117,7 @@ def _charts(
         Series("In, from the cache", [each.cache_read_tokens for each in days]),
         Series("Out", [each.completion_tokens for each in days]),
     ]
-    charts = [bars("tokens", "Tokens per day", dates, tokens, _short)]
+    charts = [bars("tokens", "Tokens per day", dates, tokens, short_count)]
     if any(each.usd for each in days):
         charts.insert(0, bars("cost", "Cost per day", dates, _costs(priced, dates, by_model), dollars))
     return charts
@@ -131,10 +132,3 @@ def _costs(priced: Priced, dates: Sequence[str], by_model: Sequence[Total]) -> l
         if each.day in column:
             column[each.day] += each.usd
     return [Series(name, list(column.values())) for name, column in costs.items()]
-
-
-def _short(tokens: float) -> str:
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= limit:
-            return f"{tokens / limit:g} {unit}" if tokens / limit < 100 else f"{tokens / limit:.0f} {unit}"
-    return f"{tokens:g}"
