@@ -38,10 +38,13 @@ class Frame:
     def page(self, path: str, template: str, gather: Gather) -> list[web.RouteDef]:
         """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
 
-        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part."""
+        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part; a macro that it
+        uses has to stand inside it."""
 
         async def show(request: web.Request) -> web.Response:
-            return self.answer(request, template, await gather(request))
+            query = f"?{request.query_string}" if request.query_string else ""
+            shown = {"live": f"{request.path}/live{query}", **await gather(request)}
+            return self.answer(request, template, shown)
 
         async def follow(request: web.Request) -> web.StreamResponse:
             return await self._streams.send(request, self._changes(request, template, gather))
@@ -50,7 +53,7 @@ class Frame:
 
     def answer(self, request: web.Request, template: str, shown: dict[str, Any]) -> web.Response:
         """A page that does not follow what happens."""
-        html = self._templates.get_template(template).render(**_around(request), **shown)
+        html = self._templates.get_template(template).render({**_around(request), **shown})
         return web.Response(text=html, content_type="text/html")
 
     async def _changes(
@@ -71,4 +74,4 @@ class Frame:
 
 def _around(request: web.Request) -> dict[str, Any]:
     path = request.path.removesuffix("/live")
-    return {"menu": MENU, "path": path, "live": f"{path}/live", "may_act": may_act(request)}
+    return {"menu": MENU, "path": path, "live": "", "may_act": may_act(request)}
