@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 from blockbuster import blockbuster_ctx
 
 from tests.workers import SharedStarts
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 KEYS = (
     "HERMES_CONFIG",
@@ -53,3 +57,13 @@ def nothing_blocks() -> Iterator[None]:
     """A blocking call on the event loop, made from our code, fails the test."""
     with blockbuster_ctx(["agent", "gateway"]):
         yield
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    """One for all tests: to start it takes longer than most of them. Each has its own window, cookies and storage."""
+    from tests.web.browser import at_chromium, chromium  # most workers start no browser
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        async with at_chromium(address) as browser:
+            yield browser
