@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from agent.events import Queued, TurnEvent
 from agent.loop import Agent
 from agent.store import Conversation
 from gateway.approvals import Approvals
+from gateway.chat.contract import Place
 from gateway.commands import Commands, is_command
 from gateway.config.platforms import SessionsConfig
 from gateway.hub import EventHub
@@ -51,6 +53,8 @@ class Gateway:
         self.hub = EventHub()
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
+        self.couriers: dict[str, Callable[[str, Place], None]] = {}
+        """By platform: begins to bring what happens in a conversation to its chat. Where people come and read, none."""
         self._workspaces = workspaces
         self._busy = busy
         self._drain_seconds = drain_seconds
@@ -111,6 +115,10 @@ class Gateway:
     def at_work(self) -> int:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
+
+    def works_on(self, conversation_id: str) -> bool:
+        """Whether something is being answered there, or waits to be."""
+        return conversation_id in self._mailboxes
 
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.insight_conversations import ConversationInsight
+
 
 @dataclass(frozen=True, slots=True)
 class Spending:
@@ -27,6 +29,9 @@ class Spending:
 
 
 class Insight(Protocol):
+    @property
+    def conversations(self) -> ConversationInsight: ...
+
     async def spending(self, *, since: float) -> list[Spending]:
         """Oldest day first."""
         ...

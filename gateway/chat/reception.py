@@ -11,7 +11,6 @@ import structlog
 
 from agent.budget import spending_for
 from agent.errors import HermesError, StoreError
-from agent.ids import id_from
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
@@ -20,7 +19,7 @@ from gateway.chat.contract import Author, ChatMessage, ChatPort, Place, Press
 from gateway.chat.followers import Followers
 from gateway.chat.introduction import Introduction
 from gateway.chat.joining import Joining
-from gateway.chat.kept import as_payload, from_payload
+from gateway.chat.kept import as_payload, from_payload, kept_id
 from gateway.chat.lines import Lines
 from gateway.chat.overhearing import Overhearing
 from gateway.chat.recent import Recent
@@ -67,6 +66,7 @@ class Reception:
         self._media = media
         self._per_person = settings.groups == "per_person"
         self._followers = Followers(gateway.hub, port, gateway.store.outbox, streaming=settings.streaming)
+        gateway.couriers[port.platform] = self._followers.follow
         self._introduction = Introduction(port, pairing, self._followers, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
         self._recent = Recent()
@@ -304,8 +304,7 @@ class Reception:
         return still_allowed
 
     def _message_id(self, place: Place, message_id: str) -> str:
-        """The same whenever it is delivered, so that a message is stored once."""
-        return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
+        return kept_id(self._port.platform, place, message_id)
 
     def _all_ids(self, message: ChatMessage) -> list[str]:
         return [self._message_id(message.place, message.id), *self._further_ids(message)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from gateway.insight import Spending
+from gateway.store.insight_conversations import StoredConversations
 from gateway.store.people import Run
 
 
@@ -13,6 +14,7 @@ class StoredInsight:
 
     def __init__(self, read: Run) -> None:
         self._read = read
+        self.conversations = StoredConversations(read)
 
     async def spending(self, *, since: float) -> list[Spending]:
         return await self._read(_spending, since)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from aiohttp import web
 
-from gateway.platforms.web.dashboard import overview
+from gateway.platforms.web.dashboard import (
+    context,
+    conversation,
+    conversation_actions,
+    conversations,
+    overview,
+    splits,
+)
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.sse import EventStreams
@@ -21,4 +29,6 @@ class Dashboard:
         self._frame = Frame(templates(), streams)
 
     def routes(self) -> Iterable[web.RouteDef]:
-        return [*overview.routes(self._house, self._frame)]
+        pages = (overview, conversations, conversation, context, splits)
+        made = (page.routes(self._house, self._frame) for page in pages)
+        return [*chain.from_iterable(made), *conversation_actions.routes(self._house)]

@@ -1,0 +1,105 @@
+"""All conversations: newest first, or those in which something was said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
+from markupsafe import Markup, escape
+
+from agent.store import SearchHit
+from gateway.insight_conversations import Listed
+from gateway.platforms.web.dashboard import asked
+from gateway.platforms.web.dashboard.frame import Frame
+from gateway.platforms.web.dashboard.house import House
+
+ADDRESS = "/dashboard/conversations"
+
+_ON_A_PAGE = 50
+_MOST_HITS = 50
+_LONGEST_QUERY = 500
+_LONGEST_CHOICE = 300
+_SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "a tool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message that a search has found."""
+
+    listed: Listed
+    address: str
+    who: str
+    at: float
+    snippet: Markup
+
+
+def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+    async def gather(request: web.Request) -> dict[str, Any]:
+        query = asked.text(request, "q", longest=_LONGEST_QUERY)
+        platform = asked.text(request, "platform", longest=_LONGEST_CHOICE)
+        person = asked.text(request, "person", longest=_LONGEST_CHOICE)
+        page = asked.number(request, "page", 1)
+        choices = await house.insight.conversations.choices()
+        wanted = {"person": person or None, "platform": platform or None}
+        names = dict(choices.people)
+        shown: dict[str, Any] = {
+            "choices": choices,
+            "names": names,
+            "q": query,
+            "platform": platform,
+            "person": person,
+            "found": None,
+        }
+        if query:
+            return {**shown, "found": await _search(house, query, names, wanted), "most": _MOST_HITS}
+        listing = await house.insight.conversations.listing(
+            first=(page - 1) * _ON_A_PAGE, limit=_ON_A_PAGE, **wanted
+        )
+        pages = max(1, math.ceil(listing.total / _ON_A_PAGE))
+        if page > pages:
+            raise web.HTTPNotFound(text=f"There is no page {page:,}; the last one is {pages:,}.")
+        chosen = {name: value for name, value in wanted.items() if value}
+        return {
+            **shown,
+            "listing": listing,
+            "page": page,
+            "pages": pages,
+            "newer": _page_address(chosen, page - 1) if page > 1 else "",
+            "older": _page_address(chosen, page + 1) if page < pages else "",
+        }
+
+    return frame.page(ADDRESS, "dashboard/conversations.html", gather)
+
+
+async def _search(
+    house: House, query: str, names: dict[str, str], wanted: dict[str, str | None]
+) -> list[Found]:
+    conversations = house.insight.conversations
+    hits = await conversations.search(query, limit=_MOST_HITS, **wanted)
+    described = await conversations.described([hit.conversation_id for hit in hits])
+    return [_found(hit, described[hit.conversation_id], names) for hit in hits]
+
+
+def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
+    message = hit.message
+    person = listed.conversation.person
+    who = message.name if message.role == "user" and message.name else ""
+    who = who or _SPEAKERS[message.role] or names.get(person, person)
+    address = f"{ADDRESS}/{hit.conversation_id}?message={message.id}#{message.id}"
+    return Found(listed, address, who, message.created_at, marked(hit.snippet))
+
+
+def marked(snippet: str) -> Markup:
+    """What matched stands between two control characters, and nothing else in it means anything."""
+    pieces = snippet.replace("\x03", "\x02").split("\x02")
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece)
+        for at, piece in enumerate(pieces)
+    )
+
+
+def _page_address(chosen: dict[str, str], page: int) -> str:
+    return f"{ADDRESS}?{urlencode({**chosen, 'page': page})}"
