@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gateway.insight_conversations import SessionLine, WindowCall
-from gateway.platforms.web.dashboard.asked import local_time
+from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.dashboard.svg import element, linear
 from gateway.platforms.web.dashboard.transcript import REASONS
 

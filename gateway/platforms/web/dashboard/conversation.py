@@ -13,7 +13,7 @@ from agent.errors import NotFound
 from agent.store import Conversation
 from gateway.insight_conversations import Excerpt
 from gateway.messages import OWNER
-from gateway.platforms.web.dashboard import asked
+from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
@@ -98,14 +98,14 @@ async def version_of(house: House, request: web.Request) -> object:
 
 
 async def _wanted(house: House, request: web.Request, conversation: Conversation) -> Wanted:
-    message_id = asked.text(request, "message", longest=_LONGEST_ID)
+    message_id = address.text(request, "message", longest=_LONGEST_ID)
     if message_id:
         place = await house.insight.conversations.place_of_message(conversation.id, message_id)
         return Wanted(place[0], max(1, place[1] - _BEFORE_THE_ONE), message_id)
-    session_id = asked.text(request, "session", longest=_LONGEST_ID) or conversation.live_session_id
+    session_id = address.text(request, "session", longest=_LONGEST_ID) or conversation.live_session_id
     if (await house.gateway.store.session(session_id)).conversation_id != conversation.id:
         raise NotFound
-    first = asked.number(request, "from", 0)
+    first = address.number(request, "from", 0)
     return Wanted(session_id, first or None, "")
 
 

@@ -8,7 +8,7 @@ from agent.store import Conversation
 from gateway import on_behalf
 from gateway.errors import CommandFailed
 from gateway.messages import OWNER
-from gateway.platforms.web.dashboard import asked
+from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import line_to
 
@@ -28,7 +28,7 @@ _NO_TOPIC = "A topic does not begin with a dash."
 def routes(house: House) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
-        topic = asked.field(await asked.body_of(request), "topic", longest=_LONGEST_TOPIC)
+        topic = address.field(await address.body_of(request), "topic", longest=_LONGEST_TOPIC)
         if topic.startswith("-"):
             raise web.HTTPBadRequest(text=_NO_TOPIC)
         if refusal := house.gateway.limits.refusal(OWNER):
@@ -37,9 +37,9 @@ def routes(house: House) -> list[web.RouteDef]:
 
     async def restore(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
-        body = await asked.body_of(request)
-        session_id = asked.field(body, "session", longest=_LONGEST_ID)
-        seen_live = asked.field(body, "instead_of", longest=_LONGEST_ID)
+        body = await address.body_of(request)
+        session_id = address.field(body, "session", longest=_LONGEST_ID)
+        seen_live = address.field(body, "instead_of", longest=_LONGEST_ID)
         sessions = await house.insight.conversations.sessions(conversation.id)
         if session_id == conversation.live_session_id:
             raise web.HTTPConflict(text=_IS_LIVE)

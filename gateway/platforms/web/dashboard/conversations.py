@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from agent.store import SearchHit
 from gateway.insight_conversations import Listed
-from gateway.platforms.web.dashboard import asked
+from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 
@@ -38,10 +38,10 @@ class Found:
 
 def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
-        query = asked.text(request, "q", longest=_LONGEST_QUERY)
-        platform = asked.text(request, "platform", longest=_LONGEST_CHOICE)
-        person = asked.text(request, "person", longest=_LONGEST_CHOICE)
-        page = asked.number(request, "page", 1)
+        query = address.text(request, "q", longest=_LONGEST_QUERY)
+        platform = address.text(request, "platform", longest=_LONGEST_CHOICE)
+        person = address.text(request, "person", longest=_LONGEST_CHOICE)
+        page = address.number(request, "page", 1)
         choices = await house.insight.conversations.choices()
         wanted = {"person": person or None, "platform": platform or None}
         names = dict(choices.people)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from gateway.insight_conversations import SessionLine
 from gateway.lineage import Gap, Strand, strands
-from gateway.platforms.web.dashboard.asked import local_time
+from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.dashboard.svg import element
 from gateway.platforms.web.dashboard.transcript import REASONS
 

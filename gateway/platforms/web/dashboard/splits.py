@@ -14,7 +14,7 @@ from agent.messages import Message
 from agent.state_block import without_block
 from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens
 from gateway.insight_conversations import Replaced
-from gateway.platforms.web.dashboard import asked
+from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.conversation import facts
 from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.frame import Frame
@@ -52,7 +52,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         child = known.get(request.match_info["session_id"])
         if child is None or child.parent_id is None:
             raise NotFound
-        first = asked.number(request, "from", 1)
+        first = address.number(request, "from", 1)
         replaced = await house.insight.conversations.replaced(child.id, first=first, limit=_SHOWN)
         if first > max(1, replaced.left.total):
             raise web.HTTPNotFound(text=f"Only {replaced.left.total:,} messages were replaced here.")
@@ -67,7 +67,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
             "parent": known[child.parent_id],
             "parent_number": numbers[child.parent_id],
             "reason": REASONS[child.reason],
-            "when": asked.local_time(child.created_at),
+            "when": address.local_time(child.created_at),
             "can_restore": child.parent_id in ancestors,
         }
         return frame.answer(request, "dashboard/conversation_split.html", shown)
