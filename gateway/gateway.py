@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -13,7 +12,6 @@ from agent.events import Queued, TurnEvent
 from agent.loop import Agent
 from agent.store import Conversation
 from gateway.approvals import Approvals
-from gateway.chat.contract import Place
 from gateway.commands import Commands, is_command
 from gateway.config.platforms import SessionsConfig
 from gateway.hub import EventHub
@@ -24,9 +22,21 @@ from gateway.mailbox import Mailbox
 from gateway.messages import SINGLE_QUESTION, InboundMessage, as_taken, from_taken
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
+from gateway.second_chance import Bot, SecondChances
 from gateway.turns import Busy, Turns
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTurn:
+    """A conversation in which something is being answered."""
+
+    conversation_id: str
+    inbound: InboundMessage
+    since: float
+    waiting: int
+    """Messages behind it."""
 
 
 class Gateway:
@@ -53,8 +63,6 @@ class Gateway:
         self.hub = EventHub()
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
-        self.couriers: dict[str, Callable[[str, Place], None]] = {}
-        """By platform: begins to bring what happens in a conversation to its chat. Where people come and read, none."""
         self._workspaces = workspaces
         self._busy = busy
         self._drain_seconds = drain_seconds
@@ -65,6 +73,11 @@ class Gateway:
         self._mailboxes: dict[str, Mailbox] = {}
         self._arriving: dict[str, list[InboundMessage]] = {}
         """By conversation: what is being kept just now, and will wait then."""
+        self.bots: dict[str, Bot] = {}
+        """Those that run in this process, by platform."""
+        self.taking_up = asyncio.Lock()
+        """Held while something that was left or given up on is taken up: nothing of it twice."""
+        self.second_chances = SecondChances(self)
         self.is_closing = False
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
@@ -91,6 +104,10 @@ class Gateway:
 
     async def recover(self, platform: str, *, chat_id: str | None = None) -> None:
         """Takes up what was left when Hermes stopped, where people come and read; chats do that themselves."""
+        async with self.taking_up:
+            await self._recover(platform, chat_id)
+
+    async def _recover(self, platform: str, chat_id: str | None) -> None:
         waiting = await self.store.inbox.waiting(platform)
         begun = await self.store.known([taken.id for taken in waiting])
         for taken in waiting:
@@ -119,6 +136,16 @@ class Gateway:
     def works_on(self, conversation_id: str) -> bool:
         """Whether something is being answered there, or waits to be."""
         return conversation_id in self._mailboxes
+
+    @property
+    def active_turns(self) -> list[ActiveTurn]:
+        """What is being worked on, the longest first."""
+        turns = [
+            ActiveTurn(mailbox.conversation_id, *mailbox.at_work, waiting=len(mailbox.waiting))
+            for mailbox in self._mailboxes.values()
+            if mailbox.at_work
+        ]
+        return sorted(turns, key=lambda turn: turn.since)
 
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""

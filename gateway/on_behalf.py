@@ -32,11 +32,11 @@ async def command(gateway: Gateway, conversation: Conversation, text: str, chat:
     if gateway.is_closing:
         raise ShuttingDown
     inbound = InboundMessage(conversation.address, conversation.person, text, author=OWNER)
-    courier = gateway.couriers.get(conversation.address.platform)
-    if courier and chat:
+    bot = gateway.bots.get(conversation.address.platform)
+    if bot and chat:
         inbound = await _taken_for_chat(gateway, inbound, chat)
-        courier(conversation.id, chat)
-    elif courier:
+        bot.follow(conversation.id, chat)
+    elif bot:
         # Nobody knows any more where in the service it was; then nothing is brought, and nothing need be kept.
         inbound = replace(inbound, is_taken=True)
     with gateway.hub.watch(conversation.id, after=gateway.hub.last_number(conversation.id)) as envelopes:

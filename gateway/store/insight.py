@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from gateway.insight import Spending
+from gateway.insight import GivenUp, Spending, Standing
 from gateway.store.insight_conversations import StoredConversations
+from gateway.store.parked import given_up
 from gateway.store.people import Run
 
 
@@ -18,6 +19,12 @@ class StoredInsight:
 
     async def spending(self, *, since: float) -> list[Spending]:
         return await self._read(_spending, since)
+
+    async def standing(self, *, since: float) -> Standing:
+        return await self._read(_standing, since)
+
+    async def given_up(self, *, limit: int) -> list[GivenUp]:
+        return await self._read(given_up, limit)
 
 
 def _spending(connection: sqlite3.Connection, since: float) -> list[Spending]:
@@ -32,3 +39,21 @@ def _spending(connection: sqlite3.Connection, since: float) -> list[Spending]:
         (since,),
     )
     return [Spending(*row) for row in rows]
+
+
+def _standing(connection: sqlite3.Connection, since: float) -> Standing:
+    """Each count has an index of its own that holds only what is counted."""
+    row = connection.execute(
+        """
+        SELECT
+            (SELECT count(*) FROM inbox WHERE state = 'waiting'),
+            (SELECT min(received_at) FROM inbox WHERE state = 'waiting'),
+            (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')),
+            (SELECT count(*) FROM inbox WHERE state = 'parked'),
+            (SELECT count(*) FROM outbox WHERE state = 'parked'),
+            count(*), coalesce(sum(max(tokens_before - tokens_after, 0)), 0)
+        FROM compactions WHERE created_at >= ?
+        """,
+        (since,),
+    ).fetchone()
+    return Standing(*row)

@@ -27,7 +27,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ago=_ago, iso=_iso, took=_took, with_code=_with_code, count=_count, dollars=dollars
+        ago=_ago, clock=_clock, iso=_iso, took=_took, with_code=_with_code, count=_count, dollars=dollars
     )
     return environment
 
@@ -44,6 +44,13 @@ def _ago(stamp: float) -> str:
     if minutes < 7 * 24 * 60:
         return f"{minutes // (24 * 60)} d"
     return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
+
+
+def _clock(stamp: float) -> str:
+    """In local time; with the date if that is not today's."""
+    then = datetime.fromtimestamp(stamp).astimezone()
+    is_today = then.date() == datetime.now().astimezone().date()
+    return f"{then:%H:%M}" if is_today else f"{then:%Y-%m-%d %H:%M}"
 
 
 def _iso(stamp: float) -> str:

@@ -1,8 +1,7 @@
-"""What stands in an address or a body, checked: a sentence for whatever cannot be meant."""
+"""x, checked: a sentence for whatever cannot be meant."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
@@ -23,16 +22,6 @@ def text(request: web.Request, name: str, *, longest: int) -> str:
     if len(given) > longest:
         raise web.HTTPBadRequest(text=f"`{name}` may have at most {longest} characters.")
     return given
-
-
-async def body_of(request: web.Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.read())
-    except (ValueError, RecursionError):
-        raise web.HTTPBadRequest(text="The body is not valid JSON.") from None
-    if not isinstance(body, dict):
-        raise web.HTTPBadRequest(text="The body must be a JSON object.")
-    return body
 
 
 def field(body: dict[str, Any], name: str, *, longest: int) -> str:

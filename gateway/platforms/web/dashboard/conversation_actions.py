@@ -8,7 +8,9 @@ from agent.store import Conversation
 from gateway import on_behalf
 from gateway.errors import CommandFailed
 from gateway.messages import OWNER
+from gateway.platforms.web.api import json_object
 from gateway.platforms.web.dashboard import address
+from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import line_to
 
@@ -25,10 +27,10 @@ _IS_LIVE = "This session is live already."
 _NO_TOPIC = "A topic does not begin with a dash."
 
 
-def routes(house: House) -> list[web.RouteDef]:
+def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
-        topic = address.field(await address.body_of(request), "topic", longest=_LONGEST_TOPIC)
+        topic = address.field(await json_object(request), "topic", longest=_LONGEST_TOPIC)
         if topic.startswith("-"):
             raise web.HTTPBadRequest(text=_NO_TOPIC)
         if refusal := house.gateway.limits.refusal(OWNER):
@@ -37,7 +39,7 @@ def routes(house: House) -> list[web.RouteDef]:
 
     async def restore(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
-        body = await address.body_of(request)
+        body = await json_object(request)
         session_id = address.field(body, "session", longest=_LONGEST_ID)
         seen_live = address.field(body, "instead_of", longest=_LONGEST_ID)
         sessions = await house.insight.conversations.sessions(conversation.id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 
 from aiohttp import web
 
@@ -13,7 +12,11 @@ from gateway.platforms.web.dashboard import (
     conversation_actions,
     conversations,
     overview,
+    parked,
+    people,
+    spend,
     splits,
+    system,
 )
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
@@ -29,6 +32,16 @@ class Dashboard:
         self._frame = Frame(templates(), streams)
 
     def routes(self) -> Iterable[web.RouteDef]:
-        pages = (overview, conversations, conversation, context, splits)
-        made = (page.routes(self._house, self._frame) for page in pages)
-        return [*chain.from_iterable(made), *conversation_actions.routes(self._house)]
+        pages = (
+            overview,
+            conversations,
+            conversation,
+            conversation_actions,
+            context,
+            splits,
+            spend,
+            people,
+            parked,
+            system,
+        )
+        return [route for page in pages for route in page.routes(self._house, self._frame)]

@@ -47,7 +47,9 @@ class Frame:
         `version`, nothing is gathered again until that has changed."""
 
         async def show(request: web.Request) -> web.Response:
-            return self._drawn(template, _around(request), await gather(request))
+            query = f"?{request.query_string}" if request.query_string else ""
+            shown = {"live": f"{request.path}/live{query}", **await gather(request)}
+            return self.answer(request, template, shown)
 
         async def follow(request: web.Request) -> web.StreamResponse:
             # Once before the stream begins: what is wrong with the address can still be said then.
@@ -58,10 +60,7 @@ class Frame:
 
     def answer(self, request: web.Request, template: str, shown: dict[str, Any]) -> web.Response:
         """A page that does not follow what happens."""
-        return self._drawn(template, {**_around(request), "live": ""}, shown)
-
-    def _drawn(self, template: str, around: dict[str, Any], shown: dict[str, Any]) -> web.Response:
-        html = self._templates.get_template(template).render(**around, **shown)
+        html = self._templates.get_template(template).render({**_around(request), **shown})
         return web.Response(text=html, content_type="text/html")
 
     async def _changes(
@@ -87,5 +86,4 @@ class Frame:
 
 def _around(request: web.Request) -> dict[str, Any]:
     path = request.path.removesuffix("/live")
-    query = f"?{request.query_string}" if request.query_string else ""
-    return {"menu": MENU, "path": path, "live": f"{path}/live{query}", "may_act": may_act(request)}
+    return {"menu": MENU, "path": path, "live": "", "may_act": may_act(request)}
