@@ -12,7 +12,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     if rewound is None:
         return NOTHING_TO_UNDO
     seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
-    answer = f"Undone: {rewound}"
+    answer = f"{'Restored' if rest else 'Undone'}: {rewound}"
     if 0 < seat.engine.threshold_tokens <= tokens_in(rewound.live):
         answer += f"; {seat.engine.name} compacts again from {seat.engine.threshold_tokens:,} on"
     return f"{answer}."

@@ -13,6 +13,11 @@ from gateway.store.sqlite import SqliteStore
 from tests.dashboard.world import Watched
 
 SUMMARY = "## Goal\nTo carry the **lighthouse** papers to the harbour master.\n\n## Done\n- Asked for the tide tables."
+TALK = (
+    "The keeper wants the lamp trimmed before the fog comes in, and the papers have to be at the harbour by Friday. "
+    "Boats that come from the north see the light first behind the second buoy. "
+)
+"""About 45 tokens."""
 PAGES = "/dashboard/conversations"
 API = "/api/dashboard/conversations"
 
@@ -59,7 +64,7 @@ async def said(store: SqliteStore, conversation: Conversation, *texts: str) -> l
     return await store.append(live, messages)
 
 
-async def told(house: Watched, *, exchanges: int = 30, chat_id: str = "desk") -> Told:
+async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") -> Told:
     """Long enough to be compacted, with a tool call in the middle and a window that fills up."""
     store = house.store
     conversation = await opened(store, chat_id)
@@ -68,8 +73,8 @@ async def told(house: Watched, *, exchanges: int = 30, chat_id: str = "desk") ->
         await said(
             store,
             conversation,
-            f"Question {number} about the lighthouse. " + "word " * 60,
-            f"Answer {number}. " + "detail " * 60,
+            f"Question {number} about the lighthouse. " + TALK * 5,
+            f"**Answer {number}.** " + TALK * 8,
         )
         usage = Usage(2_000 + 1_500 * number, 40, cost_usd=0.002)
         await store.record_usage(live, usage, model="scripted/demo", spender=OWNER)

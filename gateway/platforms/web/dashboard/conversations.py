@@ -22,7 +22,7 @@ _ON_A_PAGE = 50
 _MOST_HITS = 50
 _LONGEST_QUERY = 500
 _LONGEST_CHOICE = 300
-_SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "a tool"}
+_SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "A tool"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Found:
     listed: Listed
     address: str
     who: str
+    person: str
     at: float
     snippet: Markup
 
@@ -85,11 +86,11 @@ async def _search(
 
 def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
     message = hit.message
-    person = listed.conversation.person
+    person = names.get(listed.conversation.person, listed.conversation.person)
     who = message.name if message.role == "user" and message.name else ""
-    who = who or _SPEAKERS[message.role] or names.get(person, person)
+    who = who or _SPEAKERS[message.role] or person
     address = f"{ADDRESS}/{hit.conversation_id}?message={message.id}#{message.id}"
-    return Found(listed, address, who, message.created_at, marked(hit.snippet))
+    return Found(listed, address, who, person, message.created_at, marked(hit.snippet))
 
 
 def marked(snippet: str) -> Markup:
