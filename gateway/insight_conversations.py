@@ -20,7 +20,7 @@ class Listed:
     messages: int
     sessions: int
     prompt_tokens: int | None
-    """In the window, as the provider last reported it."""
+    """In the window, as the provider last reported it; after a compaction, as it was estimated."""
     usd: float
     """Of the calls with a price."""
     unpriced_calls: int

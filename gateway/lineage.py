@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
@@ -30,6 +30,7 @@ class Gap:
     """Sessions of a straight line that are not shown."""
 
     sessions: int
+    first_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,11 @@ class Strand(Generic[S]):
     """By the session they come of."""
 
 
-def strands(sessions: Sequence[S], live_id: str, *, everything: bool) -> Strand[S]:
+def strands(
+    sessions: Sequence[S], live_id: str, *, everything: bool = False, also: Collection[str] = ()
+) -> Strand[S]:
     """The line to the live session; where others leave it, they go on along their heaviest child. Unless everything is
-    asked for, the middle of long lines is left out.
+    asked for, the middle of long lines is left out, but for those that are asked for `also`.
 
     So branches nest no deeper than the logarithm of the number of sessions, however they came to be.
     """
@@ -61,7 +64,7 @@ def strands(sessions: Sequence[S], live_id: str, *, everything: bool) -> Strand[
             if heir is None:
                 break
             line.append(heir)
-        return Strand(line if everything else list(_with_gaps(line, branches)), branches)
+        return Strand(line if everything else list(_with_gaps(line, {*branches, *also})), branches)
 
     (root,) = children[None]
     return strand_from(root)
@@ -86,14 +89,14 @@ def _weights(sessions: Sequence[S], live_id: str) -> dict[str, int]:
     return weight
 
 
-def _with_gaps(line: Sequence[S], branches: Mapping[str, Sequence[Strand[S]]]) -> Iterator[S | Gap]:
+def _with_gaps(line: Sequence[S], wanted: Collection[str]) -> Iterator[S | Gap]:
     def is_of_interest(place: tuple[int, S]) -> bool:
         index, session = place
-        return index < _FIRST or index >= len(line) - _LAST or session.id in branches
+        return index < _FIRST or index >= len(line) - _LAST or session.id in wanted
 
     for of_interest, places in groupby(enumerate(line), is_of_interest):
         run = [session for _, session in places]
         if of_interest or len(run) < _SMALLEST_GAP:
             yield from run
         else:
-            yield Gap(len(run))
+            yield Gap(len(run), run[0].id)

@@ -53,7 +53,10 @@ _DESCRIBED = f"""
             WHERE conversation_id = listed.id AND kind = 'said'
         ),
         (SELECT count(*) FROM sessions WHERE conversation_id = listed.id),
-        (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id),
+        coalesce(
+            (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id),
+            (SELECT tokens_after FROM compactions WHERE session_id = live_session_id)
+        ),
         (
             SELECT coalesce(sum(cost_usd), 0.0) FROM sessions JOIN model_calls ON session_id = sessions.id
             WHERE conversation_id = listed.id

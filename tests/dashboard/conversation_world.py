@@ -99,6 +99,8 @@ async def compacted_often(store: SqliteStore, times: int, *, chat_id: str = "lon
     for number in range(times):
         done = Compaction("loop", "compressor", 20, 8, 60_000, 20_000, seconds=1.5, cost_usd=0.001)
         summary = Message("user", f"Summary {number}", kind="summary")
-        live = (await store.split(Split(live, "compression", [summary, first.id], "Prompt.", compaction=done))).id
+        live = (
+            await store.split(Split(live, "compression", [summary, first.id], "Prompt.", compaction=done))
+        ).id
         await store.record_usage(live, Usage(20_000 + number, 10), model="scripted/demo")
     return await store.conversation(conversation.id)

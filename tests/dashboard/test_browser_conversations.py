@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
+from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Split
 from tests.dashboard.conversation_world import PAGES, Told, opened, said, told
@@ -30,6 +31,8 @@ async def chat(tmp_path: Path) -> AsyncIterator[Told]:
         chat = await told(house)
         await chat.compress()
         left = await chat.live()
+        for tokens in (33_500, 36_000, 41_000):
+            await house.store.record_usage(left, Usage(tokens, 10, cost_usd=0.001), model="scripted/demo")
         await house.store.append(left, [Message("user", "And the other way round?")])
         await house.store.split(Split(left, "branch", [], "Prompt."))
         await house.store.make_live(left, instead_of=await chat.live())
@@ -45,6 +48,7 @@ async def test_every_page_can_be_read_by_everybody(browser: Browser, chat: Told,
         "search": f"{PAGES}?q=lighthouse+papers",
         "conversation": f"{chat.page}?message=" + (await chat.house.store.transcript(chat.id))[-3].id,
         "context": f"{chat.page}/context",
+        "lineage": f"{chat.page}/context#lineage",
         "split": f"{chat.page}/splits/{split}",
     }
     async with Tab.visiting(browser, color_scheme=scheme) as tab:
@@ -56,6 +60,11 @@ async def test_every_page_can_be_read_by_everybody(browser: Browser, chat: Told,
             await tab.page.set_viewport_size(PHONE)
             assert not await scrolls_sideways(tab), name
             await tab.picture(f"dashboard-{name}-{scheme}-phone")
+            if name == "context":
+                await tab.page.evaluate("document.querySelector('#window').scrollIntoView()")
+                await tab.picture(f"dashboard-chart-{scheme}-phone")
+                await tab.page.evaluate("document.querySelector('#lineage').scrollIntoView()")
+                await tab.picture(f"dashboard-lineage-{scheme}-phone")
         assert tab.complaints == []
 
 

@@ -9,14 +9,15 @@ from aiohttp import web
 
 from agent.store import Conversation
 from gateway.hygiene import HYGIENE_THRESHOLD
+from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches
 from gateway.platforms.web.dashboard.conversation import facts, version_of
 from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
-from gateway.platforms.web.dashboard.lineage import family, line_to
+from gateway.platforms.web.dashboard.lineage import UNFOLDED, family, line_to
 
-_ROWS = 200
+_ROWS = 100
 """Of the table below the chart: the newest."""
 
 
@@ -29,7 +30,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         calls = await conversations.window(conversation.live_session_id)
         window = await _window(house, conversation)
         line = line_to(sessions, conversation.live_session_id)
-        everything = request.query.get("lineage") == "all"
+        unfolded_from = address.number(request, "unfold", 0) or None
 
         def draw() -> dict[str, Any]:
             seen = stretches(sessions, line, calls)
@@ -37,10 +38,16 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
                 "chart": drawn(seen, window) if calls else "",
                 "rows": seen[-_ROWS:],
                 "left_out": max(0, len(seen) - _ROWS),
-                "family": family(sessions, conversation.live_session_id, everything=everything),
+                "family": family(sessions, conversation.live_session_id, unfolded_from=unfolded_from),
             }
 
-        return {**about, **await asyncio.to_thread(draw), "window": window, "rule": _rule(house, window)}
+        return {
+            **about,
+            **await asyncio.to_thread(draw),
+            "window": window,
+            "rule": _rule(house, window),
+            "unfolded": UNFOLDED,
+        }
 
     async def version(request: web.Request) -> object:
         return await version_of(house, request)

@@ -19,8 +19,8 @@ from gateway.platforms.web.dashboard.transcript import REASONS
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232
 _WIDTH = 1_000.0
-_MOST_NUMBERED = 24
-"""Drops that have their number beside them; more would stand on each other."""
+_MOST_MARKED = 24
+"""Drops that have a dot and their number; more would stand on each other."""
 _MARGIN = 1.05
 
 
@@ -46,9 +46,15 @@ class Stretch:
 
     number: int
     session: SessionLine
-    reason: str
-    when: str
     calls: list[WindowCall]
+
+    @property
+    def reason(self) -> str:
+        return REASONS[self.session.reason]
+
+    @property
+    def when(self) -> str:
+        return local_time(self.session.created_at)
 
     @property
     def highest(self) -> int:
@@ -64,13 +70,7 @@ def stretches(
         by_session.setdefault(call.session_id, []).append(call)
     on_line = set(line)
     return [
-        Stretch(
-            number,
-            session,
-            REASONS[session.reason],
-            local_time(session.created_at),
-            by_session.get(session.id, []),
-        )
+        Stretch(number, session, by_session.get(session.id, []))
         for number, session in enumerate(sessions, start=1)
         if session.id in on_line and (session.id in by_session or session.compaction)
     ]
@@ -121,8 +121,9 @@ class _Plot:
         self._y = linear((0.0, top), (float(_BOTTOM), float(_TOP)))
         self._at = 0
         self._points: list[tuple[float, float]] = []
-        self._curves: list[Markup] = []
-        self._drops: list[Markup] = []
+        self._areas: list[str] = []
+        self._curves: list[str] = []
+        self._drops: list[str] = []
         self._marks: list[Markup] = []
 
     def add(self, stretch: Stretch) -> None:
@@ -140,8 +141,9 @@ class _Plot:
         self._end_curve()
         curve = element(
             "svg",
-            *self._curves,
-            *self._drops,
+            element("path", d=" ".join(self._areas), class_="area"),
+            element("path", d=" ".join(self._curves), class_="curve"),
+            element("path", d=" ".join(self._drops), class_="drop"),
             viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT}",
             preserveAspectRatio="none",
             width="100%",
@@ -167,27 +169,18 @@ class _Plot:
         self._points.append((x, high))
         self._end_curve()
         self._points = [(x, low)]
-        self._drops.append(element("line", x1=x, y1=high, x2=x, y2=low, class_="drop"))
-        said = f"{stretch.when}: {stretch.reason}. {before:,} to {after:,} tokens."
-        inside = [element("title", said), element("circle", cx=_per_cent(x), cy=low, r=4.0)]
-        if len(self._marks) < _MOST_NUMBERED:
-            beside = "end" if x > _WIDTH * 0.9 else "start"
-            shift = -8.0 if beside == "end" else 8.0
-            inside.append(
-                element("text", str(stretch.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=beside)
-            )
-        self._marks.append(element("g", *inside, class_="mark-drop"))
+        self._drops.append(f"M{x:.1f},{high:.1f}V{low:.1f}")
         self._at += 1
+        if len(self._marks) < _MOST_MARKED:
+            self._marks.append(_mark(stretch, before, after, x, low))
 
     def _end_curve(self) -> None:
         if not self._points:
             return
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in self._points)
+        points = "L".join(f"{x:.1f},{y:.1f}" for x, y in self._points)
         first, last = self._points[0][0], self._points[-1][0]
-        self._curves.append(
-            element("polygon", points=f"{first:.1f},{_BOTTOM} {points} {last:.1f},{_BOTTOM}", class_="area")
-        )
-        self._curves.append(element("polyline", points=points, class_="curve"))
+        self._areas.append(f"M{first:.1f},{_BOTTOM}L{points}L{last:.1f},{_BOTTOM}Z")
+        self._curves.append(f"M{points}")
         self._points = []
 
     def _limits(self) -> Iterator[Markup]:
@@ -215,6 +208,18 @@ class _Plot:
             f"{len(calls):,} calls of the model; at most {_peak(shown):,} tokens, {now}, in a window of "
             f"{self._window.tokens:,}. {compactions}; the table below has the figures."
         )
+
+
+def _mark(stretch: Stretch, before: int, after: int, x: float, low: float) -> Markup:
+    said = f"{stretch.when}: {stretch.reason}. {before:,} to {after:,} tokens."
+    anchor, shift = ("end", -8.0) if x > _WIDTH * 0.9 else ("start", 8.0)
+    return element(
+        "g",
+        element("title", said),
+        element("circle", cx=_per_cent(x), cy=low, r=4.0),
+        element("text", str(stretch.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=anchor),
+        class_="mark-drop",
+    )
 
 
 def _per_cent(x: float) -> str:

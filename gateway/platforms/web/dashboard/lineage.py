@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -15,6 +15,10 @@ from gateway.platforms.web.dashboard.transcript import REASONS
 
 _TRACK = 22
 """Pixels between two tracks."""
+_MOST_TRACKS = 12
+"""That the style has room for."""
+UNFOLDED = 100
+"""How many sessions of a folded line are shown at once."""
 _NODE = 16
 """Pixels from the top of a row to its node."""
 
@@ -24,7 +28,7 @@ class Row:
     """A session, or how many are left out, and the tracks beside it."""
 
     session: SessionLine | None
-    left_out: int
+    gap: Gap | None
     column: int
     passing: frozenset[int]
     """Tracks that go by."""
@@ -39,10 +43,10 @@ class Node:
     """A row as the page shows it."""
 
     track: Markup
-    session: SessionLine | None
-    left_out: int
-    depth: int
-    number: int = 0
+    number: int
+    """Of the session, or of the first one that is left out."""
+    session: SessionLine | None = None
+    left_out: int = 0
     reason: str = ""
     when: str = ""
     is_live: bool = False
@@ -54,16 +58,20 @@ class Node:
 class Family:
     nodes: list[Node]
     total: int
-    is_folded: bool = field(default=False)
+    tracks: int
+    """Beside each other. They are as many as the logarithm of the sessions, at most."""
 
 
-def family(sessions: Sequence[SessionLine], live_id: str, *, everything: bool) -> Family:
-    rows = list(_rows(strands(sessions, live_id, everything=everything)))
+def family(sessions: Sequence[SessionLine], live_id: str, *, unfolded_from: int | None) -> Family:
+    """The middle of long lines is folded; of that, some are shown from the session with this number on."""
+    begin = unfolded_from - 1 if unfolded_from else len(sessions)
+    also = {session.id for session in sessions[begin : begin + UNFOLDED]}
+    rows = list(_rows(strands(sessions, live_id, also=also)))
     tracks = max(row.column for row in rows) + 1
     numbers = {session.id: number for number, session in enumerate(sessions, start=1)}
     ancestors = frozenset(line_to(sessions, live_id))
-    nodes = [_node(row, tracks, numbers, ancestors, live_id) for row in rows]
-    return Family(nodes, len(sessions), any(row.left_out for row in rows))
+    nodes = [_node(row, numbers, ancestors, live_id) for row in rows]
+    return Family(nodes, len(sessions), min(tracks, _MOST_TRACKS))
 
 
 def line_to(sessions: Sequence[SessionLine], session_id: str) -> list[str]:
@@ -86,11 +94,11 @@ def _rows(
     for at, member in enumerate(strand.line):
         is_last = at == len(strand.line) - 1
         session = None if isinstance(member, Gap) else member
-        left_out = member.sessions if isinstance(member, Gap) else 0
+        gap = member if isinstance(member, Gap) else None
         branches = strand.branches.get(session.id, ()) if session else ()
         yield Row(
             session,
-            left_out,
+            gap,
             column,
             passing,
             up=at > 0,
@@ -103,17 +111,16 @@ def _rows(
             yield from _rows(branch, column + 1, column, beside)
 
 
-def _node(row: Row, tracks: int, numbers: dict[str, int], ancestors: frozenset[str], live_id: str) -> Node:
-    track = _track(row, tracks, is_live=row.session is not None and row.session.id == live_id)
-    if row.session is None:
-        return Node(track, None, row.left_out, row.column)
+def _node(row: Row, numbers: dict[str, int], ancestors: frozenset[str], live_id: str) -> Node:
+    track = _track(row, is_live=row.session is not None and row.session.id == live_id)
+    if row.gap:
+        return Node(track, numbers[row.gap.first_id], left_out=row.gap.sessions)
     session = row.session
+    assert session is not None
     return Node(
         track,
+        numbers[session.id],
         session,
-        0,
-        row.column,
-        number=numbers[session.id],
         reason=REASONS[session.reason],
         when=local_time(session.created_at),
         is_live=session.id == live_id,
@@ -121,7 +128,7 @@ def _node(row: Row, tracks: int, numbers: dict[str, int], ancestors: frozenset[s
     )
 
 
-def _track(row: Row, tracks: int, *, is_live: bool) -> Markup:
+def _track(row: Row, *, is_live: bool) -> Markup:
     """As high as its row, whatever stands in it: lines end at 100 %."""
     x = _middle(row.column)
     lines = [_line(_middle(column), "0", _middle(column), "100%") for column in sorted(row.passing)]
@@ -136,7 +143,7 @@ def _track(row: Row, tracks: int, *, is_live: bool) -> Markup:
         if row.session
         else element("line", x1=x - 4, y1=_NODE, x2=x + 4, y2=_NODE, class_="gap")
     )
-    return element("svg", *lines, mark, class_="track", width=tracks * _TRACK, aria_hidden="true")
+    return element("svg", *lines, mark, class_="track", aria_hidden="true")
 
 
 def _line(x1: float, y1: str, x2: float, y2: str, class_: str | None = None) -> Markup:

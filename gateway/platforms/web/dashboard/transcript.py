@@ -20,6 +20,9 @@ from gateway.platforms.web.views import Views, stored_call
 _LONGEST = 50_000
 """Of a message; more than that nobody reads on a page."""
 
+_MOST_BORDERS = 5
+"""In a row: the newest, where many sessions went by without a word."""
+
 REASONS = {
     None: "First session",
     "compression": "Compacted: the window was filling up",
@@ -37,6 +40,8 @@ class Border:
     session: SessionLine
     reason: str
     when: str
+    left_out: int = 0
+    """Sessions before it in which nothing was said, and that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,8 @@ def _borders(known: Mapping[str, SessionLine], before: str, now: str) -> Iterato
         at = known[at].parent_id
     if at != before:
         line = line[:1]  # back in a session that was left before
-    for session in reversed(line):
-        if session.parent_id is not None:
-            yield Border(session, REASONS[session.reason], local_time(session.created_at))
+    shown = [session for session in reversed(line) if session.parent_id is not None]
+    left_out = max(0, len(shown) - _MOST_BORDERS)
+    for session in shown[left_out:]:
+        yield Border(session, REASONS[session.reason], local_time(session.created_at), left_out)
+        left_out = 0
