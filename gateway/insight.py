@@ -13,9 +13,9 @@ class Spending:
     """What the calls of one model came to, for one person on one day."""
 
     day: str
-    """In local time: `2026-11-17`."""
+    """In local time: `2026-11-17`. Empty where days were added up."""
     person: str
-    """Whose budget they counted against; empty where nobody asked."""
+    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
     model: str
     calls: int
     prompt_tokens: int
@@ -68,6 +68,14 @@ class Insight(Protocol):
 
     async def spending(self, *, since: float) -> list[Spending]:
         """Oldest day first."""
+        ...
+
+    async def spending_by_day(self, *, since: float) -> list[Spending]:
+        """Everybody's together, oldest day first."""
+        ...
+
+    async def spending_by_person(self, *, since: float) -> list[Spending]:
+        """Of all days together."""
         ...
 
     async def standing(self, *, since: float) -> Standing: ...

@@ -108,7 +108,9 @@ async def test_addresses_that_cannot_be_meant(house: Watched, query: str, status
     assert (found, sentence in page) == (status, True), page
 
 
-@pytest.mark.parametrize("query", ['"', "* OR NEAR(", "said:x", "\x00\x02\x03", "' OR 1=1 --", "%", "é" * 400, "a " * 249])
+@pytest.mark.parametrize(
+    "query", ['"', "* OR NEAR(", "said:x", "\x00\x02\x03", "' OR 1=1 --", "%", "é" * 400, "a " * 249]
+)
 async def test_any_words_can_be_asked_for(house: Watched, query: str) -> None:
     """No input is a query of its own kind."""
     await three(house)

@@ -13,6 +13,7 @@ from axe_playwright_python.async_playwright import Axe
 
 from gateway.config.load import Loaded
 from gateway.config.schema import Config
+from gateway.limits import Limits
 from gateway.platforms.base import Platform
 from gateway.platforms.web import House
 from gateway.store.sqlite import SqliteStore
@@ -52,6 +53,7 @@ async def watched(
     folder: Path,
     *,
     config: Config | None = None,
+    loaded: Loaded | None = None,
     platforms: Sequence[Platform] = (),
     guarded: bool = False,
 ) -> AsyncIterator[Watched]:
@@ -59,7 +61,8 @@ async def watched(
     store = await SqliteStore.open(folder / "state.db")
     script = Script()
     gateway = make_gateway(store, script, folder)
-    loaded = Loaded(config or Config(), None, folder)
+    loaded = loaded or Loaded(config or Config(), None, folder)
+    gateway.limits = Limits(loaded.config.limits, store)
     house = House(gateway, store.insight, store.people, loaded, "A model.", platforms)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}

@@ -43,8 +43,8 @@ class Frame:
     ) -> list[web.RouteDef]:
         """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
 
-        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part. With a
-        `version`, nothing is gathered again until that has changed."""
+        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part; a macro that it
+        uses has to stand inside it. With a `version`, nothing is gathered again until that has changed."""
 
         async def show(request: web.Request) -> web.Response:
             query = f"?{request.query_string}" if request.query_string else ""

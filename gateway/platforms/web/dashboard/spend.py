@@ -20,6 +20,7 @@ from gateway.platforms.web.api import whole_number
 from gateway.platforms.web.dashboard.bars import Series, bars
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.templating import short_count
 
 _CHOICES = (7, 30, 90, 365)
 _USUAL, _MOST = 30, 366
@@ -59,16 +60,22 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         days = whole_number(request, "days", lowest=1, highest=_MOST) or _USUAL
         today = date.fromtimestamp(Day.of(time.time()).begins)
         first = today - timedelta(days=days - 1)
-        found = await house.insight.spending(since=time.mktime(first.timetuple()))
+        since = time.mktime(first.timetuple())
+        by_day, by_person = await asyncio.gather(
+            house.insight.spending_by_day(since=since), house.insight.spending_by_person(since=since)
+        )
         # Prices are looked up in a file.
-        shown = await asyncio.to_thread(_shown, found, first, days)
+        shown = await asyncio.to_thread(_shown, by_day, by_person, first, days)
         return frame.answer(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **shown})
 
     return [web.get("/dashboard/spend", show)]
 
 
-def _shown(found: Sequence[Spending], first: date, days: int) -> dict[str, Any]:
+def _shown(
+    found: Sequence[Spending], by_person: Sequence[Spending], first: date, days: int
+) -> dict[str, Any]:
     priced = [(each, _saved(each)) for each in found]
+    of_people = [(each, _saved(each)) for each in by_person]
     dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
     by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
     by_model = _by_cost(_totals(priced, lambda each: each.model))
@@ -78,7 +85,7 @@ def _shown(found: Sequence[Spending], first: date, days: int) -> dict[str, Any]:
         "charts": _charts(priced, dates, by_day, by_model) if found else [],
         "tables": {
             "Day": list(reversed(by_day.values())),
-            "Person": _by_cost(_totals(priced, lambda each: each.person))[:_MOST_ROWS],
+            "Person": _by_cost(_totals(of_people, lambda each: each.person))[:_MOST_ROWS],
             "Model": by_model[:_MOST_ROWS],
         },
     }
@@ -110,7 +117,7 @@ def _charts(
         Series("In, from the cache", [each.cache_read_tokens for each in days]),
         Series("Out", [each.completion_tokens for each in days]),
     ]
-    charts = [bars("tokens", "Tokens per day", dates, tokens, _short)]
+    charts = [bars("tokens", "Tokens per day", dates, tokens, short_count)]
     if any(each.usd for each in days):
         charts.insert(0, bars("cost", "Cost per day", dates, _costs(priced, dates, by_model), dollars))
     return charts
@@ -125,10 +132,3 @@ def _costs(priced: Priced, dates: Sequence[str], by_model: Sequence[Total]) -> l
         if each.day in column:
             column[each.day] += each.usd
     return [Series(name, list(column.values())) for name, column in costs.items()]
-
-
-def _short(tokens: float) -> str:
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= limit:
-            return f"{tokens / limit:g} {unit}" if tokens / limit < 100 else f"{tokens / limit:.0f} {unit}"
-    return f"{tokens:g}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def _gathered(house: House) -> dict[str, Any]:
         "model": house.model,
         "caching": gateway.agent.caching_line(gateway.agent.models.default_name),
         "models": gateway.agent.models.choices,
-        "versions": list(_versions()),
+        "versions": _versions(),
         "paths": _paths(house),
         "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _BESIDE),
     }
@@ -78,13 +79,17 @@ def _tools(house: House) -> list[ToolRow]:
     return rows
 
 
-def _versions() -> Iterable[tuple[str, str]]:
-    yield "Python", platform.python_version()
-    for name in _PACKAGES:
-        try:
-            yield name, importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            yield name, "not installed"
+@cache
+def _versions() -> list[tuple[str, str]]:
+    """Of what was loaded at the start, whatever was installed since."""
+    return [("Python", platform.python_version()), *((name, _version(name)) for name in _PACKAGES)]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _paths(house: House) -> list[tuple[str, str]]:
