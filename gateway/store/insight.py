@@ -8,8 +8,8 @@ import time
 from datetime import date
 
 from gateway.insight import GivenUp, Spending, Standing
-from gateway.store.insight_conversations import StoredConversations
 from gateway.limits.day import Day
+from gateway.store.insight_conversations import StoredConversations
 from gateway.store.parked import given_up
 from gateway.store.people import Run
 

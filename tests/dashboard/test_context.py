@@ -145,6 +145,7 @@ async def test_a_context_that_is_smaller_is_not_gone_back_to(house: Watched) -> 
     chat = await told(house)
     await chat.compress()
     small = await chat.live()
+    await house.store.append(small, [Message("user", "Since then")])
     first = (await house.store.sessions(chat.id))[0].id
     await chat.restore(first)
     status, answer = await house.post(
@@ -198,10 +199,12 @@ async def test_there_is_nothing_to_compress(house: Watched) -> None:
 
 
 async def test_a_model_that_cannot_be_asked(house: Watched) -> None:
-    """Its summary is an extract for now, and whoever pressed the button is told."""
+    """Nothing is changed, and whoever pressed the button learns why."""
     chat = await told(house)
     house.script.will(AuthenticationFailed("401"), AuthenticationFailed("401"))
-    assert "No summary could be written" in await house.act(f"{chat.api}/compress", {})
+    live = await chat.live()
+    assert "refused the key" in await house.act(f"{chat.api}/compress", {})
+    assert await chat.live() == live
 
 
 async def test_the_chat_is_told(house: Watched) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
+from gateway.access.pairing import Pairing
+from gateway.chat.contract import Author
 from gateway.messages import OWNER
 from tests.dashboard.conversation_world import PAGES, compacted_often, opened, said, told
 from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
-from tests.web.world import look_up  # noqa: F401 - the tool of the house
 
 
 def titles(page: str) -> list[str]:
@@ -53,7 +55,8 @@ async def test_only_one_platform_or_person(house: Watched) -> None:
 async def test_a_name_instead_of_a_number(house: Watched) -> None:
     """Where the person was let in under one."""
     await three(house)
-    await house.store.people.let_in("telegram", "4711", name="Anna <b>", by="test")
+    await Pairing(house.store.people).request("telegram", Author("4711", "Anna <b>"))
+    await house.store.people.approve_person("telegram", "4711", by=OWNER, now=time.time())
     page = await house.page(PAGES)
     assert "Anna &lt;b&gt; (telegram:4711)" in page and "<b>" not in page
 
