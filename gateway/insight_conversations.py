@@ -108,6 +108,10 @@ class ConversationInsight(Protocol):
         """Over all conversations, best first."""
         ...
 
+    async def newest(self) -> int:
+        """Grows whenever anything is said anywhere."""
+        ...
+
     async def version(self, conversation_id: str) -> tuple[object, ...]:
         """Changes whenever anything was said or split."""
         ...

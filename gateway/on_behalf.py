@@ -17,7 +17,8 @@ from gateway.hub import Envelope
 from gateway.inbox import Taken
 from gateway.messages import OWNER, InboundMessage
 
-_PATIENCE_SECONDS = 20.0
+PATIENCE = 20.0
+"""Seconds."""
 _TAKES_LONGER = (
     "It has its turn as soon as what came before it is done, and may take a while. Its chat will be told."
 )
@@ -26,7 +27,9 @@ _AUTHOR = Author("dashboard", "The dashboard")
 forgotten at the next start."""
 
 
-async def command(gateway: Gateway, conversation: Conversation, text: str, chat: Place | None) -> str:
+async def command(
+    gateway: Gateway, conversation: Conversation, text: str, chat: Place | None, *, patience: float = PATIENCE
+) -> str:
     """Its answer, or that it takes longer than anybody waits. In order with what people write there, and under the same
     lease. `chat` is where its replies are brought to. Raises CommandFailed with a sentence."""
     if gateway.is_closing:
@@ -42,7 +45,7 @@ async def command(gateway: Gateway, conversation: Conversation, text: str, chat:
     with gateway.hub.watch(conversation.id, after=gateway.hub.last_number(conversation.id)) as envelopes:
         await gateway.receive(inbound, conversation)
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(patience):
                 return await _answer_to(inbound.id, envelopes)
         except TimeoutError:
             return _TAKES_LONGER

@@ -111,6 +111,9 @@ class StoredConversations:
     ) -> list[SearchHit]:
         return await self._read(search, text, Scope(person), limit, platform)
 
+    async def newest(self) -> int:
+        return await self._read(_newest)
+
     async def version(self, conversation_id: str) -> tuple[object, ...]:
         return await self._read(_version, conversation_id)
 
@@ -190,6 +193,10 @@ def _choices(connection: sqlite3.Connection) -> Choices:
     }
     people = connection.execute("SELECT DISTINCT person FROM conversations ORDER BY person").fetchall()
     return Choices([name for (name,) in platforms], [(key, names.get(key) or key) for (key,) in people])
+
+
+def _newest(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()[0])
 
 
 def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[object, ...]:

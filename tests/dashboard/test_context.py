@@ -12,8 +12,12 @@ from agent.errors import AuthenticationFailed
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Split
+from gateway.chat.contract import Author, ChatMessage, Place
+from gateway.chat.kept import as_payload, kept_id
 from gateway.config.schema import Config
+from gateway.inbox import Taken
 from gateway.insight_conversations import SessionLine, WindowCall
+from gateway.on_behalf import command
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches, thinned
 from gateway.platforms.web.dashboard.lineage import family
 from tests.dashboard.bots import ANNA, bot
@@ -180,6 +184,22 @@ async def test_compress_waits_for_the_turn_before_it(house: Watched) -> None:
     assert "Compressed: 86 -> " in await house.act(f"{chat.api}/compress", {"topic": ""})
 
 
+async def test_nobody_waits_for_ever(house: Watched) -> None:
+    """What has to wait longer is done all the same."""
+    chat = await told(house)
+    gate = Gate()
+    house.script.will([gate, "Done."], "## Goal\nSummary.")
+    desk = await house.open("desk")
+    await desk.send("Go on")
+    await gate.reached.wait()
+    conversation = await house.store.conversation(chat.id)
+    assert "may take a while" in await command(house.gateway, conversation, "/compress", None, patience=0.0)
+    async with desk.watch() as events:
+        gate.set()
+        await events.until("TurnDone")
+        assert "Compressed: 86 -> " in str(await events.until("TurnDone"))
+
+
 @pytest.mark.parametrize(
     ("topic", "status", "sentence"),
     [("x" * 201, 400, "at most 200"), (7, 400, "must be text"), ("--preview", 400, "dash")],
@@ -218,3 +238,15 @@ async def test_the_chat_is_told(house: Watched) -> None:
         await memory.shows("nothing to compress yet")
         assert overview.conversation.address.chat_id == ANNA.id
         assert await house.store.inbox.waiting("memory") == []
+
+
+async def test_a_command_that_a_crash_left_behind(house: Watched) -> None:
+    """Nobody promised it to anybody: it is neither carried out by a stranger nor given up on."""
+    place = Place(ANNA.id)
+    message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
+    taken = Taken(kept_id("memory", place, message.id), "memory", as_payload(message), place)
+    await house.store.inbox.take(taken)
+    async with bot(house) as memory:
+        assert await house.store.inbox.waiting("memory") == []
+        assert await house.store.inbox.parked() == []
+        assert memory.service.texts() == []

@@ -38,7 +38,9 @@ async def test_secrets_are_left_out(house: Watched) -> None:
     await said(house.store, conversation, f"My key is {key}", f"Your key is {key}")
     await house.store.append(conversation.live_session_id, tool_call(f"api_key={key}"))
     page = await house.page(f"{PAGES}/{conversation.id}")
-    assert key not in page and page.count("[redacted]") == 3
+    assert key not in page and page.count("[redacted]") == 3 + 2  # with both titles
+    for path in (PAGES, f"{PAGES}?q=key"):
+        assert key not in await house.page(path)
 
 
 async def test_the_border_between_two_sessions(house: Watched) -> None:

@@ -14,7 +14,7 @@ from agent.store import Conversation
 from gateway.insight_conversations import Excerpt
 from gateway.messages import OWNER
 from gateway.platforms.web.dashboard import address
-from gateway.platforms.web.dashboard.conversations import ADDRESS
+from gateway.platforms.web.dashboard.conversations import ADDRESS, discreetly
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.transcript import Reader
@@ -75,12 +75,12 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
 async def facts(house: House, request: web.Request) -> dict[str, Any]:
     """What every page about a conversation begins with."""
     conversation = await house.gateway.store.conversation(request.match_info["id"])
-    listed = (await house.insight.conversations.described([conversation.id]))[conversation.id]
+    described = await house.insight.conversations.described([conversation.id])
     names = dict((await house.insight.conversations.choices()).people)
     running = house.gateway.hub.running(conversation.id)
     return {
         "conversation": conversation,
-        "listed": listed,
+        "listed": discreetly(described[conversation.id]),
         "person": "The owner" if conversation.person == OWNER else names[conversation.person],
         "address": f"{ADDRESS}/{conversation.id}",
         "at_work": house.gateway.works_on(conversation.id),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from gateway.insight_conversations import Listed
 from gateway.platforms.web.dashboard import address
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.dashboard.transcript import discreet
 
 ADDRESS = "/dashboard/conversations"
 
@@ -65,14 +67,19 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         chosen = {name: value for name, value in wanted.items() if value}
         return {
             **shown,
-            "listing": listing,
+            "listing": [discreetly(listed) for listed in listing.listed],
+            "total": listing.total,
             "page": page,
             "pages": pages,
             "newer": _page_address(chosen, page - 1) if page > 1 else "",
             "older": _page_address(chosen, page + 1) if page < pages else "",
         }
 
-    return frame.page(ADDRESS, "dashboard/conversations.html", gather)
+    async def version(request: web.Request) -> object:
+        """How long ago something was changes as well, once a minute."""
+        return await house.insight.conversations.newest(), int(time.time() // 60)
+
+    return frame.page(ADDRESS, "dashboard/conversations.html", gather, version)
 
 
 async def _search(
@@ -81,7 +88,7 @@ async def _search(
     conversations = house.insight.conversations
     hits = await conversations.search(query, limit=_MOST_HITS, **wanted)
     described = await conversations.described([hit.conversation_id for hit in hits])
-    return [_found(hit, described[hit.conversation_id], names) for hit in hits]
+    return [_found(hit, discreetly(described[hit.conversation_id]), names) for hit in hits]
 
 
 def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
@@ -93,8 +100,16 @@ def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
     return Found(listed, address, who, person, message.created_at, marked(hit.snippet))
 
 
+def discreetly(listed: Listed) -> Listed:
+    """A title is the beginning of what somebody said."""
+    return replace(listed, title=discreet(listed.title))
+
+
 def marked(snippet: str) -> Markup:
     """What matched stands between two control characters, and nothing else in it means anything."""
+    plain = snippet.replace("\x02", "").replace("\x03", "")
+    if (harmless := discreet(plain)) != plain:
+        return escape(harmless)
     pieces = snippet.replace("\x03", "\x02").split("\x02")
     return Markup("").join(
         Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece)

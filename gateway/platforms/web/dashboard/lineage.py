@@ -48,6 +48,8 @@ class Node:
     session: SessionLine | None = None
     left_out: int = 0
     reason: str = ""
+    comes_of: int = 0
+    """The number of its parent, where that is not the row above."""
     when: str = ""
     is_live: bool = False
     is_ancestor: bool = False
@@ -70,7 +72,10 @@ def family(sessions: Sequence[SessionLine], live_id: str, *, unfolded_from: int 
     tracks = max(row.column for row in rows) + 1
     numbers = {session.id: number for number, session in enumerate(sessions, start=1)}
     ancestors = frozenset(line_to(sessions, live_id))
-    nodes = [_node(row, numbers, ancestors, live_id) for row in rows]
+    above = [None, *(row.session.id if row.session else None for row in rows)]
+    nodes = [
+        _node(row, numbers, ancestors, live_id, before) for row, before in zip(rows, above, strict=False)
+    ]
     return Family(nodes, len(sessions), min(tracks, _MOST_TRACKS))
 
 
@@ -111,7 +116,9 @@ def _rows(
             yield from _rows(branch, column + 1, column, beside)
 
 
-def _node(row: Row, numbers: dict[str, int], ancestors: frozenset[str], live_id: str) -> Node:
+def _node(
+    row: Row, numbers: dict[str, int], ancestors: frozenset[str], live_id: str, above: str | None
+) -> Node:
     track = _track(row, is_live=row.session is not None and row.session.id == live_id)
     if row.gap:
         return Node(track, numbers[row.gap.first_id], left_out=row.gap.sessions)
@@ -122,6 +129,7 @@ def _node(row: Row, numbers: dict[str, int], ancestors: frozenset[str], live_id:
         numbers[session.id],
         session,
         reason=REASONS[session.reason],
+        comes_of=numbers[session.parent_id] if session.parent_id and session.parent_id != above else 0,
         when=local_time(session.created_at),
         is_live=session.id == live_id,
         is_ancestor=session.id in ancestors and session.id != live_id,

@@ -17,7 +17,7 @@ from gateway.platforms.web.markdown import remembered_markdown
 from gateway.platforms.web.stored_calls import results_of_calls
 from gateway.platforms.web.views import Views, stored_call
 
-_LONGEST = 50_000
+_LONGEST = 20_000
 """Of a message; more than that nobody reads on a page."""
 
 _MOST_BORDERS = 5
@@ -86,7 +86,7 @@ class Reader:
         return [*shown, *(_borders(known, before, last) if last else ())]
 
     def _spoken(self, message: Message, person: str, results: Mapping[tuple[str, str], Message]) -> Spoken:
-        text = discreet(without_marks(message.content)[:_LONGEST])
+        text = _bounded(without_marks(message.content))
         by_model = message.role == "assistant"
         return Spoken(
             id=message.id,
@@ -103,14 +103,20 @@ class Reader:
 
     def _tool(self, message: Message, at: int, result: Message | None) -> Markup:
         view = stored_call(message.tool_calls[at], result)
-        view = replace(view, result=discreet(view.result[:_LONGEST]))
+        view = replace(view, result=_bounded(view.result))
         return self._views.tool(view, f"{message.id}-{at}")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def discreet(text: str) -> str:
     """Others than its author look at it here."""
     return redact(text, own_rules())
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return discreet(text)
+    return f"{discreet(text[:_LONGEST])}\n… {len(text) - _LONGEST:,} more characters"
 
 
 def _who(message: Message, person: str) -> str:
