@@ -48,7 +48,6 @@ async def test_every_page_can_be_read_by_everybody(browser: Browser, chat: Told,
         "search": f"{PAGES}?q=lighthouse+papers",
         "conversation": f"{chat.page}?message=" + (await chat.house.store.transcript(chat.id))[-3].id,
         "context": f"{chat.page}/context",
-        "lineage": f"{chat.page}/context#lineage",
         "split": f"{chat.page}/splits/{split}",
     }
     async with Tab.visiting(browser, color_scheme=scheme) as tab:
@@ -56,16 +55,18 @@ async def test_every_page_can_be_read_by_everybody(browser: Browser, chat: Told,
             await tab.page.set_viewport_size({"width": 1200, "height": 900})
             await tab.page.goto(chat.house.url + path)
             assert await barriers(tab) == [], name
-            await tab.picture(f"dashboard-{name}-{scheme}")
+            await pictures(tab, name, scheme)
             await tab.page.set_viewport_size(PHONE)
             assert not await scrolls_sideways(tab), name
-            await tab.picture(f"dashboard-{name}-{scheme}-phone")
-            if name == "context":
-                await tab.page.evaluate("document.querySelector('#window').scrollIntoView()")
-                await tab.picture(f"dashboard-chart-{scheme}-phone")
-                await tab.page.evaluate("document.querySelector('#lineage').scrollIntoView()")
-                await tab.picture(f"dashboard-lineage-{scheme}-phone")
+            await pictures(tab, name, f"{scheme}-phone")
         assert tab.complaints == []
+
+
+async def pictures(tab: Tab, name: str, kind: str) -> None:
+    await tab.picture(f"dashboard-{name}-{kind}")
+    for part in ("window", "lineage") if name == "context" else ():
+        await tab.page.evaluate(f"document.getElementById('{part}').scrollIntoView()")
+        await tab.picture(f"dashboard-{part}-{kind}")
 
 
 async def test_a_tool_call_is_unfolded(browser: Browser, chat: Told) -> None:

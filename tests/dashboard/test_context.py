@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from markupsafe import Markup
 from agent.errors import AuthenticationFailed
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Split
+from agent.store import Compaction, Split
 from gateway.chat.contract import Author, ChatMessage, Place
 from gateway.chat.kept import as_payload, kept_id
 from gateway.config.schema import Config
@@ -30,6 +31,11 @@ WINDOW = Window("m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_
 
 def session(session_id: str, parent_id: str | None = None) -> SessionLine:
     return SessionLine(session_id, parent_id, "branch" if parent_id else None, 0.0, "", "", None, 1, None)
+
+
+def compacted(session_id: str, parent_id: str) -> SessionLine:
+    done = Compaction("loop", "compressor", 20, 8, 50_000, 20_000)
+    return replace(session(session_id, parent_id), reason="compression", compaction=done)
 
 
 def picture_of(tokens: list[int]) -> Markup:
@@ -54,6 +60,25 @@ def test_a_chart_of_many_calls_is_no_larger_than_one_of_a_thousand() -> None:
     curve = re.search(r'<path d="([^"]*)" class="curve"', picture)
     assert curve and curve[1].count("L") <= 1_010
     assert "at most 90,000 tokens" in picture
+
+
+def test_many_drops_stay_readable() -> None:
+    """All are drawn; only a few have a number, and a thousand have not even a dot."""
+    for times, dots, numbers in ((12, 12, 12), (60, 60, 0), (1_000, 0, 0)):
+        line = [session("s0"), *(compacted(f"s{at}", f"s{at - 1}") for at in range(1, times + 1))]
+        calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
+        picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
+        drops = re.search(r'<path d="([^"]*)" class="drop"', picture)
+        assert drops and drops[1].count("V") == times
+        assert (picture.count("<circle"), picture.count('<text x="') - 4) == (dots, numbers)
+
+
+def test_a_curve_is_broken_where_it_begins_anew() -> None:
+    """Nothing leads from the end of a session to the one after a reset."""
+    line = [session("a"), session("b", "a")]
+    calls = [WindowCall("a", 0.0, 900), WindowCall("b", 1.0, 100)]
+    curve = re.search(r'<path d="([^"]*)" class="curve"', drawn(stretches(line, ["a", "b"], calls), WINDOW))
+    assert curve and curve[1].count("M") == 2
 
 
 @pytest.mark.parametrize("tokens", [[5], [5, 5], [0, 200_000]])

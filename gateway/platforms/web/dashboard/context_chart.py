@@ -19,8 +19,8 @@ from gateway.platforms.web.dashboard.transcript import REASONS
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232
 _WIDTH = 1_000.0
-_MOST_MARKED = 24
-"""Drops that have a dot and their number; more would stand on each other."""
+_MOST_MARKED, _MOST_NUMBERED = 60, 12
+"""Drops of which each has a dot, and a number; more would stand on each other."""
 _MARGIN = 1.05
 
 
@@ -79,7 +79,8 @@ def stretches(
 def drawn(shown: Sequence[Stretch], window: Window) -> Markup:
     """The whole picture."""
     steps = sum(len(stretch.calls) + (stretch.session.compaction is not None) for stretch in shown)
-    plot = _Plot(window, _peak(shown), steps)
+    drops = sum(stretch.session.compaction is not None for stretch in shown)
+    plot = _Plot(window, _peak(shown), steps, drops)
     for stretch in shown:
         plot.add(stretch)
     return plot.picture(shown)
@@ -113,8 +114,9 @@ def _peak(shown: Sequence[Stretch]) -> int:
 class _Plot:
     """Goes through the stretches from left to right."""
 
-    def __init__(self, window: Window, peak: int, steps: int) -> None:
+    def __init__(self, window: Window, peak: int, steps: int, drops: int) -> None:
         self._window = window
+        self._drops_in_all = drops
         self._steps = steps
         top = max(peak * _MARGIN, window.tokens * 0.95, 1.0)
         self._x = linear((0, max(steps - 1, 1)), (0.0, _WIDTH))
@@ -131,6 +133,8 @@ class _Plot:
             self._drop(
                 stretch, stretch.session.compaction.tokens_before, stretch.session.compaction.tokens_after
             )
+        elif stretch.session.parent_id is not None:
+            self._end_curve()  # begun anew, or branched off: nothing leads from the one to the other
         places = [(self._at + number, call.tokens) for number, call in enumerate(stretch.calls)]
         share = MOST_POINTS * len(places) // max(self._steps, 1)
         most = max(4, share) if self._steps > MOST_POINTS else len(places)
@@ -171,8 +175,9 @@ class _Plot:
         self._points = [(x, low)]
         self._drops.append(f"M{x:.1f},{high:.1f}V{low:.1f}")
         self._at += 1
-        if len(self._marks) < _MOST_MARKED:
-            self._marks.append(_mark(stretch, before, after, x, low))
+        if self._drops_in_all <= _MOST_MARKED:
+            is_numbered = self._drops_in_all <= _MOST_NUMBERED
+            self._marks.append(_mark(stretch, before, after, x, low, is_numbered=is_numbered))
 
     def _end_curve(self) -> None:
         if not self._points:
@@ -202,7 +207,7 @@ class _Plot:
     def _description(self, shown: Sequence[Stretch]) -> str:
         calls = [call for stretch in shown for call in stretch.calls]
         now = f"{calls[-1].tokens:,} now" if calls else "none reported yet"
-        drops = sum(stretch.session.compaction is not None for stretch in shown)
+        drops = self._drops_in_all
         compactions = "1 compaction" if drops == 1 else f"{drops:,} compactions"
         return (
             f"{len(calls):,} calls of the model; at most {_peak(shown):,} tokens, {now}, in a window of "
@@ -210,14 +215,15 @@ class _Plot:
         )
 
 
-def _mark(stretch: Stretch, before: int, after: int, x: float, low: float) -> Markup:
+def _mark(stretch: Stretch, before: int, after: int, x: float, low: float, *, is_numbered: bool) -> Markup:
     said = f"{stretch.when}: {stretch.reason}. {before:,} to {after:,} tokens."
     anchor, shift = ("end", -8.0) if x > _WIDTH * 0.9 else ("start", 8.0)
+    number = element("text", str(stretch.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=anchor)
     return element(
         "g",
         element("title", said),
         element("circle", cx=_per_cent(x), cy=low, r=4.0),
-        element("text", str(stretch.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=anchor),
+        number if is_numbered else "",
         class_="mark-drop",
     )
 
