@@ -54,6 +54,8 @@ PAGES = (
     "/dashboard/conversations?q=the+and+to",
     "/dashboard/conversations?q=zanzibar",
     "/dashboard/conversations/{long}",
+    "/dashboard/conversations/{long}?from=1",
+    "/dashboard/conversations/{long}/context",
     "/dashboard/conversations/{short}",
 )
 

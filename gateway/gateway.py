@@ -152,6 +152,10 @@ class Gateway:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
 
+    def works_on(self, conversation_id: str) -> bool:
+        """Whether something is being answered there, or waits to be."""
+        return conversation_id in self._mailboxes
+
     @property
     def waiting(self) -> int:
         """How many messages wait for their turn, in all conversations."""

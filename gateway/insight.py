@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gateway.insight_conversations import ConversationInsight
+
 
 @dataclass(frozen=True, slots=True)
 class Spending:
@@ -61,6 +63,9 @@ class GivenUp:
 
 
 class Insight(Protocol):
+    @property
+    def conversations(self) -> ConversationInsight: ...
+
     async def spending(self, *, since: float) -> list[Spending]:
         """Oldest day first."""
         ...

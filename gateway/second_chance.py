@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from gateway.chat.contract import Place
 from gateway.inbox import Taken
 from gateway.messages import from_taken
 from gateway.outbox import Outgoing
@@ -43,6 +44,10 @@ class Bot(Protocol):
 
     def bring(self, outgoing: Outgoing) -> None:
         """A reply that was given up on before."""
+        ...
+
+    def follow(self, conversation_id: str, place: Place) -> None:
+        """From now on, what happens in the conversation is brought there."""
         ...
 
     async def tell(self, user_id: str, sentence: str) -> bool:

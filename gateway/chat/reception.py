@@ -12,7 +12,6 @@ import structlog
 
 from agent.budget import spending_for
 from agent.errors import HermesError, StoreError
-from agent.ids import id_from
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
@@ -22,7 +21,7 @@ from gateway.chat.errors import DeliveryError
 from gateway.chat.followers import Followers
 from gateway.chat.introduction import Introduction
 from gateway.chat.joining import Joining
-from gateway.chat.kept import as_payload, from_payload
+from gateway.chat.kept import as_payload, from_payload, kept_id
 from gateway.chat.lines import Lines
 from gateway.chat.overhearing import Overhearing
 from gateway.chat.recent import Recent
@@ -159,6 +158,9 @@ class Reception:
 
     def bring(self, outgoing: Outgoing) -> None:
         self._followers.bring(outgoing)
+
+    def follow(self, conversation_id: str, place: Place) -> None:
+        self._followers.follow(conversation_id, place)
 
     async def tell(self, user_id: str, sentence: str) -> bool:
         try:
@@ -339,8 +341,7 @@ class Reception:
         return still_allowed
 
     def _message_id(self, place: Place, message_id: str) -> str:
-        """The same whenever it is delivered, so that a message is stored once."""
-        return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
+        return kept_id(self._port.platform, place, message_id)
 
     def _all_ids(self, message: ChatMessage) -> list[str]:
         return [self._message_id(message.place, message.id), *self._further_ids(message)]

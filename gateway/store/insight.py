@@ -9,6 +9,7 @@ from datetime import date
 
 from gateway.insight import GivenUp, Spending, Standing
 from gateway.limits.day import Day
+from gateway.store.insight_conversations import StoredConversations
 from gateway.store.parked import given_up
 from gateway.store.people import Run
 
@@ -23,6 +24,7 @@ class StoredInsight:
 
     def __init__(self, read: Run) -> None:
         self._read = read
+        self.conversations = StoredConversations(read)
 
     async def spending(self, *, since: float) -> list[Spending]:
         return await self._read(_spending, since)
