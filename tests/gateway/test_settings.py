@@ -93,6 +93,11 @@ async def test_while_it_runs(tmp_path: Path) -> None:
             await bob.says("Two"), lambda message: "Hermes takes 1 a minute" in message.text
         )
 
+        # Who becomes an admin sees the admins' commands behind the `/` button.
+        async with scene.logging("telegram.menu_changed") as line:
+            scene.change("platforms.telegram", admins=[BOB], hang_up=True)
+        assert line["scope"] == "chat"
+
         # A slip: what `hermes config check` says is in the log, and Bob's list still counts.
         good = copy.deepcopy(scene.config)
         async with scene.logging("config.refused") as line:
