@@ -22,6 +22,7 @@ from gateway.leases import Holder
 from gateway.limits import Limits
 from gateway.mailbox import Mailbox
 from gateway.messages import SINGLE_QUESTION, InboundMessage, as_taken, from_taken
+from gateway.observer import UNOBSERVED, Observer
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
 from gateway.turns import Busy, Turns
@@ -46,12 +47,14 @@ class Gateway:
         drain_seconds: float = 0.0,
         limits: Limits | None = None,
         needs_restart: Callable[[], Sequence[str]] = tuple,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         self.agent = agent
         self.store = store
         self.commands = commands
         self.plugins = plugins
         self.hub = EventHub()
+        self.observer = observer
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
         self.needs_restart = needs_restart
@@ -128,6 +131,11 @@ class Gateway:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
 
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for their turn, in all conversations."""
+        return sum(len(mailbox.waiting) for mailbox in self._mailboxes.values())
+
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""
         mailbox = self._mailboxes.get(conversation_id)
@@ -152,8 +160,9 @@ class Gateway:
         await self._holder.close()
 
     def publish(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
-        """To those who watch, and to the plugins' hooks, which nobody waits for."""
+        """To those who watch or measure, and to the plugins' hooks, which nobody waits for."""
         self.hub.publish(conversation_id, event)
+        self.observer.told(inbound, event)
         if told := hook_for(event):
             about = {"conversation_id": conversation_id, "message_id": inbound.id}
             name, data = told
@@ -181,6 +190,7 @@ class Gateway:
     def _put(self, conversation_id: str, inbound: InboundMessage) -> None:
         mailbox = self._mailbox(conversation_id)
         running = self.hub.running(conversation_id)
+        self.observer.waits(inbound.id)
         ahead = mailbox.put(inbound) + (running is not None)
         if not ahead:
             return

@@ -37,11 +37,15 @@ from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.platforms import TOKEN_VARIABLES
-from gateway.config.schema import Config
+from gateway.config.schema import Config, LoggingConfig
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
+from gateway.insight import Insight
 from gateway.limits import Limits
-from gateway.logs import configure_logging
+from gateway.log_file import configured_log_file
+from gateway.logs import configure_logging, listening
+from gateway.metrics import Metrics
+from gateway.metrics.tracing import configured_tracing
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
@@ -69,12 +73,16 @@ class Hermes:
     llm: LLMClient
     gateway: Gateway
     people: People
+    insight: Insight
     model_choice: str
     """Which model answers and why."""
     model_line: str
     """What a person should know about it; empty for an ordinary model."""
     caching_line: str
     """Whether prompts are cached."""
+    metrics: Metrics
+    traces_line: str
+    """Where traces go, or why they do not; empty where nobody wants any."""
 
 
 @asynccontextmanager
@@ -85,6 +93,10 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
+        tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
+        stack.push_async_callback(asyncio.to_thread, tracing.close)
+        metrics = Metrics(tracing)
+        stack.enter_context(listening(metrics.logged))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -109,20 +121,21 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             options_at=loaded.place_of("context.options"),
         )
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
+        metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
         limits = Limits(config.limits, store)
-        models = await _models(config, llm, store, limits)
+        models = await _models(config, llm, store, limits, metrics)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else budgeted(helper, limits.budget)
-        keeper = _keeper(config, store, seats, helper=summariser)
+        summariser = None if helper is llm else budgeted(metrics.observed(helper), limits.budget)
+        keeper = _keeper(config, store, seats, metrics, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -133,11 +146,13 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits)
+        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
         settings.followed_by(gateway.apply)
+        metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
         told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
         honest = told if choice.model == embedded.MODEL_ID else ""
+        caching_line = caching.status(choice.model)
         yield Hermes(
             loaded,
             settings,
@@ -145,20 +160,28 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             llm,
             gateway,
             store.people,
+            store.insight,
             choice.why,
             honest,
-            caching.status(choice.model),
+            caching_line,
+            metrics,
+            traces_line,
         )
 
 
-async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Limits) -> Models:
-    """Whatever asks a model asks for its price first."""
+async def _models(
+    config: Config, llm: LLMClient, store: SqliteStore, limits: Limits, metrics: Metrics
+) -> Models:
+    """Whatever asks a model asks for its price first, and is counted."""
+
+    def paid(client: LLMClient) -> LLMClient:
+        return budgeted(metrics.observed(client), limits.budget)
 
     def named(name: str) -> LLMClient:
-        return budgeted(named_llm(config.model, name), limits.budget)
+        return paid(named_llm(config.model, name))
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(budgeted(llm, limits.budget), store, choices=names, build=named)
+    return Models(paid(llm), store, choices=names, build=named)
 
 
 def _gateway(
@@ -169,6 +192,7 @@ def _gateway(
     commands: Commands,
     plugins: Plugins,
     limits: Limits,
+    metrics: Metrics,
 ) -> Gateway:
     config = loaded.config
     return Gateway(
@@ -183,6 +207,7 @@ def _gateway(
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
         needs_restart=lambda: settings.needs_restart,
+        observer=metrics,
     )
 
 
@@ -204,8 +229,13 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        hermes.settings.followed_by(lambda new: configure_logging(new.logging.level, new.logging.format))
-        jobs = (_warm_up(hermes, platforms), _tidy_daily(hermes), hermes.settings.watch())
+        hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
+        jobs = (
+            _warm_up(hermes, platforms),
+            _tidy_daily(hermes),
+            hermes.settings.watch(),
+            hermes.metrics.lag.measure(),
+        )
         beside = [asyncio.create_task(job) for job in jobs]
         await stopping.wait()
         for task in beside:
@@ -217,6 +247,10 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+def _log_as(config: LoggingConfig, home: Path) -> None:
+    configure_logging(config.level, config.format, file=configured_log_file(config, home))
 
 
 async def _tidy_daily(hermes: Hermes) -> None:
@@ -244,9 +278,20 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     listen = transcriber(config.auxiliary.transcription)
-    transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
+    counted = hermes.metrics.observed_transcriber(listen) if listen else None
+    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
     media = MediaIntake(vision, transcribe)
-    return configured_platforms(hermes.settings, gateway, hermes.people, media, model_line=hermes.model_line)
+    return configured_platforms(
+        hermes.loaded,
+        hermes.settings,
+        gateway,
+        hermes.people,
+        hermes.insight,
+        media,
+        model=hermes.model_choice,
+        model_line=hermes.model_line,
+        metrics=hermes.metrics,
+    )
 
 
 def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
@@ -265,7 +310,7 @@ def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
 
 
 def _keeper(
-    config: Config, store: SessionStore, seats: EngineSeats, *, helper: LLMClient | None
+    config: Config, store: SessionStore, seats: EngineSeats, metrics: Metrics, *, helper: LLMClient | None
 ) -> ContextKeeper:
     """`helper` writes the summaries; without one, the model that answers does."""
     compactor = Compactor(
@@ -274,6 +319,7 @@ def _keeper(
         auxiliary=lambda main: resolver(main, helper or main),
         background_at=config.compression.background_at,
         flush_memory=_memory_flush(config, seats.models, store),
+        watch=metrics.compaction,
     )
     return ContextKeeper(compactor, enabled=config.compression.enabled)
 
@@ -361,6 +407,7 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         f"Terminal  {_program()} chat",
+        *([f"Traces    {hermes.traces_line}"] if hermes.traces_line else []),
         *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]

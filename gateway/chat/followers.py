@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from agent.events import TurnEvent
+from agent.events import TurnEvent, TurnStarted
 from gateway.chat.contract import Button, ChatPort, Place
 from gateway.chat.showing.ledger import Ledger
 from gateway.chat.showing.passage import Passage, Style
@@ -20,6 +20,7 @@ from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.typing_sign import TypingSign
 from gateway.chat.showing.venue import Venue, Venues
 from gateway.hub import EventHub
+from gateway.observer import UNOBSERVED, DeliveryObserver
 from gateway.outbox import Outbox, Outgoing
 from gateway.unseen import Unseen
 
@@ -43,7 +44,9 @@ class Followers:
         *,
         streaming: bool = True,
         timing: Timing | None = None,
+        observer: DeliveryObserver = UNOBSERVED,
     ) -> None:
+        self._observer = observer
         self._hub = hub
         self._port = port
         self._outbox = outbox
@@ -123,7 +126,7 @@ class Followers:
         scene = Scene(
             conversation_id,
             venue,
-            Ledger(self._port.platform, self._outbox),
+            Ledger(self._port.platform, self._outbox, self._observer),
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
@@ -178,6 +181,7 @@ class _Follower:
         )
 
     async def _read(self) -> None:
+        structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
         while True:
             async for envelope in self._envelopes:
                 try:
@@ -191,6 +195,8 @@ class _Follower:
 
     def _show(self, event: TurnEvent) -> None:
         self._last_stir = self._clock.time()
+        if isinstance(event, TurnStarted):
+            structlog.contextvars.bind_contextvars(turn=event.message_id)
         self._scene.apply(event, self._last_stir)
         self._performer.nudge()
         self._typing.switch(on=self._scene.running)

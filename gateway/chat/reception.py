@@ -66,7 +66,13 @@ class Reception:
         self._gate = gate
         self._media = media
         self._per_person = settings.groups == "per_person"
-        self._followers = Followers(gateway.hub, port, gateway.store.outbox, streaming=settings.streaming)
+        self._followers = Followers(
+            gateway.hub,
+            port,
+            gateway.store.outbox,
+            streaming=settings.streaming,
+            observer=gateway.observer,
+        )
         self._introduction = Introduction(port, pairing, self._followers, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
         self._recent = Recent()

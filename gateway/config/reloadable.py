@@ -47,6 +47,7 @@ AT_ONCE = frozenset(
         "limits.unknown_price",
         "logging.level",
         "logging.format",
+        "logging.file",
     }
 )
 
@@ -73,6 +74,7 @@ AFTER_RESTART = frozenset(
         "platforms.web.host",
         "platforms.web.port",
         "platforms.web.token",
+        "platforms.web.read_token",
         *(
             f"platforms.{service}.{key}"
             for service in _SERVICES

@@ -10,9 +10,12 @@ from gateway.access.pairing import Pairing
 from gateway.access.people import People
 from gateway.chat.contract import ChatPort
 from gateway.chat.reception import Reception
+from gateway.config.load import Loaded
 from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotConfig, bot_in
 from gateway.gateway import Gateway
+from gateway.insight import Insight
 from gateway.media.intake import MediaIntake
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
 from gateway.settings import Settings
 
@@ -24,23 +27,34 @@ Bot = TypeVar("Bot", bound=BotConfig)
 
 
 def configured_platforms(
-    settings: Settings, gateway: Gateway, people: People, media: MediaIntake, *, model_line: str
+    loaded: Loaded,
+    settings: Settings,
+    gateway: Gateway,
+    people: People,
+    insight: Insight,
+    media: MediaIntake,
+    *,
+    model: str,
+    model_line: str,
+    metrics: Metrics | None = None,
 ) -> list[Platform]:
     config = settings.config
     platforms: list[Platform] = []
     web = config.platforms.web
     if web.enabled:
-        from gateway.platforms.web import WebPlatform  # noqa: PLC0415 - see above
+        from gateway.platforms.web import House, WebPlatform  # noqa: PLC0415 - see above
 
-        token = web.token.get_secret_value() if web.token else None
         platforms.append(
             WebPlatform(
                 gateway,
                 host=web.host,
                 port=web.port,
-                token=token,
+                token=web.token.get_secret_value() if web.token else None,
+                read_token=web.read_token.get_secret_value() if web.read_token else None,
                 model_line=model_line,
                 platforms=platforms,
+                house=House(gateway, insight, people, loaded, model, platforms),
+                metrics=metrics,
             )
         )
     pairing = Pairing(people)
