@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
+import stamina
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
@@ -29,6 +30,10 @@ KEYS = (
 # How long an example takes depends on what else the machine is doing; figures belong in bench/.
 settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
+
+
+# As `configure_logging` does: at the first retry the library would look for others' hooks, and read files for that.
+stamina.instrumentation.set_on_retry_hooks([])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
