@@ -38,6 +38,12 @@ _HANDED_OVER = (
 _Key = tuple[Any, ...]
 
 
+def check(path: Path) -> None:
+    """Raises ImportRefused if it is something else."""
+    with AgentDatabase.open(path) as database:
+        database.sessions()
+
+
 def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation]:
     """A tree of sessions each, read when it is asked for."""
     with AgentDatabase.open(path) as database:
