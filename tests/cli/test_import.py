@@ -115,16 +115,36 @@ def test_twice_is_once_and_what_is_new_is_added(tmp_path: Path) -> None:
 
 
 def test_what_was_compacted_in_place_is_there_once(tmp_path: Path) -> None:
-    """Newer versions keep the originals in the session, marked, and write copies of what stays below a summary."""
+    """Newer versions keep the originals in the session, marked, and write copies of what stays around a summary."""
     file = AgentFile(tmp_path / "agent.db")
     file.session("only")
-    file.say("only", ("user", "first"), ("assistant", "second"), ("user", "third"))
-    file.mark(["first", "second", "third"])
-    file.say("only", ("user", "[CONTEXT COMPACTION — REFERENCE ONLY] One and two."), ("user", "third"))
-    file.say("only", ("assistant", "fourth"))
+    file.say("only", ("user", "first"), ("assistant", "second"), ("user", "yes"), ("assistant", "third"))
+    file.mark(["first", "second", "yes", "third"])
+    summary = ("user", "[CONTEXT COMPACTION — REFERENCE ONLY] One and two.")
+    file.say("only", ("user", "first"), summary, ("assistant", "third"))
+    file.say("only", ("user", "yes"), ("assistant", "fourth"))
     file.say("only", ("user", "taken back"), active=0)
     assert "1 entries are no messages" in taken_in(file.path)
-    assert [text for _, text in said(the_only_one())] == ["first", "second", "third", "fourth"]
+    texts = [text for _, text in said(the_only_one())]
+    assert texts == ["first", "second", "yes", "third", "yes", "fourth"], "yes was said twice, third once"
+
+
+def test_what_is_said_again_after_a_compression_is_heard_again(tmp_path: Path) -> None:
+    """Also if it is word for word what was said before; and a result that was shortened in the copy is none."""
+    file = AgentFile(tmp_path / "agent.db")
+    file.session("a", ended="compression")
+    calls = json.dumps([{"id": "c1", "function": {"name": "look_up", "arguments": {"word": "tea"}}}])
+    file.say("a", ("user", "go on"), ("assistant", "one"))
+    file.say("a", ("assistant", "Looking."), tool_calls=calls)
+    file.say("a", ("tool", "a long result"), tool_call_id="c1")
+    file.session("b", parent="a")
+    file.say("b", ("user", "[CONTEXT SUMMARY]: one"))
+    file.say("b", ("assistant", ""), tool_calls=calls)
+    file.say("b", ("tool", "(cleared)"), tool_call_id="c1")
+    file.say("b", ("user", "go on"), ("assistant", "two"))
+    taken_in(file.path)
+    texts = [text for _, text in said(the_only_one())]
+    assert texts == ["go on", "one", "Looking.", "a long result", "go on", "two"]
 
 
 def test_content_with_pictures_and_sessions_in_a_circle(tmp_path: Path) -> None:
