@@ -52,9 +52,14 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         agent = make_agent(InstantLLM(), store)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         media = MediaIntake(Vision(agent.models, configured=False))
-        loaded = Loaded(config, None, Path(folder))
         (platform,) = configured_platforms(
-            loaded, Settings(loaded), gateway, store.people, store.insight, media, model="", model_line=""
+            Settings(Loaded(config, None, Path(folder))),
+            gateway,
+            store.people,
+            store.insight,
+            media,
+            model="",
+            model_line="",
         )
         await platform.start()
         if platform.health.state != "up":

@@ -29,6 +29,7 @@ from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.platforms.web import House, WebPlatform
 from gateway.plugins import Plugins
+from gateway.settings import Settings
 from gateway.store import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -73,7 +74,8 @@ async def _measure(folder: Path) -> list[Row]:
         long, short = await _fill(store)
         await asyncio.to_thread(_spend, path)
         gateway = _gateway(store, folder)
-        house = House(gateway, store.insight, store.people, Loaded(Config(), None, folder), "A model.")
+        settings = Settings(Loaded(Config(), None, folder))
+        house = House(gateway, store.insight, store.people, settings, "A model.")
         web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
         await web.start()
         try:

@@ -13,9 +13,9 @@ class Spending:
     """What the calls of one model came to, for one person on one day."""
 
     day: str
-    """In local time: `2026-11-17`. Empty where days were added up."""
+    """In local time: `2026-11-17`."""
     person: str
-    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
+    """Whose budget they counted against; empty where nobody asked."""
     model: str
     calls: int
     prompt_tokens: int
@@ -67,15 +67,7 @@ class Insight(Protocol):
     def conversations(self) -> ConversationInsight: ...
 
     async def spending(self, *, since: float) -> list[Spending]:
-        """Oldest day first."""
-        ...
-
-    async def spending_by_day(self, *, since: float) -> list[Spending]:
-        """Everybody's together, oldest day first."""
-        ...
-
-    async def spending_by_person(self, *, since: float) -> list[Spending]:
-        """Of all days together."""
+        """From the day of that moment on, oldest day first."""
         ...
 
     async def standing(self, *, since: float) -> Standing: ...

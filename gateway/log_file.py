@@ -67,7 +67,7 @@ class Kept:
         with self._one_at_a_time, suppress(OSError):
             file = self._file or self._opened()
             if file.tell() + len(line) > LARGEST and file.tell():
-                file = self._begun_anew(file)
+                file = self._begun_anew()
             file.write(line)
 
     def close(self) -> None:
@@ -84,9 +84,8 @@ class Kept:
         self._file.seek(0, os.SEEK_END)
         return self._file
 
-    def _begun_anew(self, full: IO[bytes]) -> IO[bytes]:
-        self._file = None
-        full.close()
+    def _begun_anew(self) -> IO[bytes]:
+        self.close()
         for number in range(OLDER, 0, -1):
             younger = _numbered(self._path, number - 1) if number > 1 else self._path
             with suppress(FileNotFoundError):

@@ -88,7 +88,7 @@ class Hermes:
 @asynccontextmanager
 async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     """Hermes on its state directory, which no other process may use meanwhile."""
-    config, settings = loaded.config, Settings(loaded)
+    config, settings = loaded.config, await asyncio.to_thread(Settings, loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
@@ -282,7 +282,6 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
     media = MediaIntake(vision, transcribe)
     return configured_platforms(
-        hermes.loaded,
         hermes.settings,
         gateway,
         hermes.people,

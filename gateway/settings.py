@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ class Settings:
         self._followers: list[Follower] = []
         self._asked = asyncio.Event()
         self._seen = self._look()
+
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration in effect, with the places its keys come from."""
+        return replace(self._read, config=self.config)
 
     def followed_by(self, *followers: Follower) -> None:
         """Each is called with every new configuration, and takes over what it needs at once."""

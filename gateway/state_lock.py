@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,21 +28,18 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
 
 
 def is_running(home: Path) -> bool:
-    """Whether a process holds this state directory now. Nothing is made by looking; and where the system tells who
-    holds it, the lock is not touched, for a Hermes that starts in this moment would be refused."""
+    """Whether a process holds this state directory now. Nothing is made by looking. The lock is tried only where the
+    system says that somebody may hold it, or does not say: a Hermes that starts in that moment would be refused."""
     lock = home / "hermes.lock"
+    locks = Path("/proc/locks")
     try:
-        found = lock.stat()
-        held = Path("/proc/locks").read_text(encoding="ascii")
-    except FileNotFoundError:
-        if not lock.exists():
+        place = f":{lock.stat().st_ino} "
+        if locks.exists() and place not in locks.read_text(encoding="ascii"):
             return False
-    else:
-        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} "
-        return any("FLOCK" in line and place in line for line in held.splitlines())
-    try:
         with _locked(lock):
             return False
+    except FileNotFoundError:
+        return False
     except AlreadyRunning:
         return True
     except StateDirectoryUnusable:

@@ -12,6 +12,7 @@ from agent.ids import new_id
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_once import ask
 from gateway.cli.output import console
+from gateway.cli.progress import progress_shown
 from gateway.cli.running import address_of
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home, load
@@ -72,7 +73,8 @@ async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
     backend: ChatBackend
     async with AsyncExitStack() as stack:
         try:
-            hermes = await stack.enter_async_context(compose(loaded))
+            with progress_shown():  # a large store may have to be brought up to date
+                hermes = await stack.enter_async_context(compose(loaded))
             greeting = "\n".join(filter(None, [hermes.model_choice, hermes.model_line]))
             backend = LocalChat(hermes.gateway, greeting)
             await backend.open(name)

@@ -10,6 +10,7 @@ from datetime import datetime
 from datetime import time as clock
 from typing import Any, Literal
 
+import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -101,7 +102,7 @@ def print_status(seen: Seen, out: Console) -> None:
         out.print(as_table(seen, live=False))
         return
     for name, text, _ in _lines(seen):
-        out.print(Text(f"{name}\t{text}"), soft_wrap=True)
+        click.echo(f"{name}\t{text}")
 
 
 def as_table(seen: Seen, *, live: bool) -> Table:

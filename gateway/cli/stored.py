@@ -46,9 +46,11 @@ def read_store(options: Options, question: Callable[[SessionStore], Awaitable[T]
 
 async def find_overview(store: SessionStore, wanted: str) -> Overview:
     """By id, by the beginning of an id with or without its `conv_`, or the latest."""
-    found = await store.conversations(limit=1 if wanted == "latest" else _ALL)
-    if wanted != "latest":
-        found = [each for each in found if begins(each.conversation.id, wanted)]
+    if wanted == "latest":
+        found = await _latest(store)
+    else:
+        every = await store.conversations(limit=_ALL)
+        found = [each for each in every if begins(each.conversation.id, wanted)]
     if len(found) > 1:
         raise click.UsageError(f"{len(found)} conversations begin with '{wanted}'; give more of the id.")
     if not found and wanted == "latest":
@@ -56,6 +58,19 @@ async def find_overview(store: SessionStore, wanted: str) -> Overview:
     if not found:
         raise NotFound(f"No conversation begins with '{wanted}'; `hermes sessions list` shows them.")
     return found[0]
+
+
+async def _latest(store: SessionStore) -> list[Overview]:
+    """What was imported was stored last, and is what somebody talked about long ago: the others come before it."""
+    found = await store.conversations(limit=1)
+    if not any(map(_is_imported, found)):
+        return found
+    talked_here = (each for each in await store.conversations(limit=_ALL) if not _is_imported(each))
+    return [next(talked_here, found[0])]
+
+
+def _is_imported(overview: Overview) -> bool:
+    return overview.conversation.address.platform == "import"
 
 
 def begins(known_id: str, wanted: str) -> bool:

@@ -8,13 +8,13 @@ are recognised and not taken for something that was said again.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from agent.messages import Message, Role, ToolCall
 from agent.store import Address, SplitReason
+from gateway.imports.copies import Copies, Key
 from gateway.imports.model import (
     ImportedConversation,
     ImportedSession,
@@ -35,7 +35,11 @@ _HANDED_OVER = (
 )
 """How the texts begin that hermes-agent writes for the model when it compresses. Nobody said them."""
 
-_Key = tuple[Any, ...]
+
+def check(path: Path) -> None:
+    """Raises ImportRefused if it is something else."""
+    with AgentDatabase.open(path) as database:
+        database.sessions()
 
 
 def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation]:
@@ -88,8 +92,8 @@ class _Tree:
         self._person = person
         self._address: Address = address_of("hermes-agent", str(sessions[0].id))
         self._by_id = {session.id: session for session in sessions}
-        self._said: dict[Any, dict[_Key, str]] = {}
-        """By session: the ids of what was said in it and before it, by what it says."""
+        self._said: dict[Any, list[tuple[Key, str]]] = {}
+        """By session: what was said before it and in it, with the ids it has here."""
         self._left_out = 0
 
     def read(self, database: AgentDatabase) -> ImportedConversation:
@@ -105,30 +109,24 @@ class _Tree:
 
     def _session(self, session: AgentSession, rows: list[AgentMessage]) -> ImportedSession:
         is_child = session is not self._sessions[0]
-        known = dict(self._said.get(session.parent_session_id, {})) if is_child else {}
-        copied = Counter(_key(row) for row in rows if row.compacted)
-        context: list[str | Message] = []
+        rows = [row for row in rows if self._counts(row)]
+        keys = [None if _is_handed_over(row) else _key(row) for row in rows]
+        copies = Copies(self._said[session.parent_session_id] if is_child else [], keys)
+        context: dict[str, str | Message] = {}
         messages: list[Message] = []
-        at_the_beginning = is_child
-        for row in rows:
-            key = _key(row)
-            if row.role not in ("user", "assistant", "tool") or not (
-                row.compacted or row.active in (None, 1)
-            ):
-                self._left_out += 1  # a system prompt; what was taken back
-            elif _is_handed_over(row):
-                if at_the_beginning:
-                    context.append(self._message(session, row, kind="summary"))
-            elif at_the_beginning and key in known:
-                if known[key] not in context:
-                    context.append(known[key])
-            elif not row.compacted and copied[key] > 0:
-                copied[key] -= 1  # kept in place: it stands above already
+        for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
+            made = self._message(session, row, is_summary=key is None)
+            if key is None:
+                copies.summary()
+                if is_child and not messages:
+                    context[made.id] = made
+            elif original := copies.original_of(number, key):
+                if is_child and not messages:
+                    context[original] = original
             else:
-                at_the_beginning = False
-                messages.append(self._message(session, row))
-                known[key] = messages[-1].id
-        self._said[session.id] = known
+                messages.append(made)
+                copies.note(key, made.id)
+        self._said[session.id] = copies.said
         return ImportedSession(
             session_id(self._address, str(session.id)),
             moment(session.started_at),
@@ -136,17 +134,24 @@ class _Tree:
             session_id(self._address, str(session.parent_session_id)) if is_child else None,
             self._reason(session) if is_child else None,
             text(session.model),
-            context,
+            list(context.values()),
         )
 
-    def _message(self, session: AgentSession, row: AgentMessage, *, kind: str = "said") -> Message:
+    def _counts(self, row: AgentMessage) -> bool:
+        """Not a system prompt, and not what was taken back."""
+        is_there = row.compacted == 1 or row.active in (None, 1)
+        is_said = row.role in ("user", "assistant", "tool") and is_there
+        self._left_out += not is_said
+        return is_said
+
+    def _message(self, session: AgentSession, row: AgentMessage, *, is_summary: bool) -> Message:
         return Message(
             cast(Role, row.role),
             _content(row.content),
             tool_calls=_calls(row.tool_calls),
             tool_call_id=text(row.tool_call_id) or None if row.role == "tool" else None,
             name=text(row.tool_name) or None if row.role == "tool" else None,
-            kind="summary" if kind == "summary" else "said",
+            kind="summary" if is_summary else "said",
             id=message_id(self._address, str(session.id), str(row.id)),
             created_at=moment(row.timestamp, session.started_at),
         )
@@ -161,8 +166,12 @@ class _Tree:
         return "reset" if "reset" in ended or "new" in ended else "branch"
 
 
-def _key(row: AgentMessage) -> _Key:
-    return (row.role, row.content, row.tool_calls, row.tool_call_id)
+def _key(row: AgentMessage) -> Key:
+    if row.role == "tool" and row.tool_call_id:
+        return ("tool", str(row.tool_call_id))
+    if calls := [call.id for call in _calls(row.tool_calls) if call.id]:
+        return ("calls", *calls)
+    return (str(row.role), text(row.content))
 
 
 def _is_handed_over(row: AgentMessage) -> bool:

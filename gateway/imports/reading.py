@@ -27,11 +27,13 @@ def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
             is_database = opened.read(len(_DATABASE)) == _DATABASE
     except OSError as error:
         raise ImportRefused(f"{file} cannot be read: {error.strerror}.") from error
+    # Before anything is stored: of a file that is no good, nothing is taken in. A database may be too large to be held.
     if is_database:
+        hermes_agent.check(file)
         return Source("hermes-agent", hermes_agent.conversations(file, person=person))
     given = read_json(file)
     if discord.is_discord(given):
-        return Source("Discord", discord.conversations(given, person=person, assistant=assistant))
+        return Source("Discord", iter([*discord.conversations(given, person=person, assistant=assistant)]))
     if telegram.is_telegram(given):
-        return Source("Telegram", telegram.conversations(given, person=person, assistant=assistant))
+        return Source("Telegram", iter([*telegram.conversations(given, person=person, assistant=assistant)]))
     raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")

@@ -10,7 +10,6 @@ from gateway.access.pairing import Pairing
 from gateway.access.people import People
 from gateway.chat.contract import ChatPort
 from gateway.chat.reception import Reception
-from gateway.config.load import Loaded
 from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotConfig, bot_in
 from gateway.gateway import Gateway
 from gateway.insight import Insight
@@ -27,7 +26,6 @@ Bot = TypeVar("Bot", bound=BotConfig)
 
 
 def configured_platforms(
-    loaded: Loaded,
     settings: Settings,
     gateway: Gateway,
     people: People,
@@ -53,7 +51,7 @@ def configured_platforms(
                 read_token=web.read_token.get_secret_value() if web.read_token else None,
                 model_line=model_line,
                 platforms=platforms,
-                house=House(gateway, insight, people, loaded, model, platforms, metrics),
+                house=House(gateway, insight, people, settings, model, platforms, metrics),
                 metrics=metrics,
             )
         )

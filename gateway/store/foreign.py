@@ -46,6 +46,8 @@ class AgentDatabase:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        if "conversation_id" in self._columns("sessions"):
+            raise ImportRefused("it is a database of this Hermes; `hermes restore` puts it in place.")
         self._messages = ", ".join(self._available("messages", AgentMessage._fields, required=4))
 
     @classmethod
@@ -71,13 +73,12 @@ class AgentDatabase:
 
     def _available(self, table: str, wanted: tuple[str, ...], *, required: int) -> list[str]:
         """What this version of it has; NULL stands for the rest."""
-        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
-        there = {name for (name,) in rows}
-        if "conversation_id" in there:
-            raise ImportRefused(
-                "it is a database of this Hermes; `hermes restore` puts such a file in place."
-            )
+        there = self._columns(table)
         missing = [name for name in wanted[:required] if name not in there]
         if missing:
             raise ImportRefused(f"{_NOT_ONE}: its table `{table}` has no {', '.join(missing)}.")
         return [name if name in there else "NULL" for name in wanted]
+
+    def _columns(self, table: str) -> set[str]:
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        return {name for (name,) in rows}

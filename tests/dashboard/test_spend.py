@@ -51,23 +51,21 @@ async def test_every_figure(house: Watched) -> None:
     assert "are left out" in page  # whoever knows no price says so
 
 
-async def test_days_and_people_come_to_the_same(house: Watched) -> None:
-    """However calls are added up, none is counted twice or left out."""
-    await spend(house, (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4)))
-    await house.store._write(_spread)
-    since = time.time() - 40 * 86_400
-    insight = house.store.insight
-    single = await insight.spending(since=since)
-    assert len({each.day for each in single}) == 3
-    for added in (await insight.spending_by_day(since=since), await insight.spending_by_person(since=since)):
-        for name in ("calls", "prompt_tokens", "completion_tokens", "cache_write_tokens", "unpriced_calls"):
-            assert sum(getattr(each, name) for each in added) == sum(getattr(each, name) for each in single)
-    by_day = {each.day for each in await insight.spending_by_day(since=since)}
-    assert by_day == {each.day for each in single}
-
-
-def _spread(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE model_calls SET created_at = ? - seq * 10 * 86400.0", (time.time(),))
+async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
+    """No call is counted twice or left out, by whomever it was made."""
+    calls = (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4))
+    await spend(house, *calls, *calls)
+    added = await house.store.insight.spending(since=time.time())
+    assert [(each.person, each.model, each.calls) for each in added] == [
+        ("", CLAUDE, 2),
+        ("telegram:1", CLAUDE, 2),
+        ("telegram:1", "x/y", 2),
+    ]
+    everything = await house.store.usage()
+    for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
+        assert sum(getattr(each, name) for each in added) == getattr(everything, name)
+    assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
+    assert await house.store.insight.spending(since=time.time() + 86_400) == []
 
 
 async def test_a_price_that_nobody_knows(house: Watched) -> None:
@@ -93,7 +91,7 @@ async def test_older_days_are_left_out(house: Watched) -> None:
 
 
 def _long_ago(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE model_calls SET created_at = ?", (time.time() - 20 * 86_400,))
+    connection.execute("UPDATE spending SET day = date('now', 'localtime', '-20 days')")
 
 
 async def test_days_that_are_no_number(house: Watched) -> None:

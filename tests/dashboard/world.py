@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from gateway.config.schema import Config
 from gateway.limits import Limits
 from gateway.platforms.base import Platform
 from gateway.platforms.web import House
+from gateway.settings import Settings
 from gateway.store.sqlite import SqliteStore
 from tests.web.browser import Tab
 from tests.web.world import Script, World, make_gateway, serving
@@ -63,7 +65,9 @@ async def watched(
     gateway = make_gateway(store, script, folder)
     loaded = loaded or Loaded(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store)
-    house = House(gateway, store.insight, store.people, loaded, "A model.", platforms)
+    house = House(
+        gateway, store.insight, store.people, await asyncio.to_thread(Settings, loaded), "A model.", platforms
+    )
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from agent.llm import Usage
 from agent.store import Conversation, SessionStore, Spent
+from gateway.store.migrate import load_migrations, migrate
 
 
 async def test_costs_are_counted_for_whoever_asked(store: SessionStore, conversation: Conversation) -> None:
@@ -41,3 +45,19 @@ async def test_only_what_came_since_then_counts(store: SessionStore, conversatio
     assert (await store.spent(spender="a", since=time.time() - 60)).usd == 0.5
     assert await store.spent(spender="a", since=time.time() + 60) == Spent(0.0)
     assert await store.spent(since=time.time() + 60) == Spent(0.0)
+
+
+def test_calls_of_earlier_days_are_added_up_once(tmp_path: Path) -> None:
+    """A database from before there were sums has them after its migration, and counts on from there."""
+    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as old:
+        migrate(old, load_migrations()[:4])
+        old.execute("PRAGMA foreign_keys = OFF")
+        call = "INSERT INTO model_calls VALUES (?, 's', 'turn', 'm', 100, 10, 50, 5, ?, ?, 'ada')"
+        for number, (cost, at) in enumerate([(0.5, 86_400.0), (None, 86_400.0), (0.25, 864_000.0)], start=1):
+            old.execute(call, (number, cost, at))
+        old.execute("INSERT INTO sessions VALUES (1, 's', 'c', NULL, NULL, '', '', NULL, NULL, 0)")
+        old.execute("INSERT INTO conversations VALUES (1, 'c', 'web', '1', '', '', 'ada', 's', 0)")
+        migrate(old, load_migrations())
+        old.execute(call, (4, 1.0, 864_000.0))
+        sums = "SELECT calls, prompt_tokens, cache_read_tokens, cost_usd, unpriced_calls FROM spending ORDER BY day"
+        assert old.execute(sums).fetchall() == [(2, 200, 100, 0.5, 1), (2, 200, 100, 1.25, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from gateway.config.load import Loaded
 from gateway.config.schema import Config
 from gateway.platforms.web import House
+from gateway.settings import Settings
 from gateway.store.sqlite import SqliteStore
 from tests.web.world import Script, World, make_gateway, serving
 
@@ -27,7 +29,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
     script = Script()
     gateway = make_gateway(store, script, tmp_path)
     loaded = Loaded(Config(), None, tmp_path)
-    house = House(gateway, store.insight, store.people, loaded, "A model.")
+    house = House(gateway, store.insight, store.people, await asyncio.to_thread(Settings, loaded), "A model.")
     async with (
         serving(gateway, token=OWNER, read_token=READER, house=house) as web,
         aiohttp.ClientSession() as http,

@@ -8,6 +8,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import termios
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -139,6 +140,10 @@ class Terminal:
     def type(self, keys: str) -> None:
         """Enter is `\\r`, Ctrl-C `\\x03`, Ctrl-D `\\x04`, Alt+Enter `\\x1b\\r`."""
         os.write(self._master, keys.encode())
+
+    def interrupt(self) -> None:
+        """Ctrl-C for a program that does not read the keys itself: the terminal makes a signal of it."""
+        self._process.send_signal(signal.SIGINT)
 
     async def until(self, wanted: str | Callable[[Screen], bool]) -> None:
         """Waits for text, or for a condition, on the screen."""

@@ -11,6 +11,7 @@ from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
+from gateway.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,14 @@ class House:
     gateway: Gateway
     insight: Insight
     people: People
-    loaded: Loaded
+    settings: Settings
     model: str
     """Which model answers and why."""
     platforms: Sequence[Platform] = ()
     metrics: Metrics | None = None
     """None where nothing is measured."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration as it is now: some of it changes while Hermes runs."""
+        return self.settings.loaded
