@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stamina
 from blockbuster import blockbuster_ctx
 
 from tests.workers import SharedStarts
+
+# As `gateway/logs.py` does: by itself the library looks for something to count retries with at the first of them, on the
+# event loop.
+stamina.instrumentation.set_on_retry_hooks([])
 
 KEYS = (
     "HERMES_CONFIG",
