@@ -12,8 +12,8 @@ from blockbuster import blockbuster_ctx
 
 from tests.workers import SharedStarts
 
-# As `gateway/logs.py` does: by itself the library looks for something to count retries with at the first of them, on the
-# event loop.
+# As `gateway/logs.py` does: by itself the library looks for something to count retries with, at the first of them and
+# on the event loop.
 stamina.instrumentation.set_on_retry_hooks([])
 
 KEYS = (
