@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk, Usage
 from bench.chat_child import Platforms, run
 from gateway.commands import Commands
+from gateway.config.load import Loaded
 from gateway.config.schema import Config
 from gateway.gateway import Gateway
 from gateway.logs import configure_logging
@@ -21,6 +22,7 @@ from gateway.media.intake import MediaIntake
 from gateway.models.vision import Vision
 from gateway.platforms.configured import configured_platforms
 from gateway.plugins import Plugins
+from gateway.settings import Settings
 from gateway.store.sqlite import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -50,7 +52,10 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         agent = make_agent(InstantLLM(), store)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         media = MediaIntake(Vision(agent.models, configured=False))
-        (platform,) = configured_platforms(config, gateway, store.people, media, model_line="")
+        loaded = Loaded(config, None, Path(folder))
+        (platform,) = configured_platforms(
+            loaded, Settings(loaded), gateway, store.people, store.insight, media, model="", model_line=""
+        )
         await platform.start()
         if platform.health.state != "up":
             raise RuntimeError(platform.health.detail)

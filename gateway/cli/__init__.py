@@ -45,6 +45,7 @@ COMMANDS = {
     "pairing": Entry("Set up", "pairing", "Let people talk to your bots, and take that back."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
     "plugins": Entry("Set up", "plugins", "Show plugins, switch them on and off, choose the context engine."),
+    "service": Entry("Set up", "service", "Run Hermes as a service of this user, under systemd."),
     "completion": Entry("Set up", "completion", "Print the completion script for your shell."),
 }
 

@@ -70,26 +70,42 @@ class WebConfig(Section):
     token: SecretStr | None = Field(
         default=None,
         validate_default=True,
-        description="The password of the chat page. Empty: none is asked for.",
+        description="The password of the chat page and the dashboard. Empty: none is asked for.",
+    )
+    read_token: SecretStr | None = Field(
+        default=None,
+        description="A second password, for whoever may look at the dashboard and change nothing. It needs `token`.",
     )
 
     @field_validator("token")
     @classmethod
     def _guard_an_open_door(cls, token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         host = info.data.get("host", "localhost")
-        if is_loopback(host):
-            return token
-        if token is None:
+        if token is None and not is_loopback(host):
             raise ValueError(
                 f"expected a token, because platforms.web.host is {host} and others can reach it; "
                 "set a token, or listen on 127.0.0.1"
             )
-        if len(token.get_secret_value()) < _SHORTEST_OPEN_TOKEN:
+        return _long_enough(token, host)
+
+    @field_validator("read_token")
+    @classmethod
+    def _guard_the_window(cls, read_token: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        token = info.data.get("token")
+        if read_token is not None and "token" in info.data and token in (None, read_token):
             raise ValueError(
-                f"expected at least {_SHORTEST_OPEN_TOKEN} characters, because platforms.web.host is {host} "
-                "and others can try to guess it"
+                "expected platforms.web.token beside it, and another one: without it everybody may do everything"
             )
-        return token
+        return _long_enough(read_token, info.data.get("host", "localhost"))
+
+
+def _long_enough(token: SecretStr | None, host: str) -> SecretStr | None:
+    if token and not is_loopback(host) and len(token.get_secret_value()) < _SHORTEST_OPEN_TOKEN:
+        raise ValueError(
+            f"expected at least {_SHORTEST_OPEN_TOKEN} characters, because platforms.web.host is {host} "
+            "and others can try to guess it"
+        )
+    return token
 
 
 _ALLOWED_GROUPS = "Groups (Telegram) or servers (Discord) in which it answers, by numeric id."
@@ -265,6 +281,14 @@ def section_of(platform: str) -> str:
     """Where a bot's settings are in the file: `telegram/work` has those in `platforms.telegram.bots.work`."""
     service, _, name = platform.partition("/")
     return f"platforms.{service}.bots.{name}" if name else f"platforms.{service}"
+
+
+def bot_in(platforms: PlatformsConfig, platform: str) -> TelegramBotConfig | DiscordBotConfig:
+    """The settings of `telegram` or of `telegram/work`, which must be there."""
+    service, _, name = platform.partition("/")
+    if service == "telegram":
+        return platforms.telegram.bots[name] if name else platforms.telegram
+    return platforms.discord.bots[name] if name else platforms.discord
 
 
 def is_loopback(host: str) -> bool:

@@ -11,9 +11,12 @@ from aiohttp import web
 
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
+from gateway.metrics import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.api import Api
+from gateway.platforms.web.dashboard import Dashboard, House
 from gateway.platforms.web.desk import Desk
+from gateway.platforms.web.operations import Operations
 from gateway.platforms.web.pages import STATIC, Pages
 from gateway.platforms.web.problems import problems_as_sentences
 from gateway.platforms.web.security import (
@@ -48,18 +51,25 @@ class WebPlatform:
         host: str,
         port: int,
         token: str | None,
+        read_token: str | None = None,
         model_line: str = "",
         heartbeat_seconds: float = 15.0,
         platforms: Sequence[Platform] = (),
+        metrics: Metrics | None = None,
+        house: House | None = None,
     ) -> None:
-        """`platforms` are all that run in this process; `/healthz` tells about each."""
+        """`platforms` are all that run in this process; `/healthz` tells about each. Without `metrics` there is no
+        `/metrics`, without a `house` no dashboard."""
+        self._metrics = metrics
         self._gateway = gateway
         self._host = host
         self._port = port
         self._token = token
+        self._read_token = read_token
         self._model_line = model_line
         self._heartbeat_seconds = heartbeat_seconds
         self._platforms = platforms
+        self._house = house
         self._runner: web.AppRunner | None = None
 
     @property
@@ -112,11 +122,14 @@ class WebPlatform:
             middlewares=[
                 problems_as_sentences(views),
                 only_our_own_requests(self._host, port),
-                TokenGate(self._token, port).middleware,
+                TokenGate(self._token, port, read_token=self._read_token).middleware,
             ],
         )
-        app.add_routes(Api(self._gateway, desk, streams, self._platforms).routes())
+        app.add_routes(Api(self._gateway, desk, streams).routes())
+        app.add_routes(Operations(self._gateway, self._platforms, self._metrics).routes())
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
+        if self._house:
+            app.add_routes(Dashboard(self._house, streams).routes())
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
         app.on_shutdown.append(streams.close)

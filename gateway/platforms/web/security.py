@@ -17,10 +17,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_OPEN_TO_ALL = ("/healthz", "/static/")
+_OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")
 """Says nothing about anybody; the page that asks for the token needs its style."""
 
 _SIGN_IN = "/sign-in"
+_OPEN_TO_READERS = ("/dashboard", "/metrics")
+_READER = web.RequestKey("reader", bool)
 _LONGEST_FORM = 10_000
 _YEAR = 365 * 24 * 3600
 
@@ -64,12 +66,19 @@ def only_our_own_requests(host: str, port: Callable[[], int]) -> Middleware:
     return middleware
 
 
+def may_act(request: web.Request) -> bool:
+    """Whether whoever asks is the owner, and not somebody who may only look."""
+    return not request.get(_READER, False)
+
+
 class TokenGate:
     """Asks for the token, if there is one: as `Authorization: Bearer`, or once, by the form, for a cookie. Never in an
-    address: those are kept, by browsers and by whatever stands between."""
+    address: those are kept, by browsers and by whatever stands between. Whoever has `read_token` sees the dashboard and
+    changes nothing."""
 
-    def __init__(self, token: str | None, port: Callable[[], int]) -> None:
+    def __init__(self, token: str | None, port: Callable[[], int], *, read_token: str | None = None) -> None:
         self._token = token.encode() if token else None
+        self._read_token = read_token.encode() if read_token else None
         self._port = port
 
     @web.middleware
@@ -78,25 +87,38 @@ class TokenGate:
             return self._sign_in(request, await _token_in_form(request))
         if self._token is None or request.path.startswith(_OPEN_TO_ALL) or self._admits(request, self._token):
             return await handler(request)
+        if self._read_token is not None and self._admits(request, self._read_token):
+            return await self._let_look(request, handler)
         raise web.HTTPUnauthorized(text="This Hermes is protected by a token: `platforms.web.token`.")
+
+    async def _let_look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in ("GET", "HEAD") or not _is_under(request.path, _OPEN_TO_READERS):
+            raise web.HTTPForbidden(text="This token may look at the dashboard, and do nothing else.")
+        request[_READER] = True
+        return await handler(request)
 
     def _sign_in(self, request: web.Request, given: str) -> web.Response:
         """Redirects, so that a reload does not send the token again."""
-        response = web.Response(status=303, headers={"Location": "/"})
-        if self._token is not None:
-            if not hmac.compare_digest(given.encode(errors="replace"), self._token):
-                raise web.HTTPUnauthorized(
-                    text="That is not the token of this Hermes: `platforms.web.token`."
-                )
-            response.set_cookie(
-                self._cookie_name(),
-                _cookie_value(self._token),
-                max_age=_YEAR,
-                httponly=True,
-                samesite="Strict",
-                secure=request.secure,
-            )
+        if self._token is None:
+            return web.Response(status=303, headers={"Location": "/"})
+        token = self._token_like(given.encode(errors="replace"))
+        where = "/dashboard" if token is self._read_token else "/"
+        response = web.Response(status=303, headers={"Location": where})
+        response.set_cookie(
+            self._cookie_name(),
+            _cookie_value(token),
+            max_age=_YEAR,
+            httponly=True,
+            samesite="Strict",
+            secure=request.secure,
+        )
         return response
+
+    def _token_like(self, given: bytes) -> bytes:
+        for token in (self._token, self._read_token):
+            if token is not None and hmac.compare_digest(given, token):
+                return token
+        raise web.HTTPUnauthorized(text="That is not the token of this Hermes: `platforms.web.token`.")
 
     def _admits(self, request: web.Request, token: bytes) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
@@ -108,6 +130,10 @@ class TokenGate:
     def _cookie_name(self) -> str:
         """Cookies know no ports; with the port in its name, two Hermes on one machine stay signed in."""
         return f"hermes_{self._port()}"
+
+
+def _is_under(path: str, places: Iterable[str]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def is_open_to_others(addresses: Iterable[tuple[Any, ...]]) -> bool:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
-from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from agent.events import ApprovalAsked, Queued
 from agent.llm import Usage
@@ -24,8 +20,8 @@ from gateway.approval_parts import approval_parts
 from gateway.chat.showing.wording import one_line
 from gateway.platforms.web.markdown import remembered_markdown, render_markdown
 from gateway.platforms.web.stored_calls import SentFile, parsed_arguments, results_of_calls, sent_file
+from gateway.platforms.web.templating import templates
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _LONGEST_HINT = 72
 _LONGEST_SHOWN = 20_000
 _LONGEST_ARGUMENTS = 6_000
@@ -50,15 +46,7 @@ class Views:
     """The templates. All are read here: later would be file work on the event loop."""
 
     def __init__(self, model_line: str) -> None:
-        environment = Environment(
-            loader=DictLoader({file.name: file.read_text() for file in _TEMPLATES.iterdir()}),
-            autoescape=True,
-            auto_reload=False,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters.update(ago=_ago, iso=_iso, took=_took, with_code=_with_code)
+        environment = templates()
         environment.globals["model_line"] = model_line
         self._chat = environment.get_template("chat.html")
         self._sidebar = environment.get_template("sidebar.html")
@@ -202,38 +190,3 @@ def _bounded(text: str) -> str:
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[:_LONGEST_SHOWN]}\n… {len(text) - _LONGEST_SHOWN:,} more characters"
-
-
-def _ago(stamp: float) -> str:
-    """Rough, as in a list of letters."""
-    minutes = int(max(0.0, time.time() - stamp) // 60)
-    if minutes < 1:
-        return "now"
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h"
-    if minutes < 7 * 24 * 60:
-        return f"{minutes // (24 * 60)} d"
-    return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
-
-
-def _iso(stamp: float) -> str:
-    return datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds")
-
-
-def _took(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 0.05 else "<0.1 s"
-
-
-def _with_code(sentence: str) -> Markup:
-    """Our own sentences put commands and settings between backticks, and what was searched for between asterisks."""
-    return Markup("").join(_marked(piece) for piece in re.split(r"(`[^`]+`|\*\*.+?\*\*)", sentence))
-
-
-def _marked(piece: str) -> Markup:
-    if len(piece) > 2 and piece[0] == piece[-1] == "`":
-        return Markup("<code>{}</code>").format(piece[1:-1])
-    if len(piece) > 4 and piece.startswith("**") and piece.endswith("**"):
-        return Markup("<strong>{}</strong>").format(piece[2:-2])
-    return escape(piece.replace("\\*", "*"))

@@ -1,0 +1,74 @@
+"""The frame around every page: its place in the menu, who looks at it, and how it stays up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment
+
+from gateway.platforms.web.security import may_act
+from gateway.platforms.web.sse import EventStreams, frame
+
+MENU = {
+    "/dashboard": "Overview",
+    "/dashboard/conversations": "Conversations",
+    "/dashboard/spend": "Spend",
+    "/dashboard/people": "People",
+    "/dashboard/parked": "Parked",
+    "/dashboard/system": "System",
+}
+
+_LOOK_AGAIN_SECONDS = 2.0
+"""Between two looks at a page that somebody has open. What has not changed is not sent."""
+
+Gather = Callable[[web.Request], Awaitable[dict[str, Any]]]
+"""Everything that a template shows, from the store and the running gateway."""
+
+
+class Frame:
+    """Turns a template and what it shows into a page, and into a stream of what has changed on it."""
+
+    def __init__(self, templates: Environment, streams: EventStreams) -> None:
+        self._templates = templates
+        self._streams = streams
+
+    def page(self, path: str, template: str, gather: Gather) -> list[web.RouteDef]:
+        """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
+
+        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part."""
+
+        async def show(request: web.Request) -> web.Response:
+            return self.answer(request, template, await gather(request))
+
+        async def follow(request: web.Request) -> web.StreamResponse:
+            return await self._streams.send(request, self._changes(request, template, gather))
+
+        return [web.get(path, show), web.get(f"{path}/live", follow)]
+
+    def answer(self, request: web.Request, template: str, shown: dict[str, Any]) -> web.Response:
+        """A page that does not follow what happens."""
+        html = self._templates.get_template(template).render(**_around(request), **shown)
+        return web.Response(text=html, content_type="text/html")
+
+    async def _changes(
+        self, request: web.Request, template: str, gather: Gather
+    ) -> AsyncGenerator[bytes, None]:
+        block = self._templates.get_template(template).blocks["live"]
+        seen = ""
+        while True:
+            around = self._templates.get_template(template).new_context(
+                {**_around(request), **await gather(request)}
+            )
+            html = "".join(block(around))
+            if html != seen:
+                yield frame({"html": html})
+                seen = html
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _around(request: web.Request) -> dict[str, Any]:
+    path = request.path.removesuffix("/live")
+    return {"menu": MENU, "path": path, "live": f"{path}/live", "may_act": may_act(request)}

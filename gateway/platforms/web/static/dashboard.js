@@ -1,0 +1,64 @@
+// Keeps an open page up to date, and carries out what its buttons say. Reading works without any of this.
+
+const said = document.getElementById("said");
+
+function tell(sentence, failed) {
+  said.textContent = sentence;
+  said.classList.toggle("failed", failed);
+  said.hidden = !sentence;
+}
+
+// What a person is just using (a field with words in it, an open fold) must not be taken away.
+function isInUse(part) {
+  const at = document.activeElement;
+  return part.contains(at) && at.matches("input, select, textarea") || !document.getSelection().isCollapsed;
+}
+
+function follow(address) {
+  const part = document.getElementById("live");
+  const stream = new EventSource(address);
+  stream.addEventListener("message", (event) => {
+    if (isInUse(part)) return;
+    const open = new Set([...part.querySelectorAll("details[open][id]")].map((fold) => fold.id));
+    const focused = document.activeElement?.id;
+    part.innerHTML = JSON.parse(event.data).html;
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    if (focused) document.getElementById(focused)?.focus();
+  });
+}
+
+// <button data-post="/api/dashboard/..." data-body='{"key": "value"}' data-confirm="Sure?">, or a form with data-post.
+async function act(element, body) {
+  const question = element.dataset.confirm;
+  if (question && !window.confirm(question)) return;
+  const buttons = element.matches("form") ? [...element.querySelectorAll("button")] : [element];
+  buttons.forEach((button) => { button.disabled = true; });
+  try {
+    const response = await fetch(element.dataset.post, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const answer = await response.json();
+    tell(answer.said ?? answer.error ?? "", !response.ok);
+    if (response.ok && answer.go) location.assign(answer.go);
+  } catch {
+    tell("Hermes could not be reached; is it running?", true);
+  } finally {
+    buttons.forEach((button) => { button.disabled = false; });
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-post]");
+  if (button) act(button, JSON.parse(button.dataset.body ?? "{}"));
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-post]");
+  if (!form) return;
+  event.preventDefault();
+  act(form, Object.fromEntries(new FormData(form)));
+});
+
+if (document.body.dataset.live) follow(document.body.dataset.live);

@@ -1,0 +1,71 @@
+"""The templates, and the few words they know: how long ago, how long, how much."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jinja2 import DictLoader, Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from gateway.limits.spending import dollars
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def templates() -> Environment:
+    """All are read here: later would be file work on the event loop."""
+    files = (file for file in _FOLDER.rglob("*") if file.is_file())
+    environment = Environment(
+        loader=DictLoader({file.relative_to(_FOLDER).as_posix(): file.read_text() for file in files}),
+        autoescape=True,
+        auto_reload=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        ago=_ago, iso=_iso, took=_took, with_code=_with_code, count=_count, dollars=dollars
+    )
+    return environment
+
+
+def _ago(stamp: float) -> str:
+    """Rough, as in a list of letters."""
+    minutes = int(max(0.0, time.time() - stamp) // 60)
+    if minutes < 1:
+        return "now"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h"
+    if minutes < 7 * 24 * 60:
+        return f"{minutes // (24 * 60)} d"
+    return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
+
+
+def _iso(stamp: float) -> str:
+    return datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds")
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.05 else "<0.1 s"
+
+
+def _with_code(sentence: str) -> Markup:
+    """Our own sentences put commands and settings between backticks, and what was searched for between asterisks."""
+    return Markup("").join(_marked(piece) for piece in re.split(r"(`[^`]+`|\*\*.+?\*\*)", sentence))
+
+
+def _marked(piece: str) -> Markup:
+    if len(piece) > 2 and piece[0] == piece[-1] == "`":
+        return Markup("<code>{}</code>").format(piece[1:-1])
+    if len(piece) > 4 and piece.startswith("**") and piece.endswith("**"):
+        return Markup("<strong>{}</strong>").format(piece[2:-2])
+    return escape(piece.replace("\\*", "*"))
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}"

@@ -1,0 +1,83 @@
+"""Who has the second token may look at the dashboard and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from gateway.config.load import Loaded
+from gateway.config.schema import Config
+from gateway.platforms.web import House
+from gateway.store.sqlite import SqliteStore
+from tests.web.world import Script, World, make_gateway, serving
+
+OWNER, READER = "owner-token-of-16-chars", "reader-token-of-16-chars"
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[World]:
+    store = await SqliteStore.open(tmp_path / "state.db")
+    script = Script()
+    gateway = make_gateway(store, script, tmp_path)
+    loaded = Loaded(Config(), None, tmp_path)
+    house = House(gateway, store.insight, store.people, loaded, "A model.")
+    async with (
+        serving(gateway, token=OWNER, read_token=READER, house=house) as web,
+        aiohttp.ClientSession() as http,
+    ):
+        yield World(script, store, gateway, web, http)
+    await store.close()
+
+
+async def test_a_reader_looks(guarded: World) -> None:
+    """At the dashboard, which offers no way to the chat."""
+    status, page = await guarded.get("/dashboard", headers=bearer(READER))
+    assert status == 200
+    assert "Overview" in page and ">Chat<" not in page
+    _, owners = await guarded.get("/dashboard", headers=bearer(OWNER))
+    assert ">Chat<" in owners
+
+
+@pytest.mark.parametrize("path", ["/", "/new", "/api/conversations", "/dashboards"])
+async def test_a_reader_sees_nothing_else(guarded: World, path: str) -> None:
+    """Neither the chat nor its API."""
+    status, _ = await guarded.get(path, headers=bearer(READER))
+    assert status == 403
+
+
+async def test_a_reader_changes_nothing(guarded: World) -> None:
+    """Whatever the address."""
+    for path in ("/api/conversations", "/dashboard", "/api/dashboard/parked"):
+        status, said = await guarded.post(path, {"platform": "web"}, headers=bearer(READER))
+        assert status == 403, (path, said)
+
+
+async def test_a_reader_signs_in(guarded: World) -> None:
+    """By the same form, and is led to the dashboard."""
+    form = {"token": READER}
+    async with guarded.http.post(f"{guarded.url}/sign-in", data=form, allow_redirects=False) as response:
+        assert (response.status, response.headers["Location"]) == (303, "/dashboard")
+        cookies = {name: cookie.value for name, cookie in response.cookies.items()}
+    assert READER not in str(cookies)
+    assert (await guarded.get("/dashboard", cookies=cookies))[0] == 200
+    assert (await guarded.get("/new", cookies=cookies))[0] == 403
+
+
+async def test_a_wrong_token(guarded: World) -> None:
+    """Sees neither."""
+    for headers in ({}, bearer("wrong"), bearer(READER[:-1])):
+        assert (await guarded.get("/dashboard", headers=headers))[0] == 401
+
+
+def test_a_second_token_needs_a_first() -> None:
+    """Without one, everybody would be the owner."""
+    for web in ({"read_token": READER}, {"token": READER, "read_token": READER}):
+        with pytest.raises(ValueError, match=r"platforms\.web\.token"):
+            Config.model_validate({"platforms": {"web": web}})
