@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -57,15 +58,17 @@ def _park_first(connection: sqlite3.Connection, count: int) -> None:
     connection.execute("UPDATE outbox SET state = 'sent' WHERE state = 'pending'")
 
 
+async def _answered(store: SqliteStore, number: int) -> None:
+    about = {"conversation_id": "conv_1", "turn_id": f"msg_{number}"}
+    await store.outbox.add(f"out_{number}", **about, kind="notice", content="x")
+
+
 @pytest.mark.parametrize("parked", [0, 600])
 async def test_what_is_over_is_forgotten_after_a_month(store: SqliteStore, parked: int) -> None:
     """Not what waits, nor what was parked for somebody to look at, however much of that there is."""
-    conversation = "conv_1"
-    for number in range(1, 621):
-        await store.inbox.take(message(number))
-        await store.outbox.add(
-            f"out_{number}", conversation_id=conversation, turn_id=f"msg_{number}", kind="notice", content="x"
-        )
+    numbers = range(1, 621)
+    await asyncio.gather(*(store.inbox.take(message(number)) for number in numbers))
+    await asyncio.gather(*(_answered(store, number) for number in numbers))
     await store.inbox.settle([f"msg_{number}" for number in range(parked + 1, 620)])
     await store._write(_park_first, parked)
     await store.inbox.tidy()
