@@ -14,7 +14,11 @@ HermesError                     (agent/errors.py, where the models', the store's
 ├── BackupFailed
 ├── BackupUnusable
 ├── RestoreFailed
+├── ImportRefused
+├── ExportFailed
 ├── QueueFull
+├── CommandFailed
+├── ShuttingDown
 └── CannotListen
     ├── PortTaken
     └── OpenWithoutToken
@@ -88,11 +92,27 @@ class RestoreFailed(HermesError):
     """The backup was not restored, and nothing was changed:"""
 
 
+class ImportRefused(HermesError):
+    """This cannot be imported:"""
+
+
+class ExportFailed(HermesError):
+    """The export was not finished:"""
+
+
 class QueueFull(HermesError):
     """Too many messages are waiting to be answered, so this one was not taken; send it again later."""
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"({waiting} are waiting.)")
+
+
+class CommandFailed(HermesError):
+    """That could not be done:"""
+
+
+class ShuttingDown(HermesError):
+    """Hermes is being stopped; try again once it is back."""
 
 
 class CannotListen(HermesError):

@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from agent.redaction import REDACTED, Rule, own_rules, redact, rules_for
+from gateway.log_file import Kept
 
 _NUMBERS = bool | int | float | None
 _SECRET_NAMES = frozenset({"authorization", "api_key", "password", "secret", "token"})
@@ -41,8 +43,8 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def configure_logging(level: str, style: Literal["human", "json"]) -> None:
-    """Everything goes to standard error, so that standard output stays for answers.
+def configure_logging(level: str, style: Literal["human", "json"], *, file: Path | None = None) -> None:
+    """Everything goes to standard error, so that standard output stays for answers; and to `file`, if there is one.
 
     Tracebacks come without local variables: those hold keys and what people said.
     """
@@ -58,7 +60,11 @@ def configure_logging(level: str, style: Literal["human", "json"]) -> None:
         _exceptions(style),
     ]
     # Exceptions become text before that text is looked at: a traceback is where most secrets are.
-    line: list[Processor] = [without_secrets, _line(style)]
+    kept = [Kept(file)] if file else []
+    for earlier in _crashes.kept:
+        earlier.close()
+    _crashes.kept = kept
+    line: list[Processor] = [without_secrets, *kept, _line(style)]
     structlog.configure(
         processors=[*heard, _nothing_below(least), *facts, *line],
         wrapper_class=structlog.make_filtering_bound_logger(min(least, logging.WARNING)),
@@ -165,11 +171,23 @@ def _line(style: Literal["human", "json"]) -> Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
+class _Crashes:
+    """Where the last words of a process are kept beside standard error."""
+
+    kept: Sequence[Kept] = ()
+
+
+_crashes = _Crashes()
+
+
 def _last_words(
     kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, where: str = ""
 ) -> None:
     """A bug that ends the process keeps its traceback, but not the secrets in it."""
-    sys.stderr.write(redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules()))
+    words = redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules())
+    sys.stderr.write(words)
+    for kept in _crashes.kept:
+        kept.write({"event": "hermes.crashed", "level": "critical", "exception": words})
 
 
 def _last_words_of_a_thread(ended: threading.ExceptHookArgs) -> None:

@@ -37,11 +37,12 @@ from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.platforms import TOKEN_VARIABLES
-from gateway.config.schema import Config
+from gateway.config.schema import Config, LoggingConfig
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.limits import Limits
+from gateway.log_file import configured_log_file
 from gateway.logs import configure_logging, listening
 from gateway.metrics import Metrics
 from gateway.metrics.tracing import configured_tracing
@@ -149,7 +150,8 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         settings.followed_by(gateway.apply)
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
-        honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
+        told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+        honest = told if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(
             loaded,
@@ -227,7 +229,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        hermes.settings.followed_by(lambda new: configure_logging(new.logging.level, new.logging.format))
+        hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
         jobs = (
             _warm_up(hermes, platforms),
             _tidy_daily(hermes),
@@ -245,6 +247,10 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+def _log_as(config: LoggingConfig, home: Path) -> None:
+    configure_logging(config.level, config.format, file=configured_log_file(config, home))
 
 
 async def _tidy_daily(hermes: Hermes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from gateway.errors import ConfigError, ConfigNotWritten
@@ -20,7 +20,7 @@ def state_directory() -> Path:
         raise ConfigError("this user has no home directory; set HERMES_HOME.") from None
 
 
-def environment(home: Path) -> Mapping[str, str]:
+def environment(home: Path) -> ChainMap[str, str]:
     """The process's variables first, then those of `.env` in the state directory."""
     return ChainMap(dict(os.environ), _dotenv(home / ".env"))
 

@@ -47,6 +47,7 @@ AT_ONCE = frozenset(
         "limits.unknown_price",
         "logging.level",
         "logging.format",
+        "logging.file",
     }
 )
 

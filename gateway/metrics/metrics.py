@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -73,6 +74,7 @@ class Metrics:
             self.meters, self.tracing, lambda: bool(self._gateway and self._gateway.is_closing)
         )
         self._failures: dict[tuple[str, str], Failure] = {}
+        self._writing = threading.Lock()
         self._kind, self._error, self._result, self._outcome = Bounded(), Bounded(), Bounded(8), Bounded()
         self._started_at, self._began = time.time(), time.monotonic()
 
@@ -103,8 +105,9 @@ class Metrics:
         kind = self._kind(kind) if _KIND.fullmatch(kind) else OTHER
         key = kind, name = kind, self._error(name)
         self.meters.errors.labels(*key).inc()
-        known = self._failures.get(key) or Failure(kind, name, 0, 0.0)
-        self._failures[key] = replace(known, count=known.count + 1, last_at=time.time())
+        with self._writing:
+            known = self._failures.get(key) or Failure(kind, name, 0, 0.0)
+            self._failures[key] = replace(known, count=known.count + 1, last_at=time.time())
 
     # -- models ----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ NOT_INSTALLED = (
     "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; "
     "pip install 'hermes-gateway[otel]'"
 )
+NO_ADDRESS = "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, as in http://127.0.0.1:4318"
 
 
 class Span(Protocol):
@@ -74,6 +75,8 @@ def configured_tracing(loaded: Loaded) -> tuple[Tracing, str]:
     settings = tracing_settings(loaded.home)
     if settings is None:
         return NoTracing(), ""
+    if not settings.endpoint.startswith(("http://", "https://")):
+        return NoTracing(), NO_ADDRESS
     try:
         from gateway.metrics.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - see above
     except ImportError:

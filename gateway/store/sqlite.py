@@ -19,6 +19,7 @@ from gateway.store import counts, leases, reads, writes
 from gateway.store.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.errors import translated
 from gateway.store.hits import search
+from gateway.store.imports import StoredImports
 from gateway.store.inbox import StoredInbox
 from gateway.store.index import Progress, progress
 from gateway.store.indexer import Indexer
@@ -51,6 +52,7 @@ class SqliteStore:
         self.outbox = StoredOutbox(self._read, self._write, self._write_soon)
         self.leases = StoredLeases(self._write_soon)
         self.insight = StoredInsight(self._read)
+        self.imports = StoredImports(self._read, self._write)
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:

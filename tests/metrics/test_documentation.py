@@ -9,6 +9,7 @@ import yaml
 
 from agent.compaction import Attempt
 from agent.messages import ToolCall
+from gateway.config.platforms import WebConfig
 from tests.metrics.measured import Measured, Scraped
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -47,7 +48,8 @@ async def test_the_alarms_ask_for_metrics_that_exist(world: Measured) -> None:
         yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
     ]
     scrape, alarms = blocks
-    assert scrape["scrape_configs"][0]["static_configs"]
+    [target] = scrape["scrape_configs"][0]["static_configs"]
+    assert target["targets"] == [f"{WebConfig().host}:{WebConfig().port}"]
     rules = alarms["groups"][0]["rules"]
     assert len(rules) == 3
     text = (await _busy(world)).text

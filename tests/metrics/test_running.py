@@ -13,10 +13,13 @@ import aiohttp
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.contract.model import newest
 from tests.metrics.measured import Scraped
+from tests.plugins.strangers import write_plugin
 from tests.worlds.hermes_process import HermesProcess, WebClient, hermes
+from tests.worlds.model_server import Seen
 from tests.worlds.openai import OpenAIWorld
-from tests.worlds.script import Call
+from tests.worlds.script import Call, Reply
 from tests.worlds.telegram import Fault, TelegramWorld
 
 SAID = ("marmalade", "Toast")
@@ -54,19 +57,51 @@ async def collector() -> AsyncIterator[Collector]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield receiver
-    await runner.cleanup()
+    try:
+        yield receiver
+    finally:
+        await runner.cleanup()
+
+
+PLUGIN = """
+import asyncio, logging
+import structlog
+from agent.tool import ToolContext, tool
+
+@tool()
+async def toaster(ctx: ToolContext) -> str:
+    \"""Makes toast.\"""
+    structlog.get_logger("acme").info("acme.toasting")
+    await asyncio.to_thread(logging.getLogger("acme").warning, "It is hot.")
+    raise RuntimeError("no bread")
+
+def register(ctx):
+    ctx.register_tool(toaster)
+"""
 
 
 def _config(model: OpenAIWorld, telegram: TelegramWorld, user: int) -> dict[str, Any]:
     return {
-        "model": {"name": "openai/test-model", "base_url": model.base_url, "api_key": model.api_key},
+        "model": {
+            "name": "openai/test-model",
+            "base_url": model.base_url,
+            "api_key": model.api_key,
+            "context_length": 8_000,
+        },
+        "compression": {"protect_last_n": 1, "background_at": 1.0},
+        "plugins": {"enabled": ["acme"]},
         "tools": {"enabled": ["write_file"]},
         "platforms": {
             "telegram": {"token": telegram.token, "base_url": telegram.url, "allowed_users": [user]}
         },
         "logging": {"level": "debug", "format": "json"},
     }
+
+
+def _talk(seen: Seen) -> Reply:
+    """At length to people, briefly about what was said."""
+    is_asked_by_ada = newest(seen).startswith("Tell me")
+    return Reply(text="Toast and tea. " * 300 if is_asked_by_ada else "They spoke of Toast and of marmalade.")
 
 
 def _lines(process: HermesProcess) -> list[dict[str, Any]]:
@@ -76,15 +111,21 @@ def _lines(process: HermesProcess) -> list[dict[str, Any]]:
 async def _converse(
     process: HermesProcess, model: OpenAIWorld, telegram: TelegramWorld, ada: Any
 ) -> tuple[str, str]:
-    """A turn in Telegram with a retry, a tool and a pause that the service asks for; then a command on the page. Gives
-    the ids of the turn's conversation and of the turn."""
+    """A turn in Telegram with a retry, two tools and a pause that the service asks for; then, on the page, three long
+    turns and a compaction. Gives the ids of the first turn's conversation and of that turn."""
     model.fail(503)
-    model.reply(text="Noting.", tool_calls=[Call("write_file", {"path": "a.md", "content": "marmalade"})])
+    model.reply(
+        text="Noting.",
+        tool_calls=[Call("write_file", {"path": "a.md", "content": "marmalade"}), Call("toaster", {})],
+    )
     model.reply(text="Toast with marmalade it is.")
     telegram.fail_next("sendMessage", Fault.flood(1))
     await ada.says("Note the marmalade, please")
     await telegram.wait_for(lambda: any("Toast" in str(message.text) for message in ada.chat.messages), 60)
     async with WebClient.open(process.url, "page") as page:
+        model.script(_talk)
+        for _ in range(3):
+            await page.say("Tell me about marmalade")
         await page.say("/compress marmalade")
     done = [line for line in _lines(process) if line["event"] == "turn.done"]
     return done[0]["conversation"], done[0]["turn"]
@@ -99,6 +140,7 @@ async def test_a_turn_in_lines_figures_and_spans(tmp_path: Path) -> None:
         (home / ".env").write_text(
             f"OTEL_EXPORTER_OTLP_ENDPOINT={traces.url}\nOTEL_EXPORTER_OTLP_HEADERS=x-key=open-sesame-1\n"
         )
+        write_plugin(home, PLUGIN)
         async with hermes(home, _config(model, telegram, ada.id)) as process:
             conversation, turn = await _converse(process, model, telegram, ada)
             async with aiohttp.ClientSession() as http, http.get(f"{process.url}/metrics") as response:
@@ -113,31 +155,36 @@ async def test_a_turn_in_lines_figures_and_spans(tmp_path: Path) -> None:
 def _check_lines(process: HermesProcess, conversation: str, turn: str) -> None:
     lines = _lines(process)
     of_the_turn = {line["event"] for line in lines if line.get("turn") == turn}
-    assert {"model.retry", "chat.slow_down", "turn.done"} <= of_the_turn
+    told = {"model.retry", "acme.toasting", "It is hot.", "tool.crashed", "chat.slow_down", "turn.done"}
+    assert told <= of_the_turn
+    assert "session.split" in {line["event"] for line in lines if "turn" in line}
     for line in lines:
         # Whatever names one of them names both, and nothing that a turn leads to names none.
         assert ("turn" in line) == ("conversation" in line), line
         if line["event"].startswith(
-            ("turn.", "model.retry", "tool.", "compaction.", "chat.slow", "chat.call")
+            ("turn.", "model.retry", "tool.", "session.split", "chat.slow", "chat.call")
         ):
             assert line["turn"].startswith("msg_"), line
         if line.get("turn") == turn:
             assert line["conversation"] == conversation
-    told = "".join(process.output)
-    assert not [word for word in SAID if word in told]
+    output = "".join(process.output)
+    assert not [word for word in SAID if word in output]
 
 
 def _check_figures(seen: Scraped) -> None:
     assert seen("hermes_turns_total", platform="telegram", outcome="answered") == 1
     assert seen("hermes_turns_total", platform="web", outcome="command") == 1
     calls = {"model": "openai/test-model", "purpose": "turn"}
-    assert seen("hermes_model_calls_total", outcome="ok", **calls) == 2
+    assert seen("hermes_model_calls_total", outcome="ok", **calls) == 2 + 3
     assert seen("hermes_model_calls_total", outcome="ModelOverloaded", **calls) == 1
     assert seen("hermes_tool_calls_total", tool="write_file", outcome="ok") == 1
     sends = {"platform": "telegram", "call": "Send"}
     assert seen("hermes_platform_calls_total", outcome="SlowDown", **sends) == 1
     assert seen("hermes_platform_up", platform="telegram") == 1
-    assert seen("hermes_compactions_total", trigger="command", outcome="nothing") == 1
+    assert seen("hermes_tool_calls_total", tool="toaster", outcome="failed") == 1
+    assert seen("hermes_errors_total", kind="tool.crashed", error="") == 1
+    assert seen("hermes_errors_total", kind="library:acme", error="") == 1
+    assert seen("hermes_compactions_total", trigger="command", outcome="ok") == 1
     assert (seen("hermes_event_loop_lag_seconds_count") or 0) > 0
 
 
@@ -157,7 +204,10 @@ def _check_spans(traces: Collector, conversation: str, turn: str) -> None:
     assert outcomes.count(("model call", "ModelOverloaded")) == 1
     assert outcomes.count(("tool call", "ok")) == 1
     assert ("delivery", "SlowDown") in outcomes and ("delivery", "ok") in outcomes
-    assert "compaction" in {span.name for span in traces.spans}
+    assert outcomes.count(("tool call", "failed")) == 1
+    [compaction] = [span for span in traces.spans if span.name == "compaction"]
+    within = [span for span in traces.spans if span.parent_span_id == compaction.span_id]
+    assert [facts[span.span_id]["hermes.purpose"] for span in within] == ["compression"]
     assert not [word for word in SAID if word.encode() in traces.raw]
 
 
@@ -181,6 +231,8 @@ async def test_the_extra_is_missing(tmp_path: Path) -> None:
     assert told[1] == "[]"
     told = await _python(code, home, None)
     assert told[0] == "sent to http://127.0.0.1:9", "without the password"
+    (home / ".env").write_text("OTEL_EXPORTER_OTLP_ENDPOINT=127.0.0.1:4318\n")
+    assert "must begin with http" in (await _python(code, home, None))[0]
 
 
 async def test_nothing_is_loaded_unless_wanted(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
 from gateway.metrics import Metrics
 from gateway.platforms.base import Health, Platform
+from gateway.platforms.web import status
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, House
 from gateway.platforms.web.desk import Desk
@@ -130,6 +131,7 @@ class WebPlatform:
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
         if self._house:
             app.add_routes(Dashboard(self._house, streams).routes())
+            app.add_routes(status.routes(self._house))
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
         app.on_shutdown.append(streams.close)
