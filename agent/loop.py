@@ -76,6 +76,9 @@ class Turn:
     approve: Approve | None = None
     has_begun: bool = False
     """The message is stored, and perhaps some steps of its answer: Hermes was stopped in the middle."""
+    tried: int = 0
+    """How often it was begun before in this process. What is being said then has a name of its own: what was said of
+    it before may still be on its way out of sight."""
     settles: Sequence[str] = ()
     """Other messages that are answered with this one, because they are parts of it."""
     goes_on_later: Callable[[], bool] = _never
@@ -181,10 +184,10 @@ class Agent:
 
     async def _steps(self, turn: Turn) -> _Steps:
         if not turn.has_begun:
-            return _Steps(turn, 0)
+            return _Steps(turn, turn.tried)
         ids = [_step_id(turn, number) for number in range(2 * self.max_iterations)]
         known = await self.store.known(ids)
-        return _Steps(turn, max((ids.index(step) + 1 for step in known), default=0))
+        return _Steps(turn, turn.tried + max((ids.index(step) + 1 for step in known), default=0))
 
     async def _answer(
         self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool

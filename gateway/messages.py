@@ -45,6 +45,8 @@ class InboundMessage:
     """It is in the inbox already."""
     has_begun: bool = False
     """It is stored in its conversation: its turn was under way when Hermes was stopped."""
+    tried: int = 0
+    """How often its turn was begun before, in this process."""
     still_allowed: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False, compare=False)
     """Asked when a message that has waited gets its turn: its author may have been sent away meanwhile."""
 

@@ -15,12 +15,12 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
-_PASSING = (StoreBusy, StoreFull, StoreReadOnly)
+PASSING = (StoreBusy, StoreFull, StoreReadOnly)
 """What ends without anybody looking into the database."""
 
 
 async def patiently(
-    work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = _PASSING
+    work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = PASSING
 ) -> T:
     """For what has been taken already, or comes only once: nobody is asked to send it again. Whatever else goes wrong
     comes out."""

@@ -30,7 +30,7 @@ from gateway.leases import Holder
 from gateway.mailbox import Mailbox
 from gateway.messages import OWNER, InboundMessage
 from gateway.outbox import file_content
-from gateway.patience import patiently
+from gateway.patience import PASSING, patiently
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -46,6 +46,13 @@ MOST_ATTEMPTS = 10
 each time must not do so for ever."""
 
 _ANSWER_SECONDS = 5.0
+_STORE_PAUSES = (0.5, 15.0)
+"""Before a turn that the store has cut short is tried again: a disk that is all but full takes some things and not
+others, and each try may cost a call of a model."""
+_WHEN_MENDED = (
+    "⚠ Hermes cannot store what it does at the moment. Your message is kept, and answered as soon as that is mended; "
+    "there is no need to send it again."
+)
 _COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
 _PARKED = (
     "Something in Hermes broke down over this message. It is kept, and not tried again by itself; `hermes doctor` and "
@@ -151,8 +158,9 @@ class Turns:
 
     async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
-        as well. Not after some of an answer was seen, or people would see two."""
-        for crashes in count(1):
+        as well. Not after some of an answer was seen, or people would see two; but what a store that refused has cut
+        short was no answer, and is taken back."""
+        for tries in count(1):
             attempt = _Attempt(await patiently(partial(self._store.inbox.begin, inbound.id)))
             if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
@@ -160,15 +168,31 @@ class Turns:
             try:
                 await self._attempt(mailbox, inbound, attempt)
                 return
+            except PASSING as error:
+                if tries > len(_STORE_PAUSES) or not await self._goes_on(mailbox, inbound, error):
+                    raise
+                await asyncio.sleep(_STORE_PAUSES[tries - 1])
             except HermesError:
                 raise
             except Exception as error:  # noqa: BLE001 - a bug in one message must not end the mailbox
                 # In a thread, because showing a traceback reads source files.
                 await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
-            if attempt.was_seen or crashes == MOST_CRASHES:
-                await self._park(mailbox.conversation_id, inbound)
-                return
-            inbound = replace(inbound, has_begun=bool(await self._store.known([inbound.id])))
+                if attempt.was_seen or tries == MOST_CRASHES:
+                    await self._park(mailbox.conversation_id, inbound)
+                    return
+            begun = bool(await self._store.known([inbound.id]))
+            inbound = replace(inbound, has_begun=begun, tried=tries)
+
+    async def _goes_on(self, mailbox: Mailbox, inbound: InboundMessage, error: StoreError) -> bool:
+        """Whether a turn that the store has cut short is for this process to take up again. Its author is told. Nobody
+        knows what a command has done; and an answer may be complete although what comes after it was refused."""
+        is_left = await self._store.inbox.is_waiting(inbound.id)
+        is_turn = not is_command(inbound.text) or bool(await self._store.known([inbound.id]))
+        if self._gateway.is_closing or not (is_left and is_turn):
+            return False
+        log.warning("turn.waits_for_store", error=type(error).__name__)
+        self._publish(inbound, mailbox.conversation_id, Notice(_WHEN_MENDED))
+        return True
 
     async def _attempt(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
         conversation_id = mailbox.conversation_id
@@ -228,6 +252,7 @@ class Turns:
             give=partial(self._give, conversation.id, inbound),
             approve=self._approver(conversation.id, inbound) if self._ask_before_danger else None,
             has_begun=inbound.has_begun,
+            tried=inbound.tried,
             settles=inbound.joined,
             goes_on_later=lambda: self._gateway.is_closing,
         )

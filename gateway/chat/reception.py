@@ -61,8 +61,10 @@ class Reception:
         settings: BotConfig,
         *,
         join_seconds: float,
+        closing_seconds: float = _CLOSING_SECONDS,
     ) -> None:
         self._gateway = gateway
+        self._closing_seconds = closing_seconds
         self._inbox = gateway.store.inbox
         self._port = port
         self._gate = gate
@@ -172,7 +174,7 @@ class Reception:
     async def close(self) -> None:
         """What was taken and has not had its turn is in the inbox."""
         self._joining.close()
-        await self._lines.close(_CLOSING_SECONDS)
+        await self._lines.close(self._closing_seconds)
         await self._followers.close()
 
     async def _recover(self) -> None:

@@ -134,16 +134,15 @@ def _listening_since(connection: sqlite3.Connection, platform: str) -> float:
 
 def _take(connection: sqlite3.Connection, taken: Taken, room: Room | None) -> bool:
     place = None if taken.place is None else _as_json(asdict(taken.place))
+    if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (taken.id,)).fetchone():
+        return False  # whoever sent it must not hear that there is no room for it
     if room is not None:
         _check_room(connection, taken, place, room)
-    written = connection.execute(
-        """
-        INSERT INTO inbox (id, platform, place, number, payload, received_at) VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT (id) DO NOTHING
-        """,
+    connection.execute(
+        "INSERT INTO inbox (id, platform, place, number, payload, received_at) VALUES (?, ?, ?, ?, ?, ?)",
         (taken.id, taken.platform, place, taken.number, _as_json(taken.payload), time.time()),
     )
-    return written.rowcount > 0
+    return True
 
 
 def _check_room(connection: sqlite3.Connection, taken: Taken, place: str | None, room: Room) -> None:
@@ -292,19 +291,19 @@ def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
 
 
 def _tidy(connection: sqlite3.Connection, before: float) -> bool:
-    """A few of the oldest. Whether there may be more."""
+    """A few of the oldest; what was parked before them stays. Whether there may be more."""
     gone = [
         connection.execute(
             """
             DELETE FROM inbox WHERE state = 'done' AND received_at < ?
-            AND seq IN (SELECT seq FROM inbox ORDER BY seq LIMIT 500)
+            AND seq IN (SELECT seq FROM inbox WHERE state = 'done' ORDER BY seq LIMIT 500)
             """,
             (before,),
         ).rowcount,
         connection.execute(
             """
             DELETE FROM outbox WHERE state = 'sent' AND created_at < ?
-            AND seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT 500)
+            AND seq IN (SELECT seq FROM outbox WHERE state = 'sent' ORDER BY seq LIMIT 500)
             """,
             (before,),
         ).rowcount,

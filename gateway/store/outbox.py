@@ -30,9 +30,8 @@ _WILL_BE_WRITTEN = """
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.state = 'waiting')
 """
 
-_IS_NOT_ANSWERED = """
-    EXISTS (SELECT 1 FROM inbox
-            WHERE inbox.id = outbox.turn_id AND inbox.state <> 'done' AND inbox.place IS NOT NULL)
+_IS_ANSWERED_HERE = """
+    EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.place IS NOT NULL)
 """
 
 
@@ -162,7 +161,7 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
     seen = connection.execute(
         f"""
         SELECT conversation_id, turn_id, reply_to, place, shown_in FROM outbox
-        WHERE {_IS_UNFINISHED} AND shown_in <> '[]' AND {_IS_NOT_ANSWERED} ORDER BY seq
+        WHERE {_IS_UNFINISHED} AND shown_in <> '[]' AND {_IS_ANSWERED_HERE} ORDER BY seq
         """,
         (platform,),
     ).fetchall()

@@ -57,7 +57,7 @@ def recorded(waits: list[float]) -> Iterator[None]:
         try:
             yield
         finally:
-            stamina.instrumentation.set_on_retry_hooks(None)
+            stamina.instrumentation.set_on_retry_hooks([])
 
 
 async def play(llm: ResilientLLM, request: ChatRequest = HELLO) -> tuple[str, Completion, list[Retrying]]:

@@ -22,6 +22,8 @@ from tests.chaos.samples import Sample, Sampler, samples_table
 from tests.chaos.town import Town, open_town
 
 CROWD = 50
+MOST_GROWTH_MB = 60.0
+"""Of memory, while messages pour in."""
 PATIENCE = 30.0
 """Seconds without any new answer after which no more are expected."""
 
@@ -52,6 +54,9 @@ class FloodReport:
         if self.untold:
             found.append(f"{self.untold} messages were not taken, and nobody was told")
         found += ["somebody was not served" for wave in self.waves if len(wave) < CROWD]
+        growth = max((sample.rss_mb for sample in self.samples), default=0.0) - self.rss_before
+        if growth > MOST_GROWTH_MB:
+            found.append(f"memory grew by {growth:.0f} MB")
         return found
 
     def __str__(self) -> str:

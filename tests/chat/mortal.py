@@ -234,7 +234,7 @@ class Process:
         for number, text in enumerate(steps):
             if step_id(number) in stored:
                 continue
-            await self._write(number, text, sizes, pauses)
+            await self.write(number, text, sizes, pauses)
             is_last = number == len(steps) - 1
             await self.store(step_id(number), text, is_last=is_last)
             if is_last:
@@ -244,7 +244,8 @@ class Process:
                 await _idly(pauses[0])
                 self.play(ToolFinished(f"c{number}", "tool", True, "", 0.1))
 
-    async def _write(self, number: int, text: str, sizes: list[int], pauses: list[int]) -> None:
+    async def write(self, number: int, text: str, sizes: list[int], pauses: list[int]) -> None:
+        """A step that is not stored yet."""
         self.play(StepStarted(step_id(number)))
         position = count = 0
         while position < len(text):

@@ -19,7 +19,7 @@ from agent.events import (
     TurnDone,
 )
 from gateway.chat.contract import Place
-from gateway.chat.errors import Unreachable
+from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
 from gateway.chat.showing.block import POSSIBLY_TWICE
 from gateway.chat.showing.passage import CURSOR
 from gateway.outbox import Outgoing, Progress, file_content
@@ -98,6 +98,80 @@ async def test_a_text_is_read_once(steps: list[str], anew: list[str], can_edit: 
             assert finished in ([], [text.removeprefix(f"{POSSIBLY_TWICE}\n\n") for text in marked])
         assert await world.open() == []
         assert world.service.violations == []
+
+
+def _begun_anew(first: str, then: str) -> Script:
+    async def script(process: Process) -> None:
+        process.begin()
+        await process.write(0, first, sizes=[40], pauses=[60])
+        process.begin()
+        await process.write(1, then, sizes=[40], pauses=[60])
+        await process.store(step_id(1), then)
+        process.play(TurnDone(then))
+
+    return script
+
+
+def _answering_unless_answered(text: str) -> Script:
+    async def script(process: Process) -> None:
+        if not await process.world.store.known([step_id(1)]):
+            await process.answer([text], sizes=[40], pauses=[60])
+
+    return script
+
+
+@pytest.mark.parametrize("first", [SHORT, CODE], ids=["short", "code in several messages"])
+async def test_a_turn_that_is_begun_anew_takes_back_what_it_said(first: str) -> None:
+    """As it is when the store has refused an answer: all that was seen of it goes, in every message, also where the
+    process dies on the way."""
+    whole = await World.made(ChatService(limit=200, pace=0.0))
+    await whole.run(_begun_anew(first, STORY))
+    then = _answering_unless_answered(OTHERWISE)
+    for world in (whole, *await _deaths(_begun_anew(first, STORY), then, ChatService(limit=200))):
+        shown = world.service.messages
+        texts = [message.text for message in shown if not message.is_ghost]
+        assert reads_as(shown, await world.said()), texts
+        assert not any(CURSOR in text for text in texts)
+        is_anew = await world.said() == OTHERWISE
+        assert not is_anew or any(POSSIBLY_TWICE in text for text in texts) or not _ghosts(shown)
+        assert all(left.content is None and not left.progress.shown_in for left in await world.open())
+        await world.run(nothing_new)
+        assert await world.open() == []
+        assert [message.text for message in shown if not message.is_ghost] == texts
+        assert world.service.violations == []
+
+
+@pytest.mark.parametrize("refused", [Unreachable("", maybe_done=False), MessageGone()])
+async def test_what_is_taken_back_is_taken_away_when_that_is_possible(refused: DeliveryError) -> None:
+    """A service that is out of reach is asked again, one that refuses is not; and the new text comes either way."""
+    world = await World.made(ChatService(limit=200, pace=0.0))
+    world.service.fail("delete", refused)
+    await world.run(_begun_anew(SHORT, OTHERWISE))
+    *before, last = world.service.texts()
+    assert before == ([] if isinstance(refused, Unreachable) else [SHORT + CURSOR])
+    assert last.endswith(OTHERWISE)
+    assert await world.open() == []
+
+
+async def test_a_message_on_its_way_is_taken_back_once_it_is_there() -> None:
+    """Nothing can be said of a call that is under way. It may be lost, so what is said anew is marked."""
+    world = await World.made(ChatService(limit=200, pace=0.0))
+    held = world.service.hold("send")
+
+    async def script(process: Process) -> None:
+        process.begin()
+        process.play(StepStarted(step_id(0)), TextDelta(SHORT))
+        await held.reached.wait()
+        process.begin()
+        assert held.gate
+        held.gate.set()
+        await process.write(1, OTHERWISE, sizes=[40], pauses=[60])
+        await process.store(step_id(1), OTHERWISE)
+        process.play(TurnDone(OTHERWISE))
+
+    await world.run(script)
+    assert world.service.texts() == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
+    assert await world.open() == []
 
 
 async def test_a_text_is_read_once_from_a_file(tmp_path: Path) -> None:

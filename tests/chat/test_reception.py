@@ -61,7 +61,14 @@ class Bot:
         gate = Gate(self.service.platform, config, self.store.people)
         media = MediaIntake(sees_images)
         self.reception = Reception(
-            self.gateway, self.service, gate, self.pairing, media, config, join_seconds=0.05
+            self.gateway,
+            self.service,
+            gate,
+            self.pairing,
+            media,
+            config,
+            join_seconds=0.05,
+            closing_seconds=0.5,
         )
         self._ids = itertools.count(1)
 

@@ -143,9 +143,10 @@ async def test_the_parts_of_a_paste_are_one_message_again(path: Path) -> None:
 
 async def test_a_file_is_fetched_again(path: Path) -> None:
     """What is kept of it is where the service has it."""
+    is_killed = asyncio.Event()
 
     async def never(most: int) -> bytes:
-        await asyncio.Event().wait()
+        await is_killed.wait()
         return b""
 
     service = ChatService()
@@ -154,6 +155,7 @@ async def test_a_file_is_fetched_again(path: Path) -> None:
         file = Attachment("notes.txt", "text/plain", "document", 12, never, "ref-1")
         await before.hears("read this", attachments=(file,))
         left = before.after_a_kill()
+        is_killed.set()
     async with bot(left, service, "Read.") as after:
         await until(lambda: "Read." in after.shown)
         assert "the contents" in after.asked[0]

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from discord.backoff import ExponentialBackoff
 
 from tests.discord.bot import Bot, Desk, running
 from tests.worlds.discord import DiscordWorld, Person
+
+
+@pytest.fixture(autouse=True)
+def a_short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library waits for up to two seconds, as chance has it, before it connects again; nothing depends on that."""
+    monkeypatch.setattr(ExponentialBackoff, "delay", lambda backoff: 0.05)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from agent.tool import ToolContext, tool
 from gateway.chat.showing.passage import CURSOR
 from gateway.store import SqliteStore
 from gateway.store.connection import open_reader, open_writer
+from gateway.turns import _WHEN_MENDED
 from tests.chat.service import ChatService
 from tests.faults.house import House, house
 from tests.store.test_faults import Fault, Home, _needs_a_small_disk, disk, full, held, read_only
@@ -104,49 +105,68 @@ async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) 
     assert (answer, len(it.llm.requests)) == ("Taken.", 1)
 
 
+async def told_to_wait(service: ChatService) -> None:
+    await until(lambda: _WHEN_MENDED in service.texts())
+
+
 @faults
 async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: Fault) -> None:
-    """What the tool did cannot be written down: its author is told, and the next start does not do it again."""
+    """What the tool did cannot be written down: its author is told, and once it can the turn goes on by itself."""
     call = ToolCall("c1", "launch", '{"what": "rocket"}')
-    async with bot(disk, service, ["Here goes.", call]) as it:
+    async with bot(disk, service, ["Here goes.", call], "It may have landed.") as it:
         turning = asyncio.create_task(it.at.turn("Launch it."))
         await until(lambda: bool(launched))
         async with trouble(fault, it.home):
             has_landed.set()
-            events = await turning
-            failed = events[-1]
-            assert isinstance(failed, TurnFailed)
-            await until(lambda: f"⚠ {failed.error}" in service.texts())
-    async with bot(disk, service, "It may have landed.") as it:
-        await until(lambda: "It may have landed." in service.texts())
-        assert "Whether it took effect is unknown" in str(it.llm.requests[0].messages[-1])
-        assert [role for role, _ in await it.at.said()] == ["user", "assistant", "tool", "assistant"]
+            await told_to_wait(service)
+        assert (await turning)[-1] == TurnDone("It may have landed.")
+        assert "Whether it took effect is unknown" in str(it.llm.requests[1].messages[-1])
         await it.at.close()
+        assert [role for role, _ in await it.at.said()] == ["user", "assistant", "tool", "assistant"]
         assert await it.at.is_settled()
     assert launched == ["rocket"]
-    assert service.texts() == ["Here goes.", f"⚠ {failed.error}", "It may have landed."]
+    assert service.texts() == ["Here goes.", _WHEN_MENDED, "It may have landed."]
 
 
 @faults
 async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault: Fault) -> None:
-    """It was read while it was written, but is not an answer before it is stored: the next start writes it anew."""
+    """It was read while it was written, but is not an answer before it is stored: it is taken back and written anew."""
+    gate = asyncio.Event()
+    async with bot(disk, service, ["This is the", gate, " answer."], "This is the answer, again.") as it:
+        turning = asyncio.create_task(it.at.turn("What is it?"))
+        await until(lambda: any("This is the" in text for text in service.texts()))
+        async with trouble(fault, it.home):
+            gate.set()
+            await told_to_wait(service)
+        assert (await turning)[-1] == TurnDone("This is the answer, again.")
+        await it.at.close()
+        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
+        assert await it.at.is_settled()
+    assert service.texts() == [_WHEN_MENDED, "This is the answer, again."]
+
+
+@faults
+async def test_when_it_does_not_end_before_the_next_start(
+    disk: Path, service: ChatService, fault: Fault
+) -> None:
+    """The next process does what this one would have done."""
     gate = asyncio.Event()
     async with bot(disk, service, ["This is the", gate, " answer."]) as it:
         turning = asyncio.create_task(it.at.turn("What is it?"))
         await until(lambda: any("This is the" in text for text in service.texts()))
         async with trouble(fault, it.home):
             gate.set()
-            events = await turning
-            failed = events[-1]
-            assert isinstance(failed, TurnFailed)
+            await told_to_wait(service)
             await it.at.close()
-            assert service.texts() == ["This is the answer.", f"⚠ {failed.error}"]
+            failed = (await turning)[-1]
+            assert isinstance(failed, TurnFailed)
+            assert service.texts() == ["This is the answer.", _WHEN_MENDED, f"⚠ {failed.error}"]
     async with bot(disk, service, "This is the answer, again.") as it:
         await until(lambda: "This is the answer, again." in service.texts())
-        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
         await it.at.close()
+        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
         assert await it.at.is_settled()
-    assert service.texts() == [f"⚠ {failed.error}", "This is the answer, again."]
+    assert service.texts() == [_WHEN_MENDED, f"⚠ {failed.error}", "This is the answer, again."]
 
 
 @faults

@@ -82,6 +82,11 @@ class Entry:
         """Nothing is left to be done about it."""
         self.note(Progress("sent", self.outgoing.progress.shown_in))
 
+    def forget(self) -> None:
+        """As if it had never been on its way."""
+        self.outgoing = replace(self.outgoing, kind="fleeting")
+        self.close()
+
     def park(self, reason: str) -> None:
         if self.outgoing.kind == "fleeting":  # nobody misses it
             self.close()

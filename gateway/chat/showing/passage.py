@@ -82,7 +82,7 @@ class Passage(Block):
         self._reply_to = reply_to
         self._buttons = tuple(buttons)
         self._take_over = take_over
-        self._closed = self._cut_short = self._refused = False
+        self._closed = self._cut_short = self._taken_back = self._refused = False
         self._last_call = -inf
         self._attempt: _Attempt | None = None
         self._leftover = ""
@@ -123,6 +123,18 @@ class Passage(Block):
         next process finishes it or takes it away."""
         self._cut_short = self.entry is not None
         self.close()
+
+    def take_back(self) -> bool:
+        """Another passage says it anew: what is seen of this one goes before that. Gives whether there may be more of
+        it than is known."""
+        is_sending = self._attempt is not None and not self._draft.message_id
+        self._in_doubt |= self._draft.may_be_there or is_sending
+        self._taken_back = self._closed = True
+        self.venue.pace.growing.discard(self)
+        self._draft = Draft(self._port.measure)
+        self._take_next_away()
+        self._note()
+        return self._in_doubt
 
     @property
     def is_visible(self) -> bool:
@@ -183,10 +195,15 @@ class Passage(Block):
         return Send(text, formatted, self._reply_to, buttons, self._style.silent)
 
     def _note(self) -> None:
-        if self.entry and not self.lost:
+        if self.entry and self._taken_back and self.over:
+            self.entry.forget()
+        elif self.entry and not self.lost:
             self.entry.note(self._progress())
 
     def _progress(self) -> Progress:
+        if self._taken_back:
+            left = tuple(self._shown_in)
+            return Progress("sending" if self._in_doubt else "pending", left, growing=bool(left))
         if self.over and not self._cut_short:
             state: State = "parked" if self._refused else "sent"
             return Progress(state, tuple(self._shown_in), reason=_PARTLY_REFUSED if self._refused else "")
@@ -209,8 +226,11 @@ class Passage(Block):
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             self._forget_leftover()
+        elif self._taken_back:
+            self._shown_in += [message_id] * (message_id not in self._shown_in)
         else:
             self._was_shown(attempt, message_id, now)
+        self._take_next_away()
         self._note()
 
     def _was_shown(self, attempt: _Attempt, message_id: str, now: float) -> None:
@@ -233,16 +253,19 @@ class Passage(Block):
         super().put_off()
         self._attempt = None
         self._settle()
+        self._take_next_away()
         self._note()
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         attempt, self._attempt = self._attempt, None
+        sentence = ""
         if attempt is None:
-            self._forget_leftover()
-            sentence = ""
-        else:
+            if not self._taken_back or not isinstance(error, Unreachable) or self._is_hopeless(now):
+                self._forget_leftover()
+        elif not self._taken_back:
             sentence = self._was_not_shown(attempt, call, error, now)
             self._settle()
+        self._take_next_away()
         self._note()
         return sentence
 
@@ -325,6 +348,12 @@ class Passage(Block):
         self._shown_in.remove(self._leftover)
         self._leftover = ""
         self._settle()
+
+    def _take_next_away(self) -> None:
+        if self._taken_back:
+            is_free = self._attempt is None
+            self._leftover = self._shown_in[-1] if is_free and self._shown_in else ""
+            self.over = is_free and not self._leftover
 
     def _settle(self) -> None:
         draft = self._draft

@@ -68,7 +68,7 @@ class Scene:
         self.stage = Stage((self._acknowledgement, self._tools), conversation_id)
         self._turn_id = self._step_id = ""
         self._in_doubt: set[str] = set()
-        """Turns of which an earlier process may have begun to show a text that is written anew now."""
+        """Turns of which an earlier attempt may have begun to show a text that is written anew now."""
         self._answer: Passage | None = None
         self._said: list[str] = []
         """The text of the model's present step, as it came."""
@@ -179,6 +179,8 @@ class Scene:
 
     def _start_turn(self, event: TurnStarted) -> None:
         if self.running:  # its end was never told
+            if event.message_id == self._turn_id:
+                self._take_back()
             self._end_turn()
         self._change_place()
         self.running, self._stop_told = True, False
@@ -234,6 +236,12 @@ class Scene:
             self._cut_short()
         self._end_turn()
         self._say(f"⚠ {event.error}", silent=False, entry=self._entry("notice", event.outbox_id))
+
+    def _take_back(self) -> None:
+        """The turn is begun anew: what it had not finished saying is said again."""
+        answer, self._answer = self._answer, None
+        if answer is not None and answer.take_back():
+            self._in_doubt.add(self._turn_id)
 
     def _cut_short(self) -> None:
         if self._answer is not None:

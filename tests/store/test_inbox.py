@@ -1,0 +1,79 @@
+"""The inbox over time: what is known comes no second time, and what is over is forgotten after a while."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.chat.contract import Place
+from gateway.errors import QueueFull
+from gateway.inbox import Room, Taken
+from gateway.store.sqlite import SqliteStore
+
+HERE = Place("1")
+A_MONTH = 31 * 86_400
+NO_ROOM = Room(in_all=1, of_one_person=1)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(tmp_path / "state.db")
+    yield store
+    await store.close()
+
+
+def message(number: int) -> Taken:
+    return Taken(f"msg_{number}", "telegram", {"author": {"id": "7"}}, HERE, str(number))
+
+
+async def test_a_message_that_is_known_needs_no_room(store: SqliteStore) -> None:
+    """Its service delivers it again while the line is full: nobody is told that it was not taken."""
+    assert await store.inbox.take(message(1), room=NO_ROOM)
+    assert not await store.inbox.take(message(1), room=NO_ROOM)
+    with pytest.raises(QueueFull):
+        await store.inbox.take(message(2), room=NO_ROOM)
+
+
+def _a_month_later(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE inbox SET received_at = received_at - ?", (A_MONTH,))
+    connection.execute("UPDATE outbox SET created_at = created_at - ?", (A_MONTH,))
+
+
+def _numbers(connection: sqlite3.Connection) -> tuple[list[int], list[int]]:
+    """Of what is left."""
+    left = [
+        [int(row[0].partition("_")[2]) for row in connection.execute(f"SELECT id FROM {box} ORDER BY seq")]
+        for box in ("inbox", "outbox")
+    ]
+    return left[0], left[1]
+
+
+def _park_first(connection: sqlite3.Connection, count: int) -> None:
+    for box in ("inbox", "outbox"):
+        connection.execute(f"UPDATE {box} SET state = 'parked' WHERE seq <= ?", (count,))
+    connection.execute("UPDATE outbox SET state = 'sent' WHERE state = 'pending'")
+
+
+async def _answered(store: SqliteStore, number: int) -> None:
+    about = {"conversation_id": "conv_1", "turn_id": f"msg_{number}"}
+    await store.outbox.add(f"out_{number}", **about, kind="notice", content="x")
+
+
+@pytest.mark.parametrize("parked", [0, 600])
+async def test_what_is_over_is_forgotten_after_a_month(store: SqliteStore, parked: int) -> None:
+    """Not what waits, nor what was parked for somebody to look at, however much of that there is."""
+    numbers = range(1, 621)
+    await asyncio.gather(*(store.inbox.take(message(number)) for number in numbers))
+    await asyncio.gather(*(_answered(store, number) for number in numbers))
+    await store.inbox.settle([f"msg_{number}" for number in range(parked + 1, 620)])
+    await store._write(_park_first, parked)
+    await store.inbox.tidy()
+    assert [len(left) for left in await store._read(_numbers)] == [620, 620]
+    await store._write(_a_month_later)
+    await store.inbox.tidy()
+    kept = list(range(1, parked + 1))
+    assert await store._read(_numbers) == ([*kept, 620], kept)
