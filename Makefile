@@ -70,8 +70,8 @@ docs: $(VENV)/.dev
 
 # The tests that look at pages leave pictures in artifacts/; those that a page shows are copied to docs/images.
 pictures: browser
-	@HERMES_WRITE_PICTURES=1 $(BIN)/python -m pytest -q tests/web -k "pictures" $(ARGS)
-	@git status --short docs/images
+	@HERMES_WRITE_PICTURES=1 $(BIN)/python -m pytest -q -m browser -k picture $(ARGS)
+	@ls -l docs/images
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
@@ -18,6 +19,9 @@ from tests.web.world import World, web_world
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).parents[2] / "artifacts"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+ON_PAGES = ("chat", "dashboard", "lineage")
+"""Pictures that a page shows; `make pictures` takes them anew."""
 
 IN_A_BROWSER = [
     pytest.mark.browser,
@@ -128,6 +132,10 @@ class Tab:
         return [" ".join(part.split()) for part in parts]
 
     async def picture(self, name: str) -> Path:
+        """Kept in artifacts/. With HERMES_WRITE_PICTURES, a light one of ON_PAGES goes to docs/images as well."""
         path = PICTURES / f"{name}.png"
         await self.page.screenshot(path=path, animations="disabled")
+        shown = name.removesuffix("-light")
+        if os.environ.get("HERMES_WRITE_PICTURES") and shown in ON_PAGES:
+            shutil.copy(path, IMAGES / f"{shown}.png")
         return path
