@@ -1,8 +1,8 @@
 """The code on the pages is run: shell in one house for all, YAML as a configuration, Python by the compiler.
 
-Which blocks those are is said by the ids of the tests: `pytest tests/docs/test_blocks.py --collect-only -q`. A block that
-cannot be run says why in a comment in front of it, `<!-- not run: ... -->`, and is parsed all the same. The pages in
-FOLLOWED have a test of their own that goes through them from top to bottom.
+`pytest tests/docs/test_blocks.py --collect-only -q` shows which blocks those are. One that cannot be run says why in a
+comment in front of it, `<!-- not run: ... -->`, and is parsed all the same. A page in FOLLOWED has a test of its own
+that goes through it from top to bottom.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Household:
     async def _new_code(self) -> str:
         store = await SqliteStore.open(self.home / "state.db")
         try:
-            code = await Pairing(store.people).request("telegram", Author(str(1000 + next(self.numbers)), "Ada"))
+            code = await Pairing(store.people).request(
+                "telegram", Author(str(1000 + next(self.numbers)), "Ada")
+            )
             assert code
             return code.code
         finally:
@@ -93,7 +95,9 @@ def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Household]:
         yield house
 
 
-@pytest.mark.parametrize("block", [block for block in SHELL if not block.not_run], ids=lambda each: each.where)
+@pytest.mark.parametrize(
+    "block", [block for block in SHELL if not block.not_run], ids=lambda each: each.where
+)
 def test_shell(block: Block, household: Household, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line ends well, one after the other, in the house that all pages share."""
     monkeypatch.chdir(household.folder)

@@ -161,7 +161,9 @@ def test_compose_keeps_what_was_said_and_knows_no_secret() -> None:
     assert "/.env" in (ROOT / ".gitignore").read_text().splitlines()
     ((name, value),) = service()["environment"].items()
     # The sentence that Compose prints when it is missing.
-    assert re.fullmatch(rf"\$\{{{name}:\?put {name}=\.\.\. with at least 16 characters into \.env \(.+\)\}}", value)
+    assert re.fullmatch(
+        rf"\$\{{{name}:\?put {name}=\.\.\. with at least 16 characters into \.env \(.+\)\}}", value
+    )
     seconds = int(service()["stop_grace_period"].removesuffix("s"))
     assert seconds > Config().gateway.drain_seconds
 

@@ -108,7 +108,9 @@ def test_settings_and_log_lines_exist() -> None:
 def test_every_turn_event_is_documented() -> None:
     """With each of its fields, in their order, and no other."""
     documented = {name: told for name, told in _rows(EVENTS_PAGE) if name[0].isupper()}
-    assert documented == {event.__name__: [each.name for each in fields(event)] for event in get_args(TurnEvent)}
+    assert documented == {
+        event.__name__: [each.name for each in fields(event)] for event in get_args(TurnEvent)
+    }
     page = EVENTS_PAGE.read_text()
     assert [each.name for each in fields(Usage) if f"`{each.name}`" not in page] == []
 
@@ -189,7 +191,9 @@ def variables_of_tests() -> frozenset[str]:
     """`os.environ.get("HERMES_FUZZ")`, as text."""
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
     read = re.compile(r"os\.environ(?:\.get\(|\[)\"(HERMES_\w+)\"")
-    return frozenset(name for path in files for name in read.findall(path.read_text())) - variables_of_hermes()
+    return (
+        frozenset(name for path in files for name in read.findall(path.read_text())) - variables_of_hermes()
+    )
 
 
 def _typed(page: Path) -> Iterator[list[str]]:
