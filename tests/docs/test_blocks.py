@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import re
 import signal
@@ -25,15 +26,22 @@ from gateway.access.pairing import Pairing
 from gateway.chat.contract import Author
 from gateway.config.load import load
 from gateway.store import SqliteStore
-from tests.docs.pages import PAGES, ROOT, TODAY, Block, blocks
+from tests.docs.pages import PAGES, ROOT, TODAY, Block, blocks, name_of
 from tests.docs.shell import PROGRAMS, assignments, calls_hermes, is_plain, is_shell, lines, programs, refusal
 from tests.worlds.hermes_process import HermesProcess, environment
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.warm import HERMES, run
 
-FOLLOWED = {ROOT / "docs" / "context-engines.md": "tests/plugins/test_docs.py"}
-SHELL = [block for page in TODAY if page not in FOLLOWED for block in blocks(page) if is_shell(block)]
-LANGUAGES = {"", "sh", "text", "yaml", "python", "ini"}
+FOLLOWED = {
+    "docs/cli.md": "tests/cli/test_documentation.py",
+    "docs/context-engines.md": "tests/plugins/test_docs.py",
+}
+SHELL = [
+    block for page in TODAY if name_of(page) not in FOLLOWED for block in blocks(page) if is_shell(block)
+]
+LANGUAGES = {"", "sh", "text", "yaml", "json", "python", "ini"}
+OTHER_PROGRAMS = {"scrape_configs", "groups"}
+"""Keys of files that are not ours: Prometheus."""
 NOT_OURS = ("make",)
 """Programs whose lines are not run here. The Makefile is the way to these tests."""
 
@@ -156,12 +164,13 @@ def test_shell_that_is_not_run(block: Block) -> None:
 
 
 def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no other file's is a `hermes.yaml`, and can be used as it stands once its variables are set."""
+    """What is no other program's is a `hermes.yaml`, and can be used as it stands once its variables are set."""
     problems = {}
     for block in (block for page in PAGES for block in blocks(page) if block.language == "yaml"):
         named = re.match(r"# (\S+)\n", block.text)
-        if named and not named[1].endswith("hermes.yaml"):
-            yaml.safe_load(block.text)
+        if (named and not named[1].endswith("hermes.yaml")) or yaml.safe_load(
+            block.text
+        ).keys() <= OTHER_PROGRAMS:
             continue
         for name in re.findall(r"\$\{(\w+)", block.text):
             monkeypatch.setenv(name, f"{name.lower()}_0123456789")
@@ -174,16 +183,19 @@ def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert problems == {}
 
 
-def test_python() -> None:
-    """It compiles. Whether it works is said by the test of its page."""
-    for block in (block for page in PAGES for block in blocks(page) if block.language == "python"):
-        compile(block.text, block.where, "exec")
+def test_python_and_json() -> None:
+    """They can be read. Whether the code works is said by the test of its page."""
+    for block in (block for page in PAGES for block in blocks(page)):
+        if block.language == "python":
+            compile(block.text, block.where, "exec")
+        elif block.language == "json":
+            json.loads(block.text)
 
 
 def test_every_block_says_what_it_is() -> None:
     """In a language that is tried here; `text` is for what is shown. The quick start is read in five minutes."""
     strange = [block.where for page in PAGES for block in blocks(page) if block.language not in LANGUAGES]
     assert strange == []
-    assert all(page in PAGES and (ROOT / test).exists() for page, test in FOLLOWED.items())
+    assert [page for page, test in FOLLOWED.items() if (ROOT / page).exists() != (ROOT / test).exists()] == []
     assert len((ROOT / "docs" / "quick-start.md").read_text().split()) < 5 * 200
     assert len([block for block in SHELL if not block.not_run]) > 10
