@@ -71,7 +71,7 @@ def assignments(line: str) -> dict[str, str]:
 def refusal(arguments: list[str], *, whole: bool) -> str:
     """What `hermes` has against these arguments; empty if nothing. Nothing is carried out.
 
-    `whole`: they are all there, so that none may be missing.
+    `whole`: they are all there, so that none may be missing and none stands for another.
     """
     command: click.Command = cli
     context = click.Context(cli, info_name="hermes")
@@ -84,6 +84,8 @@ def refusal(arguments: list[str], *, whole: bool) -> str:
             if not rest:
                 return ""
             name = rest.pop(0)
+            if not whole and name.strip("[]").isupper():
+                return ""  # it stands for any
             found = command.get_command(context, name)
             if found is None:
                 return f"there is no command {context.command_path} {name}"

@@ -44,6 +44,8 @@ OTHER_PROGRAMS = {"scrape_configs", "groups"}
 """Keys of files that are not ours: Prometheus."""
 NOT_OURS = ("make",)
 """Programs whose lines are not run here. The Makefile is the way to these tests."""
+OUTSIDE = ("service",)
+"""Commands of ours that change the machine and not only the house: a page must say that they are not run."""
 
 
 @dataclass
@@ -113,6 +115,7 @@ def test_shell(block: Block, household: Household, monkeypatch: pytest.MonkeyPat
         for program, *arguments in programs(line):
             if program in PROGRAMS:
                 assert refusal(arguments, whole=True) == "", line
+                assert not set(arguments) & set(OUTSIDE), f"{line}: is never run; say so in a comment"
         if calls_hermes(line):
             _carry_out(line, household)
         else:

@@ -123,7 +123,7 @@ def test_every_hook_is_documented() -> None:
 
 def test_every_variable_is_documented() -> None:
     """Those of Hermes on a page, those of the tests in CONTRIBUTING.md; the table has none that nobody reads."""
-    shown = {name for page in TODAY for text in spans(page) for name in re.findall(r"[A-Z][A-Z0-9_]+", text)}
+    shown = {name for page in TODAY for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", page.read_text())}
     assert variables_of_hermes() - shown == set()
     first_cells = (first for rows in tables(VARIABLES_PAGE) for first, *_ in rows)
     table = {name for first in first_cells for name in re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`", first)}
@@ -156,9 +156,9 @@ def test_targets_of_make_exist() -> None:
 def slash_commands() -> frozenset[str]:
     """Of Hermes itself and of the engines that come with it."""
     plugins, nowhere = Plugins(), ROOT / "nowhere"
-    for engine in available_engines(nowhere, plugins, active="compressor"):
+    for name in {engine.name for engine in available_engines(nowhere, plugins, active="compressor")}:
         engine_factory(
-            engine.name,
+            name,
             home=nowhere,
             plugins=plugins,
             compressor=lambda: ContextCompressor(8_000),
