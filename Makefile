@@ -70,7 +70,7 @@ docs: $(VENV)/.dev
 
 # The tests that look at pages leave pictures in artifacts/; those that a page shows are copied to docs/images.
 pictures: browser
-	@HERMES_WRITE_PICTURES=1 $(BIN)/python -m pytest -q -m browser -k picture $(ARGS)
+	@HERMES_WRITE_PICTURES=1 $(BIN)/python -m pytest -q -m browser -k "picture or every_page" $(ARGS)
 	@ls -l docs/images
 
 bench: $(VENV)/.dev
