@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,6 +52,25 @@ class Outcome:
     """It did not go as it should, and the person ought to be told."""
 
 
+@dataclass(slots=True)
+class Attempt:
+    """A compaction under way, for whoever counts them."""
+
+    trigger: Trigger
+    result: str = "failed"
+    """In the end: `ok`, `stand_in`, `nothing`, `lost` or `failed`, or what the engine calls it."""
+    seconds: float = 0.0
+    """What the engine took, perhaps before this in the background."""
+
+
+Watch = Callable[[Attempt], AbstractContextManager[object]]
+"""Is around every compaction."""
+
+
+def _unwatched(attempt: Attempt) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """What an engine made of a session, not yet published."""
@@ -75,6 +94,7 @@ class Compactor:
         auxiliary: Callable[[LLMClient], auxiliary_client.Resolver],
         background_at: float,
         flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
+        watch: Watch = _unwatched,
     ) -> None:
         self.seats = seats
         self._store = store
@@ -82,6 +102,7 @@ class Compactor:
         """Whom an engine asks, given the model that answers in the conversation."""
         self._background_at = background_at
         self._flush_memory = flush_memory
+        self._watch = watch
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
         """By conversation: what is being prepared, or waits to be swapped in."""
         self._prepared_at: dict[str, int] = {}
@@ -108,10 +129,13 @@ class Compactor:
         self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
     ) -> Outcome:
         """Splits the session if that gains anything; `live` then stands at the child."""
+        attempt = Attempt(trigger)
         try:
-            seat = await self.seats.of(live)
-            draft = await self._prepared(live, focus) or await self._compress(seat, live, focus, tokens)
-            return await self._publish(live, seat, draft, trigger, focus)
+            with self._watch(attempt):
+                seat = await self.seats.of(live)
+                draft = await self._prepared(live, focus) or await self._compress(seat, live, focus, tokens)
+                attempt.seconds = draft.seconds
+                return await self._publish(live, seat, draft, attempt, focus)
         except (EngineFailed, InvalidCompaction) as error:
             reason = error.__cause__ or error
             await asyncio.to_thread(
@@ -218,17 +242,19 @@ class Compactor:
         return resolve
 
     async def _publish(
-        self, live: LiveContext, seat: EngineSeat, draft: _Draft, trigger: Trigger, focus: str | None
+        self, live: LiveContext, seat: EngineSeat, draft: _Draft, attempt: Attempt, focus: str | None
     ) -> Outcome:
         """One transaction. If somebody else was quicker, theirs stands."""
         plan = plan_from(draft.given, draft.returned, live.history)
         if plan is None:
-            return _without_change(seat)
+            outcome = _without_change(seat)
+            attempt.result = "failed" if outcome.trouble else "nothing"
+            return outcome
         plan = with_state(plan, await carried_state(self._store, live))
-        record = _record(live, seat, draft, trigger, focus)
+        record = _record(live, seat, draft, attempt.trigger, focus)
         split = Split(
             live.session.id,
-            _REASONS.get(trigger, "compression"),
+            _REASONS.get(attempt.trigger, "compression"),
             plan.context,
             plan.system_prompt,
             engine=seat.engine.name,
@@ -238,11 +264,13 @@ class Compactor:
         try:
             child = await self._store.split(split)
         except HeadMoved:
+            attempt.result = "lost"
             log.info("compaction.lost", session=live.session.id)
             live.conversation = await self._store.conversation(live.conversation.id)
             live.session = await self._store.session(live.conversation.live_session_id)
             live.history = await self._store.history(live.session.id)
             return Outcome(None, "The conversation had moved on already.")
+        attempt.result = record.outcome
         live.session, live.history = child, await self._store.history(child.id)
         await self.seats.moved(live)
         event = Compacted(

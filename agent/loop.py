@@ -101,8 +101,8 @@ class Agent:
         self.keeper = keeper
         self._toolbox_for = toolbox_for
         self._caching = caching
-        self._instructions = instructions
-        self._max_iterations = max_iterations
+        self.instructions = instructions
+        self.max_iterations = max_iterations
         keeper.compactor.request_now = self._request_now
 
     async def accept(self, turn: Turn) -> LiveContext:
@@ -117,7 +117,7 @@ class Agent:
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
         steps = await self._steps(turn)
 
-        for steps_left in reversed(range(self._max_iterations)):
+        for steps_left in reversed(range(self.max_iterations)):
             answer = Completion()
             async with aclosing(self._answer(steps, live, llm, toolbox, last_step=steps_left == 0)) as events:
                 async for event in events:
@@ -152,7 +152,7 @@ class Agent:
         if session.system_prompt is None:
             llm = await self.models.of(conversation)
             facts = await self.store.facts(conversation.person)
-            prompt = render_system_prompt(self._instructions, facts=facts, has_tools=llm.supports_tools)
+            prompt = render_system_prompt(self.instructions, facts=facts, has_tools=llm.supports_tools)
             session = await self.store.pin(session.id, system_prompt=prompt, model=llm.model)
         return LiveContext(conversation, session, await self.store.history(session.id))
 
@@ -175,7 +175,7 @@ class Agent:
     async def _steps(self, turn: Turn) -> _Steps:
         if not turn.has_begun:
             return _Steps(turn, 0)
-        ids = [_step_id(turn, number) for number in range(2 * self._max_iterations)]
+        ids = [_step_id(turn, number) for number in range(2 * self.max_iterations)]
         known = await self.store.known(ids)
         return _Steps(turn, max((ids.index(step) + 1 for step in known), default=0))
 

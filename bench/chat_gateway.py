@@ -22,6 +22,7 @@ from gateway.media.intake import MediaIntake
 from gateway.models.vision import Vision
 from gateway.platforms.configured import configured_platforms
 from gateway.plugins import Plugins
+from gateway.settings import Settings
 from gateway.store.sqlite import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -53,7 +54,7 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         media = MediaIntake(Vision(agent.models, configured=False))
         loaded = Loaded(config, None, Path(folder))
         (platform,) = configured_platforms(
-            loaded, gateway, store.people, store.insight, media, model="", model_line=""
+            loaded, Settings(loaded), gateway, store.people, store.insight, media, model="", model_line=""
         )
         await platform.start()
         if platform.health.state != "up":

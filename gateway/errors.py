@@ -14,6 +14,8 @@ HermesError                     (agent/errors.py, where the models', the store's
 ├── BackupFailed
 ├── BackupUnusable
 ├── RestoreFailed
+├── ImportRefused
+├── ExportFailed
 ├── QueueFull
 └── CannotListen
     ├── PortTaken
@@ -86,6 +88,14 @@ class BackupUnusable(HermesError):
 
 class RestoreFailed(HermesError):
     """The backup was not restored, and nothing was changed:"""
+
+
+class ImportRefused(HermesError):
+    """This cannot be imported:"""
+
+
+class ExportFailed(HermesError):
+    """The export was not finished:"""
 
 
 class QueueFull(HermesError):

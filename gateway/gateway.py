@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from agent.store import Conversation
 from gateway.approvals import Approvals
 from gateway.commands import Commands, is_command
 from gateway.config.platforms import SessionsConfig
+from gateway.config.schema import Config
 from gateway.hub import EventHub
 from gateway.inbox import GatewayStore
 from gateway.leases import Holder
 from gateway.limits import Limits
 from gateway.mailbox import Mailbox
 from gateway.messages import SINGLE_QUESTION, InboundMessage, as_taken, from_taken
+from gateway.observer import UNOBSERVED, Observer
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
 from gateway.turns import Busy, Turns
@@ -43,14 +46,19 @@ class Gateway:
         ask_before_danger: bool = True,
         drain_seconds: float = 0.0,
         limits: Limits | None = None,
+        needs_restart: Callable[[], Sequence[str]] = tuple,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         self.agent = agent
         self.store = store
         self.commands = commands
         self.plugins = plugins
         self.hub = EventHub()
+        self.observer = observer
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
+        self.needs_restart = needs_restart
+        """The settings that were changed and count from the next start on."""
         self._workspaces = workspaces
         self._busy = busy
         self._drain_seconds = drain_seconds
@@ -64,6 +72,17 @@ class Gateway:
         self.is_closing = False
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
+
+    def apply(self, config: Config) -> None:
+        """What may change while it runs. A turn that has begun goes on as it began."""
+        self.limits.apply(config.limits)
+        self.agent.instructions = config.agent.system_prompt
+        self.agent.max_iterations = config.agent.max_iterations
+        self._busy = config.gateway.busy
+        self._drain_seconds = config.gateway.drain_seconds
+        self._turns.apply(
+            busy=config.gateway.busy, sessions=config.sessions, ask=config.tools.approval == "ask"
+        )
 
     async def receive(
         self, inbound: InboundMessage, conversation: Conversation | None = None
@@ -112,6 +131,11 @@ class Gateway:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
 
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for their turn, in all conversations."""
+        return sum(len(mailbox.waiting) for mailbox in self._mailboxes.values())
+
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""
         mailbox = self._mailboxes.get(conversation_id)
@@ -136,8 +160,9 @@ class Gateway:
         await self._holder.close()
 
     def publish(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
-        """To those who watch, and to the plugins' hooks, which nobody waits for."""
+        """To those who watch or measure, and to the plugins' hooks, which nobody waits for."""
         self.hub.publish(conversation_id, event)
+        self.observer.told(inbound, event)
         if told := hook_for(event):
             about = {"conversation_id": conversation_id, "message_id": inbound.id}
             name, data = told
@@ -165,6 +190,7 @@ class Gateway:
     def _put(self, conversation_id: str, inbound: InboundMessage) -> None:
         mailbox = self._mailbox(conversation_id)
         running = self.hub.running(conversation_id)
+        self.observer.waits(inbound.id)
         ahead = mailbox.put(inbound) + (running is not None)
         if not ahead:
             return

@@ -107,6 +107,10 @@ class Inbox(Protocol):
 
     async def parked(self) -> list[Parked]: ...
 
+    async def counts(self) -> dict[tuple[str, str], int]:
+        """How many are `waiting` and how many `parked`, by platform and state."""
+        ...
+
 
 class GatewayStore(SessionStore, Protocol):
     """What the gateway keeps beside conversations."""
@@ -119,3 +123,7 @@ class GatewayStore(SessionStore, Protocol):
 
     @property
     def leases(self) -> Leases: ...
+
+    async def try_to_write(self) -> None:
+        """Raises StoreError if nothing can be written now. Changes nothing."""
+        ...

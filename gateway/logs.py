@@ -10,7 +10,9 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -19,38 +21,63 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from agent.redaction import REDACTED, Rule, own_rules, redact, rules_for
+from gateway.log_file import Kept
 
 _NUMBERS = bool | int | float | None
 _SECRET_NAMES = frozenset({"authorization", "api_key", "password", "secret", "token"})
 _DEEPEST = 8
 
+Listener = Callable[[str, object], None]
+"""Gets the name of a warning or an error and what its line calls `error`; on whatever thread wrote it."""
 
-def configure_logging(level: str, style: Literal["human", "json"]) -> None:
-    """Everything goes to standard error, so that standard output stays for answers.
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """To every warning and error, also where `logging.level` keeps warnings out of the log."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def configure_logging(level: str, style: Literal["human", "json"], *, file: Path | None = None) -> None:
+    """Everything goes to standard error, so that standard output stays for answers; and to `file`, if there is one.
 
     Tracebacks come without local variables: those hold keys and what people said.
     """
-    facts: list[Processor] = [
+    least = logging.getLevelNamesMapping()[level.upper()]
+    heard: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
+        _tell_listeners,
+    ]
+    facts: list[Processor] = [
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
         _exceptions(style),
     ]
     # Exceptions become text before that text is looked at: a traceback is where most secrets are.
-    line: list[Processor] = [without_secrets, _line(style)]
+    kept = [Kept(file)] if file else []
+    for earlier in _crashes.kept:
+        earlier.close()
+    _crashes.kept = kept
+    line: list[Processor] = [without_secrets, *kept, _line(style)]
     structlog.configure(
-        processors=[*facts, *line],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        processors=[*heard, _nothing_below(least), *facts, *line],
+        wrapper_class=structlog.make_filtering_bound_logger(min(least, logging.WARNING)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        # Or whoever has logged once would not hear of another level.
+        cache_logger_on_first_use=False,
     )
     # A retry is logged by the model client, with our ids; once is enough.
     stamina.instrumentation.set_on_retry_hooks([])
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*facts, structlog.stdlib.add_logger_name],
+            foreign_pre_chain=[*heard, *facts, structlog.stdlib.add_logger_name],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *line],
         )
     )
@@ -62,6 +89,27 @@ def configure_logging(level: str, style: Literal["human", "json"]) -> None:
         threading.excepthook = _last_words_of_a_thread
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _unheard_words
+
+
+def _tell_listeners(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    if event["level"] in ("warning", "error", "critical"):
+        record = event.get("_record")
+        # A library's line is a sentence, and may quote anything.
+        kind = f"library:{record.name.partition('.')[0]}" if record else str(event["event"])
+        for listener in _listeners:
+            listener(kind, event.get("error"))
+    return event
+
+
+def _nothing_below(least: int) -> Processor:
+    levels = logging.getLevelNamesMapping()
+
+    def processor(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if levels[event["level"].upper()] < least:
+            raise structlog.DropEvent
+        return event
+
+    return processor
 
 
 def without_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
@@ -123,11 +171,23 @@ def _line(style: Literal["human", "json"]) -> Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
+class _Crashes:
+    """Where the last words of a process are kept beside standard error."""
+
+    kept: Sequence[Kept] = ()
+
+
+_crashes = _Crashes()
+
+
 def _last_words(
     kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, where: str = ""
 ) -> None:
     """A bug that ends the process keeps its traceback, but not the secrets in it."""
-    sys.stderr.write(redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules()))
+    words = redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules())
+    sys.stderr.write(words)
+    for kept in _crashes.kept:
+        kept.write({"event": "hermes.crashed", "level": "critical", "exception": words})
 
 
 def _last_words_of_a_thread(ended: threading.ExceptHookArgs) -> None:

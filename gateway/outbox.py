@@ -81,6 +81,10 @@ class Outbox(Protocol):
         """What was neither sent nor parked, in order."""
         ...
 
+    async def counts(self) -> dict[tuple[str, str], int]:
+        """How many are `pending`, `sending` and `parked`, by platform and state."""
+        ...
+
 
 def file_content(file: FileSent) -> str:
     """A file as the content of its row: where it lies, not what is in it."""

@@ -37,17 +37,23 @@ from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.platforms import TOKEN_VARIABLES
-from gateway.config.schema import Config
+from gateway.config.schema import Config, LoggingConfig
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.limits import Limits
+from gateway.log_file import configured_log_file
+from gateway.logs import configure_logging, listening
+from gateway.metrics import Metrics
+from gateway.metrics.tracing import configured_tracing
 from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_factory, load_plugins
+from gateway.ready import tell_manager
 from gateway.sandbox import configured_sandbox
+from gateway.settings import Settings, on_hangup
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
 
@@ -62,6 +68,7 @@ class Hermes:
     """Everything put together, with no platform started."""
 
     loaded: Loaded
+    settings: Settings
     store: SessionStore
     llm: LLMClient
     gateway: Gateway
@@ -73,16 +80,23 @@ class Hermes:
     """What a person should know about it; empty for an ordinary model."""
     caching_line: str
     """Whether prompts are cached."""
+    metrics: Metrics
+    traces_line: str
+    """Where traces go, or why they do not; empty where nobody wants any."""
 
 
 @asynccontextmanager
 async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     """Hermes on its state directory, which no other process may use meanwhile."""
-    config = loaded.config
+    config, settings = loaded.config, Settings(loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
+        tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
+        stack.push_async_callback(asyncio.to_thread, tracing.close)
+        metrics = Metrics(tracing)
+        stack.enter_context(listening(metrics.logged))
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -107,20 +121,21 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             options_at=loaded.place_of("context.options"),
         )
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
+        metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await SqliteStore.open(loaded.database)
         stack.push_async_callback(store.close)
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
         limits = Limits(config.limits, store)
-        models = await _models(config, llm, store, limits)
+        models = await _models(config, llm, store, limits, metrics)
         stack.push_async_callback(models.close)
         caching = PromptCaching(
             strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
         )
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else budgeted(helper, limits.budget)
-        keeper = _keeper(config, store, seats, helper=summariser)
+        summariser = None if helper is llm else budgeted(metrics.observed(helper), limits.budget)
+        keeper = _keeper(config, store, seats, metrics, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -131,27 +146,53 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(loaded, agent, store, commands, plugins, limits)
+        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
+        settings.followed_by(gateway.apply)
+        metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
-        honest = embedded.HONEST_LINE if choice.model == embedded.MODEL_ID else ""
+        told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+        honest = told if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(
-            loaded, store, llm, gateway, store.people, store.insight, choice.why, honest, caching_line
+            loaded,
+            settings,
+            store,
+            llm,
+            gateway,
+            store.people,
+            store.insight,
+            choice.why,
+            honest,
+            caching_line,
+            metrics,
+            traces_line,
         )
 
 
-async def _models(config: Config, llm: LLMClient, store: SqliteStore, limits: Limits) -> Models:
-    """Whatever asks a model asks for its price first."""
+async def _models(
+    config: Config, llm: LLMClient, store: SqliteStore, limits: Limits, metrics: Metrics
+) -> Models:
+    """Whatever asks a model asks for its price first, and is counted."""
+
+    def paid(client: LLMClient) -> LLMClient:
+        return budgeted(metrics.observed(client), limits.budget)
 
     def named(name: str) -> LLMClient:
-        return budgeted(named_llm(config.model, name), limits.budget)
+        return paid(named_llm(config.model, name))
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(budgeted(llm, limits.budget), store, choices=names, build=named)
+    return Models(paid(llm), store, choices=names, build=named)
 
 
 def _gateway(
-    loaded: Loaded, agent: Agent, store: SqliteStore, commands: Commands, plugins: Plugins, limits: Limits
+    settings: Settings,
+    loaded: Loaded,
+    agent: Agent,
+    store: SqliteStore,
+    commands: Commands,
+    plugins: Plugins,
+    limits: Limits,
+    metrics: Metrics,
 ) -> Gateway:
     config = loaded.config
     return Gateway(
@@ -165,6 +206,8 @@ def _gateway(
         ask_before_danger=config.tools.approval == "ask",
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
+        needs_restart=lambda: settings.needs_restart,
+        observer=metrics,
     )
 
 
@@ -173,6 +216,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
     async with compose(loaded) as hermes, AsyncExitStack() as stack:
         # From the first connection on, a stop is an orderly one.
         stopping = _stop_signal()
+        on_hangup(hermes.settings, stopping.set)
         platforms = _platforms(hermes)
         for platform in platforms:
             stack.push_async_callback(platform.stop)
@@ -183,17 +227,30 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
             announce(line)
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
+        tell_manager("READY=1")
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        beside = [asyncio.create_task(_warm_up(hermes, platforms)), asyncio.create_task(_tidy_daily(hermes))]
+        hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
+        jobs = (
+            _warm_up(hermes, platforms),
+            _tidy_daily(hermes),
+            hermes.settings.watch(),
+            hermes.metrics.lag.measure(),
+        )
+        beside = [asyncio.create_task(job) for job in jobs]
         await stopping.wait()
         for task in beside:
             task.cancel()
+        tell_manager("STOPPING=1")
         log.info("gateway.stopping")
         if answering := hermes.gateway.at_work:
-            announce(_farewell(answering, loaded.config.gateway.drain_seconds))
+            announce(_farewell(answering, hermes.settings.config.gateway.drain_seconds))
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+def _log_as(config: LoggingConfig, home: Path) -> None:
+    configure_logging(config.level, config.format, file=configured_log_file(config, home))
 
 
 async def _tidy_daily(hermes: Hermes) -> None:
@@ -221,16 +278,19 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     listen = transcriber(config.auxiliary.transcription)
-    transcribe = PaidTranscriber(listen, gateway.store, gateway.limits.budget) if listen else None
+    counted = hermes.metrics.observed_transcriber(listen) if listen else None
+    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
     media = MediaIntake(vision, transcribe)
     return configured_platforms(
         hermes.loaded,
+        hermes.settings,
         gateway,
         hermes.people,
         hermes.insight,
         media,
         model=hermes.model_choice,
         model_line=hermes.model_line,
+        metrics=hermes.metrics,
     )
 
 
@@ -250,7 +310,7 @@ def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
 
 
 def _keeper(
-    config: Config, store: SessionStore, seats: EngineSeats, *, helper: LLMClient | None
+    config: Config, store: SessionStore, seats: EngineSeats, metrics: Metrics, *, helper: LLMClient | None
 ) -> ContextKeeper:
     """`helper` writes the summaries; without one, the model that answers does."""
     compactor = Compactor(
@@ -259,6 +319,7 @@ def _keeper(
         auxiliary=lambda main: resolver(main, helper or main),
         background_at=config.compression.background_at,
         flush_memory=_memory_flush(config, seats.models, store),
+        watch=metrics.compaction,
     )
     return ContextKeeper(compactor, enabled=config.compression.enabled)
 
@@ -346,6 +407,7 @@ def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
         f"Store     {loaded.database}",
         f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
         f"Terminal  {_program()} chat",
+        *([f"Traces    {hermes.traces_line}"] if hermes.traces_line else []),
         *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +26,28 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         if database is not None:
             _finish_restore(database)
         yield
+
+
+def is_running(home: Path) -> bool:
+    """Whether a process holds this state directory now. Nothing is made by looking; and where the system tells who
+    holds it, the lock is not touched, for a Hermes that starts in this moment would be refused."""
+    lock = home / "hermes.lock"
+    try:
+        found = lock.stat()
+        held = Path("/proc/locks").read_text(encoding="ascii")
+    except FileNotFoundError:
+        if not lock.exists():
+            return False
+    else:
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino} "
+        return any("FLOCK" in line and place in line for line in held.splitlines())
+    try:
+        with _locked(lock):
+            return False
+    except AlreadyRunning:
+        return True
+    except StateDirectoryUnusable:
+        return False
 
 
 def _finish_restore(database: Path) -> None:

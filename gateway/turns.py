@@ -70,16 +70,20 @@ class Turns:
         self._agent = gateway.agent
         self._store = gateway.store
         self._holder = holder
-        self._busy = busy
+        self._publish = gateway.publish
+        self.apply(busy=busy, sessions=sessions, ask=ask)
+
+    def apply(self, *, busy: Busy, sessions: SessionsConfig, ask: bool) -> None:
+        self._busy: Busy = busy
         self._sessions = sessions
         self._ask_before_danger = ask
-        self._publish = gateway.publish
 
     async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         """Nothing that goes wrong with one message may reach the next one."""
         conversation_id = mailbox.conversation_id
-        logged = structlog.contextvars.bound_contextvars(conversation=conversation_id, message=inbound.id)
-        with logged, spending_for(inbound.by):
+        logged = structlog.contextvars.bound_contextvars(conversation=conversation_id, turn=inbound.id)
+        observed = self._gateway.observer.turn(conversation_id, inbound)
+        with logged, observed, spending_for(inbound.by):
             is_held = False
             try:
                 async with self._holder.holding(conversation_id):
@@ -105,15 +109,20 @@ class Turns:
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
         """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
+        logged = structlog.contextvars.bound_contextvars(conversation=conversation.id, turn=inbound.id)
         async with _overtaking(conversation.id):
-            try:
-                if await self._run_command(conversation, inbound) is not None:
-                    await self._settle_with(conversation.id, inbound, _NO_TURN)
-            except HermesError as error:
-                await self._settle_with(conversation.id, inbound, f"⚠ {error}")
-            except Exception:
-                await self._store.inbox.settle([inbound.id])
-                raise
+            with logged:
+                await self._overtake(conversation, inbound)
+
+    async def _overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
+        try:
+            if await self._run_command(conversation, inbound) is not None:
+                await self._settle_with(conversation.id, inbound, _NO_TURN)
+        except HermesError as error:
+            await self._settle_with(conversation.id, inbound, f"⚠ {error}")
+        except Exception:
+            await self._store.inbox.settle([inbound.id])
+            raise
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
         """Tells its answer; gives back a message for the model, if that is what it led to."""
@@ -136,6 +145,7 @@ class Turns:
             is_admin=inbound.is_admin or inbound.by == OWNER,
             budget=gateway.limits.budget,
             group=inbound.group,
+            needs_restart=gateway.needs_restart(),
         )
         return await gateway.commands.run(inbound.text, context)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from hypothesis import settings
 
 from tests.workers import SharedStarts
 
@@ -18,7 +19,12 @@ KEYS = (
     "OPENROUTER_API_KEY",
     "TELEGRAM_BOT_TOKEN",
     "DISCORD_BOT_TOKEN",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
 )
+
+# How long an example takes depends on what else the machine is doing; figures belong in bench/.
+settings.register_profile("hermes", deadline=None)
+settings.load_profile("hermes")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

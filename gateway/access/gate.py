@@ -22,6 +22,10 @@ class Gate:
     def __init__(self, platform: str, settings: BotConfig, people: People) -> None:
         self._platform = platform
         self._people = people
+        self.apply(settings)
+
+    def apply(self, settings: BotConfig) -> None:
+        """From the next question on."""
         self._admins = frozenset(settings.admins)
         self._users = self._admins | frozenset(settings.allowed_users)
         self._groups = frozenset(settings.allowed_groups)

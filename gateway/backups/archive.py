@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from gateway.errors import BackupUnusable
+from gateway.progress import told_while_read
 from gateway.store.backup import Contents
 from gateway.store.beside import is_engine_name
 
@@ -93,7 +94,8 @@ class Packer:
         self._archive.addfile(entry, io.BytesIO(encoded))
 
     def add_database(self, path: Path, name: str = DATABASE) -> None:
-        self._archive.add(path, name, recursive=False, filter=_of_nobody)
+        with told_while_read(path, "Packing") as file:
+            self._archive.addfile(*_as_entry(file, name, self._archive))
 
     def add_workspaces(self, directory: Path) -> int:
         """How many files. They may change or go while they are read, and that costs nothing but themselves."""

@@ -15,6 +15,7 @@ from typing import IO
 
 from gateway.backups.archive import CONFIGURATION, DATABASE, ENGINES, MANIFEST, WORKSPACES, Manifest
 from gateway.errors import BackupUnusable
+from gateway.progress import told_while_read
 
 _CHUNK = 1 << 20
 _MANIFEST_LIMIT = 1_000_000
@@ -36,7 +37,10 @@ class Unpacker:
     @contextmanager
     def of(cls, path: Path) -> Iterator[Unpacker]:
         try:
-            with tarfile.open(path, "r:gz") as archive:
+            with (
+                told_while_read(path, "Reading the backup") as file,
+                tarfile.open(fileobj=file, mode="r:gz") as archive,
+            ):
                 yield cls(archive)
         except tarfile.ReadError as error:
             raise BackupUnusable(f"it is not a backup of Hermes, or {_CUT_OFF} ({error}).") from error

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from agent.events import TurnEvent
+from agent.events import TurnEvent, TurnStarted
 from gateway.chat.contract import Button, ChatPort, Place
 from gateway.chat.showing.ledger import Ledger
 from gateway.chat.showing.passage import Passage, Style
@@ -20,6 +20,7 @@ from gateway.chat.showing.timing import Timing
 from gateway.chat.showing.typing_sign import TypingSign
 from gateway.chat.showing.venue import Venue, Venues
 from gateway.hub import EventHub
+from gateway.observer import UNOBSERVED, DeliveryObserver
 from gateway.outbox import Outbox, Outgoing
 from gateway.unseen import Unseen
 
@@ -43,7 +44,9 @@ class Followers:
         *,
         streaming: bool = True,
         timing: Timing | None = None,
+        observer: DeliveryObserver = UNOBSERVED,
     ) -> None:
+        self._observer = observer
         self._hub = hub
         self._port = port
         self._outbox = outbox
@@ -81,6 +84,12 @@ class Followers:
         else:
             self._followers[conversation_id] = self._new_follower(conversation_id, venue)
 
+    def stream(self, on: bool) -> None:
+        """Whether answers that begin from now on grow as they are written."""
+        self._streaming = on
+        for follower in self._followers.values():
+            follower.stream(on)
+
     def answering(self, message_id: str, platform_message_id: str) -> None:
         """The service knows our message by this id: what answers it can be sent as a reply."""
         self._platform_ids[message_id] = platform_message_id
@@ -117,7 +126,7 @@ class Followers:
         scene = Scene(
             conversation_id,
             venue,
-            Ledger(self._port.platform, self._outbox),
+            Ledger(self._port.platform, self._outbox, self._observer),
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
@@ -155,6 +164,9 @@ class _Follower:
         if venue is not self._scene.venue:
             self._scene.go_to(venue)
 
+    def stream(self, on: bool) -> None:
+        self._scene.stream(on)
+
     def finish(self) -> asyncio.Task[None] | None:
         """No more events. Gives what is left to be waited for."""
         self._stop_reading()
@@ -169,6 +181,7 @@ class _Follower:
         )
 
     async def _read(self) -> None:
+        structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
         while True:
             async for envelope in self._envelopes:
                 try:
@@ -182,6 +195,8 @@ class _Follower:
 
     def _show(self, event: TurnEvent) -> None:
         self._last_stir = self._clock.time()
+        if isinstance(event, TurnStarted):
+            structlog.contextvars.bind_contextvars(turn=event.message_id)
         self._scene.apply(event, self._last_stir)
         self._performer.nudge()
         self._typing.switch(on=self._scene.running)

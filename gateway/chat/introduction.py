@@ -16,7 +16,7 @@ class Introduction:
         self._port = port
         self._pairing = pairing
         self._followers = followers
-        self._admins = admins
+        self.admins = admins
 
     async def of(self, message: ChatMessage) -> None:
         """Of what the stranger wrote nothing is kept. The code is told once: it stays in their chat."""
@@ -26,7 +26,7 @@ class Introduction:
         if await self._followers.tell(message.place, _welcome(message.author, code)) is None:
             self._pairing.was_not_told(self._port.platform, message.author)
             return
-        for admin in self._admins:
+        for admin in self.admins:
             await self._ask(admin, message.author, code)
 
     async def _ask(self, admin: int, stranger: Author, code: PairingCode) -> None:

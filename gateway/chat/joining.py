@@ -19,7 +19,7 @@ class Joining:
     """Holds back what may be incomplete until nothing more has come for a moment. All else passes at once."""
 
     def __init__(self, seconds: float, deliver: Callable[[ChatMessage], None]) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._deliver = deliver
         self._parts: dict[_Key, list[ChatMessage]] = {}
         self._timers: dict[_Key, asyncio.TimerHandle] = {}
@@ -79,12 +79,12 @@ class Joining:
         """After an absence, what was written an hour apart arrives at once."""
         if last.written_at is None or message.written_at is None:
             return True
-        return message.written_at - last.written_at <= self._seconds + _CLOCK_STEP
+        return message.written_at - last.written_at <= self.seconds + _CLOCK_STEP
 
     def _wait(self, key: _Key) -> None:
         if timer := self._timers.pop(key, None):
             timer.cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(self._seconds, self.flush, key)
+        self._timers[key] = asyncio.get_running_loop().call_later(self.seconds, self.flush, key)
 
 
 def _joined(parts: list[ChatMessage]) -> ChatMessage:

@@ -26,6 +26,12 @@ class Overhearing:
         self._most = most
         self._places: OrderedDict[Hashable, _Remarks] = OrderedDict()
 
+    def keep(self, most: int) -> None:
+        """Another number from now on: of what was overheard so far, as many as that."""
+        self._most = most
+        for remarks in self._places.values():
+            remarks.newest = deque(remarks.newest, maxlen=most)
+
     def add(self, place: Hashable, remark: Overheard) -> None:
         if not self._most:
             return

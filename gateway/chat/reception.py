@@ -66,7 +66,13 @@ class Reception:
         self._gate = gate
         self._media = media
         self._per_person = settings.groups == "per_person"
-        self._followers = Followers(gateway.hub, port, gateway.store.outbox, streaming=settings.streaming)
+        self._followers = Followers(
+            gateway.hub,
+            port,
+            gateway.store.outbox,
+            streaming=settings.streaming,
+            observer=gateway.observer,
+        )
         self._introduction = Introduction(port, pairing, self._followers, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
         self._recent = Recent()
@@ -78,6 +84,14 @@ class Reception:
         """Where somebody was told why a message cannot be taken."""
         self._joining = Joining(join_seconds, self._stand_in_line)
         self._is_open = self._has_recovered_replies = False
+
+    def apply(self, settings: BotConfig, *, join_seconds: float) -> None:
+        """What may change while it runs."""
+        self._gate.apply(settings)
+        self._introduction.admins = settings.admins
+        self._followers.stream(settings.streaming)
+        self._overhearing.keep(settings.group_context)
+        self._joining.seconds = join_seconds
 
     async def open(self) -> float:
         if not self._is_open:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import keyword
 import os
 import sys
 from dataclasses import dataclass
@@ -39,12 +40,20 @@ COMMANDS = {
     "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask one question with -q."),
     "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
     "doctor": Entry("Look", "doctor", "Check this installation and say what to mend."),
+    "status": Entry("Look", "status", "Show what Hermes is doing now, and what it has cost today."),
+    "usage": Entry("Look", "usage", "Show tokens and cost by day, person or model."),
+    "logs": Entry("Look", "logs_command", "Read what the gateway has logged."),
     "backup": Entry("Keep", "backup", "Copy everything into one file, also while the gateway runs."),
     "restore": Entry("Keep", "backup", "Put a backup in the place of what is there."),
+    "export": Entry("Keep", "export", "Write conversations to files: JSONL, Markdown or HTML."),
+    "import": Entry(
+        "Keep", "import_command", "Take in conversations from hermes-agent, Telegram or Discord."
+    ),
     "setup": Entry("Set up", "setup", "Choose a model, connect Telegram and Discord, write hermes.yaml."),
     "pairing": Entry("Set up", "pairing", "Let people talk to your bots, and take that back."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
     "plugins": Entry("Set up", "plugins", "Show plugins, switch them on and off, choose the context engine."),
+    "service": Entry("Set up", "service", "Run Hermes as a service of this user, under systemd."),
     "completion": Entry("Set up", "completion", "Print the completion script for your shell."),
 }
 
@@ -59,7 +68,8 @@ class CommandIndex(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name].module}")
-        command = getattr(module, cmd_name)
+        # `import` is a word of Python's.
+        command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         return command
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli import Options
+from gateway.cli.progress import progress_shown
 
 if TYPE_CHECKING:
     from gateway.backups.making import Made
@@ -41,7 +42,9 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
     configuration = _configuration_without_secrets(loaded)
     workspaces = loaded.workspaces if with_workspaces and loaded.workspaces.exists() else None
     sources = Sources(loaded.home, loaded.database, workspaces, configuration)
-    _print_made(make_backup(sources, _target(loaded, path), overwrite=force), with_workspaces=with_workspaces)
+    with progress_shown():
+        made = make_backup(sources, _target(loaded, path), overwrite=force)
+    _print_made(made, with_workspaces=with_workspaces)
     if configuration is None and loaded.path is not None:
         click.echo(f"{loaded.path} is not in it, because keys or tokens stand in it.")
     click.echo("Keys in .env or the environment are not in it; keep them yourself.")
@@ -63,9 +66,10 @@ def restore(options: Options, file: Path) -> None:
     loaded = _loaded(options)
     ensure_home(loaded.home)
     try:
-        restored = put_back(
-            file.absolute(), home=loaded.home, database=loaded.database, workspaces=loaded.workspaces
-        )
+        with progress_shown():
+            restored = put_back(
+                file.absolute(), home=loaded.home, database=loaded.database, workspaces=loaded.workspaces
+            )
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -61,6 +63,8 @@ class BotAccount:
     owner_name: str = ""
     problem: str = ""
     """What keeps it from working although the token is good."""
+    clock_ahead: float = 0.0
+    """By how many seconds the clock of this machine is ahead of the service's."""
 
 
 def ask_bot(settings: Bot, token: str) -> BotAccount:
@@ -84,13 +88,13 @@ async def _ask_telegram(settings: TelegramBotConfig, token: str) -> BotAccount:
         raise BotTokenRefused(f"{problem}.")
     # Like the bot itself, it goes through a proxy where the environment names one.
     async with _session(trust_env=True) as http:
-        status, answer = await _get(http, settings.base_url, f"/bot{token}/getMe")
+        status, answer, ahead = await _get(http, settings.base_url, f"/bot{token}/getMe")
     if status in _REFUSALS and "ok" in answer:
         raise BotTokenRefused("Telegram does not know it. Copy it again from @BotFather, all of it.")
     if status != 200 or not isinstance(answer.get("result"), dict):
         raise _strange(settings.base_url, status, "platforms.telegram.base_url")
     username = str(answer["result"].get("username", ""))
-    return BotAccount(f"@{username}", f"https://t.me/{username}")
+    return BotAccount(f"@{username}", f"https://t.me/{username}", clock_ahead=ahead)
 
 
 async def _ask_discord(settings: DiscordBotConfig, token: str) -> BotAccount:
@@ -100,7 +104,7 @@ async def _ask_discord(settings: DiscordBotConfig, token: str) -> BotAccount:
     async with _session(headers=headers) as http:
         answers = []
         for path in ("/users/@me", "/oauth2/applications/@me"):
-            status, answer = await _get(http, settings.api_base, path)
+            status, answer, ahead = await _get(http, settings.api_base, path)
             if status == 401:
                 raise BotTokenRefused(
                     "Discord does not know it. In the Developer Portal, under Bot, press Reset Token and copy the "
@@ -109,7 +113,7 @@ async def _ask_discord(settings: DiscordBotConfig, token: str) -> BotAccount:
             if status != 200 or "id" not in answer:
                 raise _strange(settings.api_base, status, "platforms.discord.api_base")
             answers.append(answer)
-    return _discord_account(*answers)
+    return replace(_discord_account(*answers), clock_ahead=ahead)
 
 
 def _discord_account(user: dict[str, Any], application: dict[str, Any]) -> BotAccount:
@@ -131,17 +135,26 @@ def _session(**options: Any) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS_TO_ANSWER), **options)
 
 
-async def _get(http: aiohttp.ClientSession, root: str, path: str) -> tuple[int, dict[str, Any]]:
-    """Status and JSON object; an empty one if it was something else. A redirect would carry the token elsewhere."""
+async def _get(http: aiohttp.ClientSession, root: str, path: str) -> tuple[int, dict[str, Any], float]:
+    """Status and JSON object, an empty one if it was something else; and how far our clock is ahead of theirs. A
+    redirect would carry the token elsewhere."""
     host = urlsplit(root).netloc
     try:
         async with http.get(f"{root.rstrip('/')}{path}", allow_redirects=False) as response:
-            status, body = response.status, await response.read()
+            status, body, date = response.status, await response.read(), response.headers.get("Date", "")
     except TimeoutError:
         raise BotUnreachable(f"{host} did not answer within {SECONDS_TO_ANSWER} seconds.") from None
     except (aiohttp.ClientError, OSError):
         raise BotUnreachable(f"{host} cannot be reached; check the network.") from None
-    return status, _json_object(body)
+    return status, _json_object(body), _ahead_of(date)
+
+
+def _ahead_of(date: str) -> float:
+    """In seconds; 0 where the service does not tell the time."""
+    try:
+        return time.time() - parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

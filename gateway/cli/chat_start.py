@@ -12,16 +12,15 @@ from agent.ids import new_id
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_once import ask
 from gateway.cli.output import console
+from gateway.cli.running import address_of
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home, load
-from gateway.config.platforms import WebConfig
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose
 from gateway.store import SqliteStore
 
 _LONGEST_LOG = 1_000_000
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
 
 
 def converse(config_path: Path | None, name: str | None, *, new_session: bool) -> None:
@@ -92,7 +91,7 @@ async def _connected(
     if not web.enabled or web.port == 0:
         raise running
     token = web.token.get_secret_value() if web.token else None
-    backend = await stack.enter_async_context(RemoteChat.connect(_address(web), token))
+    backend = await stack.enter_async_context(RemoteChat.connect(address_of(web), token))
     try:
         await backend.open(name)
         await _check_it_is_ours(backend.conversation_id, loaded.database)
@@ -108,8 +107,3 @@ async def _check_it_is_ours(conversation_id: str, database: Path) -> None:
         await store.conversation(conversation_id)
     finally:
         await store.close()
-
-
-def _address(web: WebConfig) -> str:
-    host = _WILDCARDS.get(web.host, web.host)
-    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"

@@ -29,24 +29,12 @@ def check(ctx: click.Context) -> None:
     The exit code is 0 or 2.
     """
     options: Options = ctx.obj
-    from agent.tool import discover  # noqa: PLC0415 - heavy, and `--help` needs none of it
-    from agent.toolbox import choose_tools  # noqa: PLC0415
-    from gateway.config.load import load  # noqa: PLC0415
-    from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
+    from gateway.config.load import load  # noqa: PLC0415 - heavy, and `--help` needs none of it
+    from gateway.config_check import check_names  # noqa: PLC0415
 
     try:
         loaded = load(options.config_path)
-        tools = loaded.config.tools
-        plugins, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
-        choose_tools(discover() | plugins.tools, tools.enabled, tools.platforms, "")
-        context = loaded.config.context
-        check_engine(
-            context.engine,
-            home=loaded.home,
-            plugins=plugins,
-            options=context.options,
-            options_at=loaded.place_of("context.options"),
-        )
+        check_names(loaded)
     except HermesError as error:
         console(stderr=True).print(str(error), soft_wrap=True)
         ctx.exit(error.exit_code)

@@ -52,6 +52,7 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
     yield check.python()
     yield from check.packages()
     yield from check.state_directory()
+    yield from check.disk()
     loaded = yield from check.configuration(config_path)
     yield from check.keys()
     if loaded is not None:

@@ -7,7 +7,9 @@ import http.client
 import importlib.metadata
 import importlib.util
 import json
+import os
 import platform
+import shutil
 import socket
 import sys
 from collections.abc import Generator, Iterator
@@ -32,6 +34,8 @@ from gateway.plugins import check_engine, survey_plugins
 OLDEST_PYTHON = (3, 11)
 SECONDS_TO_ANSWER = 20
 _DISTRIBUTION = "hermes-gateway"
+_MEGABYTE = 1_000_000
+_LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
 _OTHERS = 0o077
 """The permission bits of everybody but the owner."""
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
@@ -69,7 +73,7 @@ def state_directory() -> Iterator[Finding]:
     try:
         home = configuration_files.state_directory()
         if not home.exists():
-            yield Finding("ok", f"the state directory {home} will be made at the first start")
+            yield _to_be_made(home)
             return
         configuration_files.ensure_home(home)
         yield from private(home, "chmod 700")
@@ -77,6 +81,38 @@ def state_directory() -> Iterator[Finding]:
             yield from private(home / ".env", "chmod 600")
     except (HermesError, OSError) as error:
         yield Finding("fail", str(error))
+
+
+def _to_be_made(home: Path) -> Finding:
+    """Nothing is made by looking."""
+    ground = nearest_folder(home)
+    if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
+        why = "may not be written" if ground.is_dir() else "is no directory"
+        return Finding(
+            "fail",
+            f"the state directory {home} cannot be made: {ground} {why}; change its permissions, or set HERMES_HOME",
+        )
+    return Finding("ok", f"the state directory {home} will be made at the first start")
+
+
+def disk() -> Iterator[Finding]:
+    """Where the state directory is, or will be. Little room is said before messages are refused for it."""
+    try:
+        ground = nearest_folder(configuration_files.state_directory())
+        free = shutil.disk_usage(ground).free // _MEGABYTE
+    except (HermesError, OSError):
+        return  # said in the line about the state directory
+    if free < _LEAST_FREE_MB:
+        level: Literal["fail", "warn"] = "fail" if free < _TOO_LITTLE_MB else "warn"
+        yield Finding(
+            level,
+            f"only {free} MB are free on the disk of {ground}; make room: when it is full, no message can be taken",
+        )
+
+
+def nearest_folder(path: Path) -> Path:
+    """It, or what is there of the way to it."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def private(path: Path, remedy: str) -> Iterator[Finding]:
@@ -152,7 +188,7 @@ def web_port(web: WebConfig) -> Iterator[Finding]:
         yield Finding("ok", "the chat page is off")
         return
     try:
-        _try_to_listen(web.host, web.port)
+        try_to_listen(web.host, web.port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             yield Finding(
@@ -168,7 +204,7 @@ def web_port(web: WebConfig) -> Iterator[Finding]:
         yield Finding("ok", f"{where} is free for the chat page")
 
 
-def _try_to_listen(host: str, port: int) -> None:
+def try_to_listen(host: str, port: int) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator
+import errno
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.errors import StoreError
-from gateway.cli.bot_probe import BotTokenRefused, BotUnreachable, ask_bot
+from gateway.cli.bot_probe import BotTokenRefused, BotUnreachable, ask_bot, token_problem
 from gateway.cli.bots import Bot
 from gateway.cli.bots import bots as configured_bots
-from gateway.cli.doctor_checks import Finding
+from gateway.cli.doctor_checks import Finding, try_to_listen
 from gateway.cli.output import one_line
 from gateway.config.load import Loaded
-from gateway.config.platforms import TOKEN_VARIABLES, section_of
+from gateway.config.platforms import TOKEN_VARIABLES, TelegramBotConfig, WebhookConfig, section_of
+from gateway.state_lock import is_running
 from gateway.store.sqlite import SqliteStore
+
+_CLOCK_SECONDS = 300
 
 
 def bots(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
@@ -26,12 +30,48 @@ def bots(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         if bot.is_on and bot.token
     ]
     approved = _approved(loaded.database) if on else Counter()
+    yield from _shared_tokens([(platform, token) for platform, _, token in on])
     for platform, bot, token in on:
         yield from _token(platform, bot, token, offline=offline)
         yield _access(platform, bot, approved[platform])
+        if isinstance(bot, TelegramBotConfig) and bot.webhook.url:
+            yield from _webhook(platform, bot.webhook, loaded.home)
+
+
+def _shared_tokens(on: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """A service delivers each message to one of them, now to this one, now to that."""
+    by_token: defaultdict[str, list[str]] = defaultdict(list)
+    for platform, token in on:
+        by_token[token].append(platform)
+    for platforms in by_token.values():
+        if len(platforms) > 1:
+            yield Finding(
+                "fail", f"{' and '.join(platforms)} have the same token; each bot needs one of its own"
+            )
+
+
+def _webhook(platform: str, webhook: WebhookConfig, home: Path) -> Iterator[Finding]:
+    where = f"{webhook.host}:{webhook.port}"
+    try:
+        try_to_listen(webhook.host, webhook.port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and is_running(home):
+            yield Finding("ok", f"{platform}: {where} is in use, and Hermes is running")
+            return
+        why = "it is in use by another program" if error.errno == errno.EADDRINUSE else error.strerror
+        setting = f"{section_of(platform)}.webhook"
+        yield Finding(
+            "fail",
+            f"{platform}: cannot listen on {where} for the webhook ({why}); set {setting}.host and port",
+        )
+    else:
+        yield Finding("ok", f"{platform}: {where} is free for the webhook")
 
 
 def _token(platform: str, bot: Bot, token: str, *, offline: bool) -> Iterator[Finding]:
+    if problem := token_problem(platform.partition("/")[0], token):
+        yield Finding("fail", f"{platform}: {problem}. Copy it again and {_where_to_put_it(platform)}")
+        return
     if offline:
         yield Finding("ok", f"{platform}: the token was not tried (--offline)")
         return
@@ -45,6 +85,16 @@ def _token(platform: str, bot: Bot, token: str, *, offline: bool) -> Iterator[Fi
         yield Finding("ok", f"{platform}: the token is good, the bot is {one_line(account.name, 60)}")
         if account.problem:
             yield Finding("fail", f"{platform}: {account.problem}")
+        if abs(account.clock_ahead) > _CLOCK_SECONDS:
+            minutes, which = (
+                round(abs(account.clock_ahead) / 60),
+                "fast" if account.clock_ahead > 0 else "slow",
+            )
+            yield Finding(
+                "fail",
+                f"{platform}: the clock of this machine is {minutes} minutes {which}, by the service's; set it "
+                "(`timedatectl set-ntp true`): certificates, codes and days go by it",
+            )
 
 
 def _where_to_put_it(platform: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
 from gateway.backups.making import backup_directory, latest_backup
 from gateway.cli.doctor_checks import Finding, private
+from gateway.cli.progress import progress_shown
 from gateway.config.load import Loaded
 from gateway.store.beside import check, engine_databases, is_sqlite
 from gateway.store.health import Health, examine
@@ -66,7 +67,8 @@ def _index(path: Path, damage: str | None, *, repair: bool) -> Iterator[Finding]
     if damage is None:
         yield Finding("ok", "the search index fits the messages")
     elif repair:
-        count = rebuild_index(path)
+        with progress_shown():
+            count = rebuild_index(path)
         yield Finding(
             "ok", f"the search index was damaged ({damage}); it was built anew from {count:,} messages"
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -85,17 +86,23 @@ def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str
         out.print(line)
 
 
-def write_new_file(path: Path, text: str, *, overwrite: bool) -> None:
-    """For the owner's eyes only. Refuses to replace a file unless told to."""
-    mode = os.O_TRUNC if overwrite else os.O_EXCL
+@contextmanager
+def new_private_file(path: Path, *, overwrite: bool) -> Iterator[IO[str]]:
+    """For the owner's eyes only, and there only once it is complete. Refuses to replace a file unless told to."""
+    if path.exists() and not overwrite:
+        raise click.ClickException(f"{path} exists; --force overwrites it.")
+    draft = path.with_name(f".{path.name}.part")
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600), "w", encoding="utf-8") as file:
+        with os.fdopen(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as file:
             os.fchmod(file.fileno(), 0o600)
-            file.write(text)
-    except FileExistsError:
-        raise click.ClickException(f"{path} exists; --force overwrites it.") from None
+            yield file
+        draft.replace(path)
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def print_json(value: Any) -> None:

@@ -124,7 +124,7 @@ def _approved(paired: Paired) -> str:
         f"{one_line(paired.name, _NAME_WIDTH)} ({bot} {number}) may talk to the bot now. "
         f"`hermes pairing revoke {bot} {number}` takes that back.\n"
         f"To let them approve others and change the model: put {number} into `{section_of(bot)}.admins` in "
-        "hermes.yaml and restart Hermes."
+        "hermes.yaml."
     )
 
 

@@ -11,18 +11,16 @@ import click
 
 from agent.errors import NotFound
 from gateway.cli import Options
-from gateway.cli.output import console, print_json, print_rows, write_new_file
+from gateway.cli.output import console, print_json, print_rows
+from gateway.cli.stored import NOTHING_YET, begins, find_overview, read_store
 
 if TYPE_CHECKING:
     from agent.rewind import Rewound
-    from agent.store import Conversation, Overview, SearchHit, Session, SessionStore
+    from agent.store import Conversation, SearchHit, Session, SessionStore
     from gateway.cli.lineage import Lineage
     from gateway.cli.sessions_format import Record
 
 T = TypeVar("T")
-
-_ALL = 1_000_000
-_NOTHING_YET = "Nothing was said yet. Begin with `hermes chat`, or `hermes run` and a browser."
 
 wanted_id = click.argument("wanted", metavar="ID")
 as_json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -48,14 +46,14 @@ def list_conversations(options: Options, platform: str | None, limit: int, as_js
     """List conversations, the latest first."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415 - help needs none of it; so below
 
-    found = _read(options, lambda store: store.conversations(platform=platform, limit=limit))
+    found = read_store(options, lambda store: store.conversations(platform=platform, limit=limit))
     if as_json:
         print_json([form.overview_as_dict(overview) for overview in found])
     elif found:
         out = console()
         print_rows(out, form.OVERVIEW_COLUMNS, form.overview_rows(found, brief=out.is_terminal))
     else:
-        click.echo(_NOTHING_YET, err=True)
+        click.echo(NOTHING_YET, err=True)
 
 
 @sessions.command()
@@ -66,7 +64,7 @@ def show(options: Options, wanted: str, as_json: bool) -> None:
     """Print a conversation, each tool call on one line."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
-    record = _read(options, lambda store: _record(store, wanted))
+    record = read_store(options, lambda store: _record(store, wanted))
     if as_json:
         print_json(form.record_as_dict(record))
     else:
@@ -87,7 +85,7 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
         within = (await _conversation(store, wanted)).id if wanted else None
         return await store.search(" ".join(words), conversation_id=within, limit=limit)
 
-    hits = _read(options, find)
+    hits = read_store(options, find)
     if as_json:
         print_json([form.hit_as_dict(hit) for hit in hits])
     elif hits:
@@ -99,25 +97,32 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
 @sessions.command()
 @wanted_id
 @click.option(
-    "--format", "style", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True
+    "--format",
+    "style",
+    type=click.Choice(["jsonl", "markdown", "html"]),
+    default="jsonl",
+    show_default=True,
+    help="For programs, for reading, or a page for a browser.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Instead of standard output.",
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.pass_obj
 def export(options: Options, wanted: str, style: str, output: Path | None, force: bool) -> None:
     """Write a conversation to a file or to standard output.
 
-    jsonl holds every field of every message, a line each; markdown is for reading. What looks like a key or a
-    password is left out.
+    jsonl holds every field of every message, a line each; markdown and html are for reading. What looks like a key or
+    a password is left out. `hermes export` writes many conversations.
     """
-    from gateway.cli import sessions_format as form  # noqa: PLC0415
+    from gateway.cli.exporting import Wanted, export_one  # noqa: PLC0415
 
-    record = _read(options, lambda store: _record(store, wanted))
-    text = form.as_jsonl(record) if style == "jsonl" else form.as_markdown(record)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_new_file(output, text, overwrite=force)
+    overview = read_store(options, lambda store: find_overview(store, wanted))
+    export_one(options, overview, Wanted(style, output=output, overwrite=force))
 
 
 @sessions.command()
@@ -133,10 +138,10 @@ def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> N
     from gateway.cli import lineage as form  # noqa: PLC0415
 
     async def find(store: SessionStore) -> Lineage:
-        overview = await _overview(store, wanted)
+        overview = await find_overview(store, wanted)
         return await form.read_lineage(store, overview, everything=everything or as_json)
 
-    found = _read(options, find)
+    found = read_store(options, find)
     if as_json:
         print_json(form.as_dict(found))
     else:
@@ -167,30 +172,6 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
         click.echo(f"Restored: {rewound}; {rewound.live.session.id} is live.")
 
 
-def _read(options: Options, question: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """Asks the store, opened for reading only; an empty one where nothing was stored yet."""
-    from agent.redaction import keeping_secret  # noqa: PLC0415
-    from gateway.config.load import load  # noqa: PLC0415
-    from gateway.config.secrets import secrets_of  # noqa: PLC0415
-    from gateway.logs import configure_logging  # noqa: PLC0415
-    from gateway.store import MemoryStore, SqliteStore  # noqa: PLC0415
-
-    configure_logging("error", "human")  # standard output is for what was asked
-    loaded = load(options.config_path)
-    path = loaded.database
-    something_stored = path.exists()
-
-    async def ask() -> T:
-        store = await SqliteStore.open(path, read_only=True) if something_stored else MemoryStore()
-        try:
-            return await question(store)
-        finally:
-            await store.close()
-
-    with keeping_secret(secrets_of(loaded)):
-        return asyncio.run(ask())
-
-
 def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
     """Acts on the store as its only user: a running Hermes would not notice that a conversation moved."""
     from gateway.config.load import ensure_home, load  # noqa: PLC0415
@@ -202,7 +183,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
     configure_logging("error", "human")
     loaded = load(options.config_path)
     if not loaded.database.exists():
-        raise NotFound(_NOTHING_YET)
+        raise NotFound(NOTHING_YET)
 
     async def act() -> T:
         store = await SqliteStore.open(loaded.database)
@@ -230,33 +211,15 @@ async def _record(store: SessionStore, wanted: str) -> Record:
 
 
 async def _conversation(store: SessionStore, wanted: str) -> Conversation:
-    return (await _overview(store, wanted)).conversation
-
-
-async def _overview(store: SessionStore, wanted: str) -> Overview:
-    """By id, by the beginning of an id with or without its `conv_`, or the latest."""
-    found = await store.conversations(limit=1 if wanted == "latest" else _ALL)
-    if wanted != "latest":
-        found = [each for each in found if _begins(each.conversation.id, wanted)]
-    if len(found) > 1:
-        raise click.UsageError(f"{len(found)} conversations begin with '{wanted}'; give more of the id.")
-    if not found and wanted == "latest":
-        raise NotFound(_NOTHING_YET)
-    if not found:
-        raise NotFound(f"No conversation begins with '{wanted}'; `hermes sessions list` shows them.")
-    return found[0]
+    return (await find_overview(store, wanted)).conversation
 
 
 async def _session(store: SessionStore, conversation: Conversation, wanted: str) -> Session:
     """By id, or by the beginning of an id with or without its `ses_`."""
-    found = [each for each in await store.sessions(conversation.id) if _begins(each.id, wanted)]
+    found = [each for each in await store.sessions(conversation.id) if begins(each.id, wanted)]
     if len(found) > 1:
         raise click.UsageError(f"{len(found)} sessions begin with '{wanted}'; give more of the id.")
     if not found:
         shows = f"`hermes sessions lineage {conversation.id}` shows them"
         raise NotFound(f"No session of this conversation begins with '{wanted}'; {shows}.")
     return found[0]
-
-
-def _begins(known_id: str, wanted: str) -> bool:
-    return known_id.startswith(wanted) or known_id.partition("_")[2].startswith(wanted)

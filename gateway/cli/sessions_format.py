@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -105,11 +104,11 @@ def without_secrets(record: Record) -> Record:
         sessions=[
             replace(session, system_prompt=_redacted(session.system_prompt)) for session in record.sessions
         ],
-        messages=[_message_without_secrets(message) for message in record.messages],
+        messages=[message_without_secrets(message) for message in record.messages],
     )
 
 
-def _message_without_secrets(message: Message) -> Message:
+def message_without_secrets(message: Message) -> Message:
     return replace(
         message,
         content=redact(message.content),
@@ -124,28 +123,12 @@ def _redacted(text: str | None) -> str | None:
     return None if text is None else redact(text)
 
 
-def as_jsonl(record: Record) -> str:
-    lines = (json.dumps(asdict(message), ensure_ascii=False) for message in record.messages)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def as_markdown(record: Record) -> str:
-    parts = [f"# {_title(record)}", _about(record)]
-    for entry in _entries(record):
-        if isinstance(entry, _SessionBreak):
-            parts += ["---", f"*{entry.sentence}*"]
-        else:
-            parts.append(f"**{entry.who}** · {entry.when}")
-            parts += [entry.text] if entry.text else []
-            parts += ["\n".join(f"- `{call}`" for call in entry.calls)] if entry.calls else []
-    return "\n\n".join(parts) + "\n"
-
-
 def print_record(record: Record, console: Console) -> None:
-    console.print(Text(_title(record), "bold"), Text(_about(record), "dim"), sep="\n")
-    for entry in _entries(record):
+    about_it = about(record.conversation, len(record.messages), len(record.sessions))
+    console.print(Text(_title(record), "bold"), Text(about_it, "dim"), sep="\n")
+    for entry in entries(record.messages, record.sessions):
         console.print()
-        if isinstance(entry, _SessionBreak):
+        if isinstance(entry, SessionBreak):
             console.print(Text(entry.sentence, "dim"))
             continue
         console.print(Text.assemble((entry.who, "bold cyan"), (f" · {entry.when}", "dim")))
@@ -156,12 +139,12 @@ def print_record(record: Record, console: Console) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _SessionBreak:
+class SessionBreak:
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class Spoken:
     who: str
     when: str
     text: str
@@ -170,22 +153,34 @@ class _Spoken:
     """One line for each tool call and its result."""
 
 
-def _entries(record: Record) -> Iterator[_SessionBreak | _Spoken]:
-    reasons = {session.id: session.reason for session in record.sessions}
-    results = {message.tool_call_id: message.content for message in record.messages if message.role == "tool"}
-    session_id = record.messages[0].session_id if record.messages else ""
-    for message in record.messages:
-        if message.session_id != session_id:
-            session_id = message.session_id
-            yield _SessionBreak(f"A new session began here ({reasons.get(session_id) or 'unknown reason'}).")
-        if message.role != "tool":
-            yield _Spoken(
-                who="Hermes" if message.role == "assistant" else message.name or "You",
-                when=local_time(message.created_at),
-                text=without_marks(message.content),
-                by_model=message.role == "assistant",
-                calls=[_call_line(call, results.get(call.id)) for call in message.tool_calls],
-            )
+def entries(messages: Iterable[Message], sessions: Iterable[Session]) -> Iterator[SessionBreak | Spoken]:
+    """As they come: no more than one message and the results of its calls are held at a time."""
+    reasons = {session.id: session.reason for session in sessions}
+    session_id = ""
+    said: Message | None = None
+    results: dict[str | None, str] = {}
+    for message in messages:
+        if message.role == "tool":
+            results[message.tool_call_id] = message.content
+            continue
+        if said is not None:
+            yield _spoken(said, results)
+        if session_id and message.session_id != session_id:
+            reason = reasons.get(message.session_id) or "unknown reason"
+            yield SessionBreak(f"A new session began here ({reason}).")
+        session_id, said, results = message.session_id, message, {}
+    if said is not None:
+        yield _spoken(said, results)
+
+
+def _spoken(message: Message, results: Mapping[str | None, str]) -> Spoken:
+    return Spoken(
+        who="Hermes" if message.role == "assistant" else message.name or "You",
+        when=local_time(message.created_at),
+        text=without_marks(message.content),
+        by_model=message.role == "assistant",
+        calls=[_call_line(call, results.get(call.id)) for call in message.tool_calls],
+    )
 
 
 def _call_line(call: ToolCall, result: str | None) -> str:
@@ -193,7 +188,7 @@ def _call_line(call: ToolCall, result: str | None) -> str:
     return f"{describe_call(call.name, call.arguments)} → {outcome}"
 
 
-def _formatted(entry: _Spoken, console: Console) -> RenderableType:
+def _formatted(entry: Spoken, console: Console) -> RenderableType:
     """Markdown where a person looks; in a pipe, the text as it was written."""
     if not entry.by_model or not console.is_terminal:
         return Text(printable(entry.text))
@@ -207,8 +202,8 @@ def _title(record: Record) -> str:
     return one_line(next(said, ""), 80) or "An empty conversation"
 
 
-def _about(record: Record) -> str:
-    conversation, address = record.conversation, record.conversation.address
-    size = f"{len(record.messages)} messages, {len(record.sessions)} sessions"
+def about(conversation: Conversation, messages: int, sessions: int) -> str:
+    address = conversation.address
+    size = f"{messages} messages, {sessions} sessions"
     where = f"{address.platform} {one_line(address.chat_id, 40)}"
     return f"{conversation.id} · {where} · {size} · since {local_time(conversation.created_at)}"

@@ -71,6 +71,8 @@ def setup(
             works &= set_up_bot(part, tokens[part], home, path, ask=ask, offline=offline)
     if not works:
         raise click.exceptions.Exit(1)
+    if "model" in parts:
+        click.echo("Start with `hermes chat`, or with `hermes run` and a browser.")
 
 
 def _parts(only: str | None, named: Sequence[str]) -> Sequence[str]:

@@ -11,11 +11,13 @@ import click
 from gateway.cli.bot_probe import BotAccount, BotTokenRefused, BotUnreachable, ask_bot, token_problem
 from gateway.cli.bots import Bot
 from gateway.cli.output import console, one_line
+from gateway.cli.setup_file import unfinished
 from gateway.config.edit import write
 from gateway.config.edit_list import with_item
 from gateway.config.environment import environment, remember_secret
-from gateway.config.load import SHIPPED, load, read_text
+from gateway.config.load import SHIPPED, read_text
 from gateway.config.platforms import TOKEN_VARIABLES, DiscordConfig, TelegramConfig
+from gateway.state_lock import is_running
 
 _NOBODY = "none"
 
@@ -79,7 +81,7 @@ def set_up_bot(platform: str, token: str | None, home: Path, path: Path, *, ask:
     if ask and not owner_known and (owner := _ask_owner(platform, account)):
         _make_admin(platform, owner, path)
         owner_known = True
-    return _tell(platform, account, owner_known=owner_known)
+    return _tell(platform, account, home, owner_known=owner_known)
 
 
 def checked_token(platform: str, token: str) -> str:
@@ -97,7 +99,7 @@ def checked_token(platform: str, token: str) -> str:
 def _settings(platform: str, path: Path) -> Bot:
     if not path.exists():
         return TelegramConfig() if platform == "telegram" else DiscordConfig()
-    platforms = load(path).config.platforms
+    platforms = unfinished(path).platforms
     return platforms.telegram if platform == "telegram" else platforms.discord
 
 
@@ -191,14 +193,15 @@ def _make_admin(platform: str, owner: int, path: Path) -> None:
     _say(f"Wrote platforms.{platform}.admins: {owner} to {path}")
 
 
-def _tell(platform: str, account: BotAccount | None, *, owner_known: bool) -> bool:
+def _tell(platform: str, account: BotAccount | None, home: Path, *, owner_known: bool) -> bool:
     """What to do next; False if something keeps the bot from working."""
     if account is not None:
         _say(f"The token is good. The bot is {one_line(account.name, 60)}.")
         if account.problem:
             _say(account.problem)
         _say(f"{_SERVICES[platform].begin} {account.link}")
-    _say("It answers once `hermes run` is started.")
+    started = "Hermes is started again: it runs already" if is_running(home) else "`hermes run` is started"
+    _say(f"It answers once {started}.")
     if not owner_known:
         _say("It gives you a code then; `hermes pairing approve CODE` lets you in.")
     return account is None or not account.problem

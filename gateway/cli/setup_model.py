@@ -12,9 +12,10 @@ import click
 
 from agent.errors import ModelError
 from gateway.cli.output import console
+from gateway.cli.setup_file import unfinished
 from gateway.config.edit import with_values, write
 from gateway.config.environment import PROVIDER_KEYS, environment, remember_secret
-from gateway.config.load import SHIPPED, load, read_text
+from gateway.config.load import SHIPPED, read_text
 from gateway.config.section import URL_PATTERN
 from gateway.logs import configure_logging
 from gateway.models.choose import DEFAULT_MODELS
@@ -139,7 +140,7 @@ def _answers(path: Path) -> bool:
     from gateway.cli.model_probe import ask_model  # noqa: PLC0415 - brings the model client along
 
     configure_logging("error", "human")  # log lines would stand between the answers
-    model = load(path).config.model
+    model = unfinished(path).model
     out = console()
     if model.context_length:
         out.print(f"model.context_length stays {model.context_length}; is that the window of {model.name}?")
@@ -149,7 +150,7 @@ def _answers(path: Path) -> bool:
     except ModelError as error:
         out.print(f"The settings are saved. {error}", soft_wrap=True)
         return error.transient
-    out.print("It answers. Start with `hermes chat` or `hermes run`.")
+    out.print("It answers.")
     return True
 
 

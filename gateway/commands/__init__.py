@@ -34,6 +34,8 @@ class CommandContext:
     budget: DailyBudget
     group: str = ""
     """What `allowed_groups` calls this group. Empty in a direct chat."""
+    needs_restart: Sequence[str] = ()
+    """The settings that were changed and count from the next start on."""
 
 
 @dataclass(frozen=True, slots=True)

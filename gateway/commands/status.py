@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from agent.messages import without_notes
 from gateway.commands import Command, CommandContext
 
@@ -18,8 +20,15 @@ async def _run(context: CommandContext, rest: str) -> str:
             f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
             f"In the window: {session.prompt_tokens or 0:,} tokens",
             f"Context engine: {_engine(context)}",
+            *_waiting(context),
         )
     )
+
+
+def _waiting(context: CommandContext) -> Iterator[str]:
+    """Others have no use for the names of settings."""
+    if context.is_admin and context.needs_restart:
+        yield f"Changed in hermes.yaml, but only from the next start on: {', '.join(context.needs_restart)}"
 
 
 def counted(number: int, thing: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config.describe import Key, keys, sections
+from gateway.config.reloadable import AT_ONCE
 
 BEGIN, END = "<!-- configuration:begin -->", "<!-- configuration:end -->"
 
@@ -57,12 +58,29 @@ default is an error. An empty value means that the key is not set.
 Variables come from the environment first, then from the file `.env` in the state directory (lines of
 `NAME=value`, mode 0600). `hermes setup` writes keys there and never into `hermes.yaml`. Secrets are not
 shown by any command, log line or error message.
+
+## Changes while Hermes runs
+
+A running gateway looks at the file, and at `.env`, every second, and takes over what has changed; so it does
+on SIGHUP (`kill -HUP`, or `systemctl --user reload hermes`). The tables say for each key when that takes effect:
+
+- **at once**: from the next message on. The log names the keys: `config.reloaded`.
+- **restart**: at the next start. Until then `config.needs_restart` in the log, and `/status` for admins, name
+  the keys that wait. More bots under `bots` follow the same rules, key by key; a bot that is added or taken
+  away needs a restart.
+
+A file with a mistake in it changes nothing: `config.refused` in the log says what `hermes config check` would,
+and what was in effect stays so.
 """
 
 
 def table(rows: list[Key]) -> str:
-    lines = [f"| `{key.name}` | {_shown(key.default)} | {key.expected} | {key.description} |" for key in rows]
-    return "\n".join(["| Key | Default | Accepts | What it does |", "|---|---|---|---|", *lines]) + "\n"
+    head = ["| Key | Default | Accepts | Takes effect | What it does |", "|---|---|---|---|---|"]
+    lines = [
+        f"| `{key.name}` | {_shown(key.default)} | {key.expected} | {_when(key)} | {key.description} |"
+        for key in rows
+    ]
+    return "\n".join([*head, *lines]) + "\n"
 
 
 def page() -> str:
@@ -94,6 +112,10 @@ def rewrite(root: Path) -> None:
     (root / "docs/configuration.md").write_text(page(), encoding="utf-8")
     readme = root / "README.md"
     readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _when(key: Key) -> str:
+    return "at once" if key.name in AT_ONCE else "restart"
 
 
 def _shown(default: Any) -> str:

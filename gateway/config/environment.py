@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from gateway.errors import ConfigError, ConfigNotWritten
@@ -20,7 +20,7 @@ def state_directory() -> Path:
         raise ConfigError("this user has no home directory; set HERMES_HOME.") from None
 
 
-def environment(home: Path) -> Mapping[str, str]:
+def environment(home: Path) -> ChainMap[str, str]:
     """The process's variables first, then those of `.env` in the state directory."""
     return ChainMap(dict(os.environ), _dotenv(home / ".env"))
 
@@ -55,3 +55,21 @@ def _dotenv(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"{path}: cannot be read: {reason}.") from None
+
+
+def notify_socket() -> str:
+    """Where the service manager that started this process listens; empty without one."""
+    return os.environ.get("NOTIFY_SOCKET", "")
+
+
+def user_units() -> Path:
+    """Where systemd looks for the units of this user."""
+    configuration = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(configuration) if configuration.startswith("/") else Path("~/.config").expanduser()
+    return base / "systemd" / "user"
+
+
+def only_in_this_shell(home: Path, names: Iterable[str]) -> list[str]:
+    """Those of the variables that a service would not have: they are set here, but not in `.env`."""
+    kept = _dotenv(home / ".env")
+    return [name for name in names if os.environ.get(name) and name not in kept]

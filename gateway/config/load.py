@@ -7,6 +7,7 @@ the `hermes.yaml` that comes with Hermes.
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,12 +68,12 @@ class Loaded:
         return f"{source}:{self.origins[key].removeprefix(_LINE)}" if key else str(source)
 
 
-def load(explicit: Path | None = None) -> Loaded:
-    """Raises ConfigError with all problems of the file."""
+def load(explicit: Path | None = None, *, assumed: Mapping[str, str] | None = None) -> Loaded:
+    """Raises ConfigError with all problems of the file. `assumed` are values for variables that are not set."""
     home = state_directory()
     path = find(explicit, home)
     source = path or SHIPPED
-    known = environment(home)
+    known = ChainMap(environment(home), dict(assumed or {}))
     document = parse(read_text(source), known)
     _fill_in_tokens(document, known)
     config = validate(document)

@@ -283,6 +283,14 @@ def section_of(platform: str) -> str:
     return f"platforms.{service}.bots.{name}" if name else f"platforms.{service}"
 
 
+def bot_in(platforms: PlatformsConfig, platform: str) -> TelegramBotConfig | DiscordBotConfig:
+    """The settings of `telegram` or of `telegram/work`, which must be there."""
+    service, _, name = platform.partition("/")
+    if service == "telegram":
+        return platforms.telegram.bots[name] if name else platforms.telegram
+    return platforms.discord.bots[name] if name else platforms.discord
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it. A name other than `localhost` could point anywhere."""
     if host == "localhost":

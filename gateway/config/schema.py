@@ -214,12 +214,17 @@ class PluginsConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What is written to standard error."""
+    """What is logged: to standard error, and to a file that `hermes logs` reads."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe event to write."
     )
     format: Literal["human", "json"] = Field(default="human", description="Lines for people or for machines.")
+    file: bool = Field(
+        default=True,
+        description="Whether `hermes run` also keeps it in `logs/hermes.log` in the state directory, as JSON lines, at "
+        "most 10 MB; `hermes logs` reads them.",
+    )
 
 
 class Config(Section):

@@ -15,6 +15,8 @@ _SECRET_NAME = re.compile(
 )
 _PLAIN_WORD = re.compile(r"[a-z-]{1,15}", re.IGNORECASE)
 """`anything`, `disabled`, `not-needed`: what stands where no key is asked for would be missed all over the place."""
+_HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
+"""`name=value,name=value`: how one shows a collector of traces that one may send it some."""
 _A_PATH = ("/", "~", "./")
 
 
@@ -35,3 +37,5 @@ def _in_environment(loaded: Loaded) -> Iterator[str]:
         is_something_else = not value or value.startswith(_A_PATH) or _PLAIN_WORD.fullmatch(value)
         if _SECRET_NAME.search(name) and not is_something_else:
             yield value
+        if name == _HEADERS:
+            yield from filter(None, (header.partition("=")[2].strip() for header in value.split(",")))

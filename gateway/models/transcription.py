@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from agent.llm import Usage
 from gateway.config.schema import TranscriptionConfig
@@ -23,6 +23,13 @@ class Transcript:
     """Empty where nobody spoke, which is paid for like any other."""
     model: str
     usage: Usage
+
+
+class Transcribes(Protocol):
+    @property
+    def model(self) -> str: ...
+
+    async def __call__(self, name: str, data: bytes) -> Transcript: ...
 
 
 class Transcriber:

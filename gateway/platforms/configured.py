@@ -11,11 +11,13 @@ from gateway.access.people import People
 from gateway.chat.contract import ChatPort
 from gateway.chat.reception import Reception
 from gateway.config.load import Loaded
-from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotConfig
+from gateway.config.platforms import BotConfig, DiscordBotConfig, TelegramBotConfig, bot_in
 from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.media.intake import MediaIntake
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
+from gateway.settings import Settings
 
 if TYPE_CHECKING:
     from gateway.platforms.discord import DiscordPlatform
@@ -26,6 +28,7 @@ Bot = TypeVar("Bot", bound=BotConfig)
 
 def configured_platforms(
     loaded: Loaded,
+    settings: Settings,
     gateway: Gateway,
     people: People,
     insight: Insight,
@@ -33,8 +36,9 @@ def configured_platforms(
     *,
     model: str,
     model_line: str,
+    metrics: Metrics | None = None,
 ) -> list[Platform]:
-    config = loaded.config
+    config = settings.config
     platforms: list[Platform] = []
     web = config.platforms.web
     if web.enabled:
@@ -50,22 +54,29 @@ def configured_platforms(
                 model_line=model_line,
                 platforms=platforms,
                 house=House(gateway, insight, people, loaded, model, platforms),
+                metrics=metrics,
             )
         )
     pairing = Pairing(people)
 
-    def reception_for(settings: BotConfig) -> Callable[[ChatPort], Reception]:
+    def reception_for(bot: BotConfig) -> Callable[[ChatPort], Reception]:
         def reception(port: ChatPort) -> Reception:
-            gate = Gate(port.platform, settings, people)
+            gate = Gate(port.platform, bot, people)
             join_seconds = config.gateway.join_seconds
-            return Reception(gateway, port, gate, pairing, media, settings, join_seconds=join_seconds)
+            desk = Reception(gateway, port, gate, pairing, media, bot, join_seconds=join_seconds)
+            settings.followed_by(
+                lambda new: desk.apply(
+                    bot_in(new.platforms, port.platform), join_seconds=new.gateway.join_seconds
+                )
+            )
+            return desk
 
         return reception
 
     for name, telegram in _bots(config.platforms.telegram, config.platforms.telegram.bots):
-        platforms.append(_telegram(name, telegram, gateway, reception_for(telegram)))
+        platforms.append(_telegram(name, telegram, settings, gateway, reception_for(telegram)))
     for name, discord in _bots(config.platforms.discord, config.platforms.discord.bots):
-        platforms.append(_discord(name, discord, gateway, reception_for(discord)))
+        platforms.append(_discord(name, discord, settings, gateway, reception_for(discord)))
     return platforms
 
 
@@ -76,16 +87,28 @@ def _bots(main: Bot, named: Mapping[str, Bot]) -> Iterator[tuple[str, Bot]]:
 
 
 def _telegram(
-    name: str, settings: TelegramBotConfig, gateway: Gateway, reception: Callable[[ChatPort], Reception]
+    name: str,
+    bot: TelegramBotConfig,
+    settings: Settings,
+    gateway: Gateway,
+    reception: Callable[[ChatPort], Reception],
 ) -> TelegramPlatform:
     from gateway.platforms.telegram import TelegramPlatform  # noqa: PLC0415 - see above
 
-    return TelegramPlatform(settings, reception, gateway.commands.all, bot_name=name)
+    platform = TelegramPlatform(bot, reception, gateway.commands.all, bot_name=name)
+    settings.followed_by(platform.follow)
+    return platform
 
 
 def _discord(
-    name: str, settings: DiscordBotConfig, gateway: Gateway, reception: Callable[[ChatPort], Reception]
+    name: str,
+    bot: DiscordBotConfig,
+    settings: Settings,
+    gateway: Gateway,
+    reception: Callable[[ChatPort], Reception],
 ) -> DiscordPlatform:
     from gateway.platforms.discord import DiscordPlatform  # noqa: PLC0415 - see above
 
-    return DiscordPlatform(settings, reception, gateway.commands.all, bot_name=name)
+    platform = DiscordPlatform(bot, reception, gateway.commands.all, bot_name=name)
+    settings.followed_by(platform.follow)
+    return platform

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from agent.errors import StoreCorrupt
 from gateway.inbox import Parked
+from gateway.progress import tell
 from gateway.store import reads
 from gateway.store.connection import connect_reader, connect_writer
 from gateway.store.errors import translated
+from gateway.store.index import advance, progress
 from gateway.store.parked import parked
 from gateway.store.repair import index_damage, rebuild_index
+from gateway.store.writer import commit_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,15 @@ def examine(path: Path) -> Health:
 def parked_in(path: Path) -> list[Parked]:
     with translated(), closing(connect_reader(path)) as connection:
         return parked(connection)
+
+
+def finish_index(path: Path) -> None:
+    """The rest of what is stored, so that the next search need not wait for it."""
+    with translated(), closing(connect_writer(path)) as connection:
+        while (so_far := progress(connection)).indexed < so_far.stored:
+            tell("Building the search index", *so_far)
+            commit_together(connection, [advance])
+        tell("Building the search index", 1, 1)
 
 
 def repair(path: Path) -> int:

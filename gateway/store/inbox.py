@@ -15,6 +15,7 @@ from gateway.chat.contract import Place
 from gateway.errors import QueueFull
 from gateway.inbox import Parked, Payload, Room, Taken
 from gateway.store import outbox
+from gateway.store.counts import Counts, in_inbox
 from gateway.store.parked import parked_messages
 from gateway.store.people import Run
 from gateway.store.places import place_from
@@ -81,6 +82,9 @@ class StoredInbox:
 
     async def parked(self) -> list[Parked]:
         return await self._read(parked_messages)
+
+    async def counts(self) -> Counts:
+        return await self._read(in_inbox)
 
 
 def settle(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
 from agent.words import parse_query
+from gateway.store.counts import try_to_write
 from gateway.store.inbox import StoredInbox, answer
 from gateway.store.index import Entry, index_in_memory
 from gateway.store.leases import StoredLeases
@@ -64,6 +65,9 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing to close; what was stored can still be looked at."""
+
+    async def try_to_write(self) -> None:
+        await self._beside(try_to_write)
 
     async def open_conversation(self, address: Address, *, person: str) -> Conversation:
         for known in self._conversations.values():

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from agent.errors import NewerSchema, StoreError
+from gateway.progress import tell
 
 log = structlog.get_logger(__name__)
 
@@ -43,9 +44,13 @@ def load_migrations(directory: Path = MIGRATIONS) -> list[Migration]:
 def migrate(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
     """Applies what is missing. The connection must be in autocommit mode."""
     check_not_newer(connection, migrations)
+    has_content = schema_version(connection) > 0
     for migration in migrations:
         if migration.version > schema_version(connection):
+            if has_content:  # a new one is made at once
+                tell("Bringing the database up to date", migration.version - 1, len(migrations))
             _apply(connection, migration)
+    tell("Bringing the database up to date", len(migrations), len(migrations))
 
 
 def check_current(connection: sqlite3.Connection, migrations: list[Migration]) -> None:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from agent.ids import new_id
 from gateway.outbox import UNREADABLE, Kind, Outgoing, Progress
+from gateway.store.counts import Counts, in_outbox
 from gateway.store.people import Run
 from gateway.store.places import place_from
 from gateway.store.rules import storable
@@ -57,6 +58,9 @@ class StoredOutbox:
         if unreadable:
             await self._write(_park_unreadable, unreadable)
         return readable
+
+    async def counts(self) -> Counts:
+        return await self._read(in_outbox)
 
 
 def put(

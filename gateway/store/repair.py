@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent.words import parse_query, quoted
+from gateway.progress import tell
 from gateway.store.index import advance, create, entries_after, progress, searched_text
 from gateway.store.writer import commit_together
 
@@ -42,6 +43,7 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
     commit_together(connection, [_make_empty])
     while (so_far := progress(connection)).indexed < so_far.stored:
         commit_together(connection, [advance])
+        tell("Building the search index", *progress(connection))
     (count,) = connection.execute("SELECT count(*) FROM message_index_docsize").fetchone()
     return int(count)
 

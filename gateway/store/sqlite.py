@@ -15,10 +15,11 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
 from gateway.leases import Fence, fence
-from gateway.store import leases, reads, writes
+from gateway.store import counts, leases, reads, writes
 from gateway.store.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.errors import translated
 from gateway.store.hits import search
+from gateway.store.imports import StoredImports
 from gateway.store.inbox import StoredInbox
 from gateway.store.index import Progress, progress
 from gateway.store.indexer import Indexer
@@ -51,6 +52,7 @@ class SqliteStore:
         self.outbox = StoredOutbox(self._read, self._write, self._write_soon)
         self.leases = StoredLeases(self._write_soon)
         self.insight = StoredInsight(self._read)
+        self.imports = StoredImports(self._read, self._write)
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> SqliteStore:
@@ -178,6 +180,9 @@ class SqliteStore:
 
     async def save_state(self, conversation_id: str, key: str, value: str) -> None:
         await self._write(writes.save_state, conversation_id, key, value)
+
+    async def try_to_write(self) -> None:
+        await self._write_soon(counts.try_to_write)
 
     async def _read(self, work: Callable[..., T], *arguments: Any) -> T:
         idlest = min(self._readers, key=lambda reader: reader.running)

@@ -28,6 +28,15 @@ def open_conversation(connection: sqlite3.Connection, address: Address, person: 
     if known:
         return known
     conversation = Conversation(new_id("conv"), address, person, new_id("ses"), time.time())
+    insert_conversation(connection, conversation)
+    first = Session(conversation.live_session_id, conversation.id, None, None, conversation.created_at)
+    insert_session(connection, first)
+    return conversation
+
+
+def insert_conversation(connection: sqlite3.Connection, conversation: Conversation) -> None:
+    """Its live session has to follow in the same transaction."""
+    address = conversation.address
     connection.execute(
         """
         INSERT INTO conversations
@@ -40,14 +49,11 @@ def open_conversation(connection: sqlite3.Connection, address: Address, person: 
             address.chat_id,
             address.thread_id,
             address.user_id,
-            person,
+            conversation.person,
             conversation.live_session_id,
             conversation.created_at,
         ),
     )
-    first = Session(conversation.live_session_id, conversation.id, None, None, conversation.created_at)
-    _insert_session(connection, first)
-    return conversation
 
 
 def append(
@@ -94,10 +100,10 @@ def split(connection: sqlite3.Connection, split: Split) -> Session:
         split.model,
         split.system_prompt,
     )
-    _insert_session(connection, child)
+    insert_session(connection, child)
     new = [message for message in split.context if isinstance(message, Message)]
     append(connection, child.id, new)
-    _insert_context(connection, child, context_ids(split))
+    insert_context(connection, child, context_ids(split))
     connection.execute(
         "UPDATE conversations SET live_session_id = ? WHERE id = ?", (child.id, child.conversation_id)
     )
@@ -163,11 +169,11 @@ def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, v
         raise _explained(error, conversation_id) from error
 
 
-def _insert_session(connection: sqlite3.Connection, session: Session) -> None:
+def insert_session(connection: sqlite3.Connection, session: Session) -> None:
     connection.execute(_INSERT_SESSION, _values(session))
 
 
-def _insert_context(connection: sqlite3.Connection, child: Session, message_ids: list[str]) -> None:
+def insert_context(connection: sqlite3.Connection, child: Session, message_ids: list[str]) -> None:
     """By reference, and only to messages of the same conversation."""
     written = connection.execute(
         """

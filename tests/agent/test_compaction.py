@@ -375,7 +375,7 @@ async def test_a_long_tool_run_is_compacted_more_than_once(tmp_path: Path) -> No
         tokens = 2_100 if number % 8 == 7 else 500
         at.llm.then(Completion(f"{number} {text}", (call,), "tool_calls", Usage(tokens, 10)))
     at.llm.then(reply("Done.", 500))
-    at.agent._max_iterations = 30
+    at.agent.max_iterations = 30
     events = await at.say("Work through it all.")
     assert sum(isinstance(event, Compacted) for event in events) >= 2
     assert not any(isinstance(event, Notice) for event in events)

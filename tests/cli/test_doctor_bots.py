@@ -69,7 +69,8 @@ async def test_bots_that_work(private_home: Path) -> None:
         assert code and await pairing.approve(code.code, by="test")
     await store.close()
     async with TelegramWorld(token=TOKEN) as telegram, DiscordWorld(token=DISCORD_TOKEN) as discord:
-        work = {"token": TOKEN, "base_url": telegram.url, "allowed_groups": [-5], "pairing": False}
+        second = telegram.add_bot("7000000003:AAF-THIS_MUST_NOT_EITHER", "work_bot").token
+        work = {"token": second, "base_url": telegram.url, "allowed_groups": [-5], "pairing": False}
         configure(
             private_home,
             telegram={
@@ -85,7 +86,7 @@ async def test_bots_that_work(private_home: Path) -> None:
     assert lines == [
         "ok telegram: the token is good, the bot is @hermes_bot",
         "ok telegram: allowed users 2, allowed groups 0, people approved 2; newcomers get a code",
-        "ok telegram/work: the token is good, the bot is @hermes_bot",
+        "ok telegram/work: the token is good, the bot is @work_bot",
         "ok telegram/work: allowed users 0, allowed groups 1, people approved 1; newcomers hear nothing",
         f"ok discord: the token is good, the bot is {name}",
         "ok discord: allowed users 0, allowed groups 0, people approved 1; newcomers get a code",

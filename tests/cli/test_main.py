@@ -119,6 +119,7 @@ def test_completion_knows_commands_and_options() -> None:
     assert hermes(env={**asked, "COMP_WORDS": "hermes se"}).stdout.split() == [
         "plain,sessions",
         "plain,setup",
+        "plain,service",
     ]
     assert "plain,--config" in hermes(env={**asked, "COMP_WORDS": "hermes --c"}).stdout
 

@@ -78,8 +78,7 @@ def test_from_a_code_to_a_stranger_again(private_home: Path) -> None:
     assert approved.stdout == (
         "Ada\\x1b[31m Lovelace (telegram 1001) may talk to the bot now. "
         "`hermes pairing revoke telegram 1001` takes that back.\n"
-        "To let them approve others and change the model: put 1001 into `platforms.telegram.admins` in hermes.yaml "
-        "and restart Hermes.\n"
+        "To let them approve others and change the model: put 1001 into `platforms.telegram.admins` in hermes.yaml.\n"
     )
     assert hermes("pairing", "list").stdout == ""
     assert "telegram\t1001\t" in hermes("pairing", "people").stdout

@@ -18,6 +18,7 @@ from tests.config.ordinary_user import hermes
 from tests.worlds.discord import DiscordWorld, Intent
 from tests.worlds.discord import Fault as DiscordFault
 from tests.worlds.hermes_process import environment
+from tests.worlds.hermes_process import hermes as running_hermes
 from tests.worlds.telegram import Fault, TelegramWorld
 from tests.worlds.terminal import Terminal
 
@@ -124,6 +125,33 @@ async def test_a_token_in_an_option(telegram: TelegramWorld, private_home: Path)
     assert "The bot is @hermes_bot." in result.stdout
     assert "Who should answer?" not in result.stdout
     assert (await written(file)).platforms.telegram.is_on
+
+
+async def test_beside_a_running_hermes(private_home: Path) -> None:
+    """A token counts from the next start on, and the person is told."""
+    async with running_hermes(private_home, {"logging": {"format": "json"}}) as process:
+        done = await setup("--non-interactive", "--offline", "--telegram-token", TOKEN)
+        assert "It answers once Hermes is started again: it runs already." in done.stdout
+        line = await process.logs("config.needs_restart")
+    assert line["keys"] == ["platforms.telegram.token"]
+
+
+@pytest.mark.parametrize("asks_for_it", ["enabled: true", "token: '${TELEGRAM_BOT_TOKEN}'"])
+async def test_a_file_that_waits_for_the_token(
+    telegram: TelegramWorld, private_home: Path, asks_for_it: str
+) -> None:
+    """Hermes would not start with it yet; that is what the setup is for, by option or by question, with a model or
+    without."""
+    file = configure(private_home, f"telegram: {{base_url: '{telegram.url}', {asks_for_it}}}")
+    whole = await setup("--non-interactive", "--offline", "--model", "embedded/smollm2")
+    assert whole.returncode == 0, whole.stderr
+    asked = await setup("--only", "telegram", typed="\n")
+    assert asked.returncode == 0 and _QUESTION in asked.stdout, "there is none to keep"
+    done = await setup("--non-interactive", "--telegram-token", TOKEN)
+    assert done.returncode == 0, done.stderr
+    assert "The token is good. The bot is @hermes_bot." in done.stdout
+    telegram_settings = (await written(file)).platforms.telegram
+    assert telegram_settings.is_on and telegram_settings.token
 
 
 async def test_a_refused_token_is_not_kept(telegram: TelegramWorld, private_home: Path) -> None:

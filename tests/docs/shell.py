@@ -14,6 +14,7 @@ from tests.docs.pages import Block
 
 PROGRAMS = ("hermes", ".venv/bin/hermes")
 _OPERATORS = re.compile(r"^[|&;<>()]+$")
+_STREAMS = re.compile(r"\b\d>&\d\b|\b\d(?=>)")
 _ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)")
 
 
@@ -24,8 +25,8 @@ def lines(block: Block) -> list[str]:
 
 
 def words(line: str) -> list[str]:
-    """As a shell takes them, operators among them."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    """As a shell takes them, operators among them, but for the numbers of streams."""
+    lexer = shlex.shlex(_STREAMS.sub("", line), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     return list(lexer)
 

@@ -20,6 +20,7 @@ from gateway.commands import Commands
 from gateway.config.platforms import TelegramBotConfig
 from gateway.gateway import Gateway
 from gateway.media.intake import MediaIntake
+from gateway.observer import UNOBSERVED, Observer
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
 from tests.chat.service import ChatService
@@ -42,11 +43,17 @@ class House:
         service: ChatService,
         tools: Sequence[Tool],
         workspaces: Path,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         self.store = store
         self.service = service
         self.gateway = Gateway(
-            make_agent(llm, store, tools, max_iterations=4), store, COMMANDS, Plugins(), workspaces=workspaces
+            make_agent(llm, store, tools, max_iterations=4),
+            store,
+            COMMANDS,
+            Plugins(),
+            workspaces=workspaces,
+            observer=observer,
         )
         settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
         self.reception = Reception(
@@ -106,9 +113,10 @@ async def house(
     service: ChatService | None = None,
     tools: Sequence[Tool] = (),
     workspaces: Path,
+    observer: Observer = UNOBSERVED,
 ) -> AsyncIterator[House]:
     await store.leases.expire_all()
-    at = House(llm, store, service or ChatService(limit=4000), tools, workspaces)
+    at = House(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)
     await at.reception.open()
     try:
         yield at

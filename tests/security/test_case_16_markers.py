@@ -21,10 +21,11 @@ from agent.tool import Tool, ToolContext, discover, tool
 from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
 from agent.untrusted import Part, marked, neutral, own_words, parts_of, without_marks
-from gateway.cli.sessions_format import Record, as_markdown
+from gateway.cli.sessions_format import Record
 from gateway.platforms.web.views import Views
 from gateway.plugins.context import PluginContext
 from gateway.store.memory import MemoryStore
+from tests.cli.exported import as_markdown
 from tests.tools.site import open_site
 from tests.worlds.agents import make_agent
 

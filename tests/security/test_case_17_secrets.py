@@ -32,9 +32,10 @@ from agent.tools.read_file import read_file
 from agent.tools.search_files import search_files
 from gateway.chat.showing.tool_line import tool_line
 from gateway.cli.output import describe_call
-from gateway.cli.sessions_format import Record, as_jsonl, as_markdown, without_secrets
+from gateway.cli.sessions_format import Record, without_secrets
 from gateway.platforms.web.views import ToolView, Views
 from gateway.store.memory import MemoryStore
+from tests.cli.exported import as_jsonl, as_markdown
 from tests.security.log_lines import logging_as_configured
 from tests.tools.conversation import context_of
 from tests.worlds.agents import make_agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent.compaction import Compactor
+from agent.compaction import Compactor, Watch
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.context_keeper import ContextKeeper
@@ -33,6 +33,7 @@ def make_agent(
     models: Models | None = None,
     max_iterations: int = 5,
     home: Path = Path("hermes-home"),
+    watch: Watch | None = None,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
     models = models or Models(llm, store)
@@ -43,6 +44,7 @@ def make_agent(
         auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,
         flush_memory=flush_memory,
+        **({"watch": watch} if watch else {}),
     )
     toolbox = Toolbox(tools)
     return Agent(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -27,6 +28,7 @@ _KEYS = (
     "TELEGRAM_BOT_TOKEN",
     "DISCORD_BOT_TOKEN",
     "HERMES_CONFIG",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
 )
 
 
@@ -51,6 +53,7 @@ class HermesProcess:
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
+        self._has_spoken = asyncio.Event()
 
     async def start(self) -> None:
         self._process = await self._spawn(
@@ -71,6 +74,26 @@ class HermesProcess:
         await self._reader
         return code
 
+    def send(self, number: signal.Signals) -> None:
+        assert self._process
+        self._process.send_signal(number)
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """As editors do it: the new file takes the place of the old one."""
+        new = self.config_path.with_suffix(".new")
+        new.write_text(yaml.safe_dump(config))
+        new.replace(self.config_path)
+
+    async def logs(self, event: str, after: int = 0) -> dict[str, Any]:
+        """Waits for the first such line behind so many others; the log must be in JSON."""
+        async with asyncio.timeout(30):
+            while True:
+                self._has_spoken.clear()
+                lines = [json.loads(line) for line in self.output[after:] if line.startswith("{")]
+                if found := [line for line in lines if line["event"] == event]:
+                    return dict(found[0])
+                await self._has_spoken.wait()
+
     async def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
         await self.stop(how)
         self.url = ""
@@ -82,6 +105,7 @@ class HermesProcess:
         async for raw in self._process.stdout:
             line = raw.decode(errors="replace")
             self.output.append(line)
+            self._has_spoken.set()
             if not self.url and (found := _WHERE.search(line)):
                 self.url = found[0]
             if _READY in line:
@@ -151,8 +175,6 @@ class WebClient:
             return str((await response.json())["said"])
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        import json
-
         url = f"{self._url}/api/conversations/{self.conversation_id}/events"
         async with self._http.get(url, params={"after": self._after}) as response:
             assert response.status == 200, await response.text()

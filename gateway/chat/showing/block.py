@@ -30,7 +30,9 @@ class Block(ABC):
         self.venue = venue
         self.entry = entry
         self.act = 0
-        """The turn it belongs to."""
+        """Which of the turns that are shown it belongs to."""
+        self.turn_id = ""
+        """The message that this turn answers; empty outside any turn, and for what passes from turn to turn."""
         self.over = False
         """Nothing more will come of it."""
         self.lost = False

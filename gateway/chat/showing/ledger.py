@@ -7,6 +7,7 @@ from dataclasses import replace
 import structlog
 
 from agent.errors import StoreError
+from gateway.observer import UNOBSERVED, DeliveryObserver
 from gateway.outbox import Outbox, Outgoing, Progress
 
 log = structlog.get_logger(__name__)
@@ -18,7 +19,10 @@ class Ledger:
     Without an outbox nothing is written, and what is shown is shown as well as it goes.
     """
 
-    def __init__(self, platform: str = "", outbox: Outbox | None = None) -> None:
+    def __init__(
+        self, platform: str = "", outbox: Outbox | None = None, observer: DeliveryObserver = UNOBSERVED
+    ) -> None:
+        self.observer = observer
         self._platform = platform
         self._outbox = outbox
         self._changed: dict[str, Outgoing] = {}
@@ -34,6 +38,11 @@ class Ledger:
 
     def add(self, outgoing: Outgoing) -> None:
         self._changed[outgoing.id] = outgoing
+
+    def settled(self, outgoing: Outgoing) -> None:
+        """It has arrived, or never will. What was to pass anyway counts as neither."""
+        if outgoing.kind != "fleeting":
+            self.observer.delivered(self._platform, outgoing.progress.state)
 
     def try_again(self) -> bool:
         """Whether there is something that the store did not take."""
@@ -62,9 +71,12 @@ class Entry:
         self.outgoing = outgoing
 
     def note(self, progress: Progress) -> None:
-        if progress != self.outgoing.progress:
+        before = self.outgoing.progress
+        if progress != before:
             self.outgoing = replace(self.outgoing, progress=progress)
             self._ledger.add(self.outgoing)
+            if progress.state in ("sent", "parked") and progress.state != before.state:
+                self._ledger.settled(self.outgoing)
 
     def close(self) -> None:
         """Nothing is left to be done about it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from math import inf
 
 import structlog
@@ -48,6 +48,10 @@ class Performer:
 
     async def run(self) -> None:
         """Until nothing is due."""
+        with _logged(self._stage.conversation_id, self._stage.turn_id):
+            await self._run()
+
+    async def _run(self) -> None:
         clock = asyncio.get_running_loop().time
         while (due := self._stage.due()) < NEVER or self._ledger.has_news:
             if self._ledger.has_news:
@@ -55,7 +59,8 @@ class Performer:
             elif due > clock():
                 await self._sleep(due)
             elif block := self._stage.next(clock()):
-                await self._perform(block)
+                with _logged(self._stage.conversation_id, block.turn_id or self._stage.turn_id):
+                    await self._perform(block)
 
     async def _sleep(self, until: float) -> None:
         self._wake.clear()
@@ -71,8 +76,10 @@ class Performer:
         clock = asyncio.get_running_loop().time
         call = block.call(clock())
         await self._ledger.write()
+        name, turn_id = type(call).__name__, block.turn_id or self._stage.turn_id
         try:
-            message_id = await call.make(venue.port, venue.place)
+            with self._ledger.observer.call(venue.port.platform, name, turn_id):
+                message_id = await call.make(venue.port, venue.place)
         except SlowDown as error:
             log.info("chat.slow_down", platform=venue.port.platform, seconds=error.retry_after)
             venue.pace.slow_down(error.retry_after, clock())
@@ -107,6 +114,12 @@ class Performer:
             self.nudge()
             report = {"message": "Showing a turn broke down", "exception": error, "task": task}
             asyncio.get_running_loop().call_exception_handler(report)
+
+
+def _logged(conversation_id: str, turn_id: str) -> AbstractContextManager[None]:
+    """Every line about what is shown names the turn, however it came to be shown."""
+    ids = {"conversation": conversation_id, "turn": turn_id}
+    return structlog.contextvars.bound_contextvars(**{name: id_ for name, id_ in ids.items() if id_})
 
 
 def _is_temporary(call: Call, error: DeliveryError) -> bool:

@@ -61,11 +61,11 @@ class Scene:
         self.running = False
         self._conversation_id = conversation_id
         self._next_venue = venue
-        self._streams = streaming and venue.port.can_edit
+        self.stream(streaming)
         self._platform_id = platform_id
         self._tools = ToolLine(venue, self._passing_entry)
         self._acknowledgement = Acknowledgement(venue, self._passing_entry)
-        self.stage = Stage((self._acknowledgement, self._tools))
+        self.stage = Stage((self._acknowledgement, self._tools), conversation_id)
         self._turn_id = self._step_id = ""
         self._in_doubt: set[str] = set()
         """Turns of which an earlier process may have begun to show a text that is written anew now."""
@@ -76,6 +76,10 @@ class Scene:
         self._reply_to = ""
         self._stop_told = False
         """The answer to /stop has said it already."""
+
+    def stream(self, on: bool) -> None:
+        """Whether passages from now on grow as they are written."""
+        self._streams = on and self.venue.port.can_edit
 
     @property
     def wants_typing(self) -> bool:
@@ -101,6 +105,7 @@ class Scene:
                 if outgoing.turn_id != turn_id:
                     turn_id = outgoing.turn_id
                     self.stage.begin_act()
+                    self.stage.turn_id = outgoing.turn_id
                 if block := restored(entry, venues.at(outgoing.place)):
                     self.stage.add(block)
 
@@ -177,7 +182,7 @@ class Scene:
             self._end_turn()
         self._change_place()
         self.running, self._stop_told = True, False
-        self._turn_id = event.message_id
+        self._turn_id = self.stage.turn_id = event.message_id
         had_waited = self._acknowledgement.taken(event.message_id)
         in_group = self.venue.place.kind == "group"
         self._reply_to = self._platform_id(event.message_id) if in_group or had_waited else ""

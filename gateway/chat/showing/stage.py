@@ -17,7 +17,10 @@ class Stage:
     The blocks of one turn are an act. If one of them cannot be shown, the others are not tried either.
     """
 
-    def __init__(self, fleeting: Sequence[Fleeting] = ()) -> None:
+    def __init__(self, fleeting: Sequence[Fleeting] = (), conversation_id: str = "") -> None:
+        self.conversation_id = conversation_id
+        self.turn_id = ""
+        """Of the turn that was begun last, for the log."""
         self.newest_id = ""
         """The lowest of our messages in the chat."""
         self.abandoned_because = ""
@@ -31,7 +34,7 @@ class Stage:
         self.abandoned_because = ""
 
     def add(self, block: Block) -> None:
-        block.act = self._act
+        block.act, block.turn_id = self._act, self.turn_id
         self._blocks.append(block)
 
     def abandon(self, failed: Block, reason: str) -> None:
@@ -63,7 +66,7 @@ class Stage:
             self.abandon(block, str(error))
         elif sentence:
             apology = Passage(block.venue, Style(is_apology=True), whole=sentence)
-            apology.act = block.act
+            apology.act, apology.turn_id = block.act, block.turn_id
             self._blocks.insert(self._blocks.index(block), apology)
         self._clear()
 

@@ -60,7 +60,7 @@ class BotClient(discord.Client):
         commands: Sequence[Command],
         seen: LastSeen,
         lines: Lines,
-        settings: BotConfig,
+        access: BotConfig,
         *,
         up: Callable[[], None],
         lost: Callable[[], None],
@@ -83,7 +83,7 @@ class BotClient(discord.Client):
         self._desk = desk
         self._commands = commands
         self._seen = seen
-        self._settings = settings
+        self.access = access
         self._session = 0
         """Counts those that begin anew."""
         self._missed: Missed | None = None
@@ -246,7 +246,7 @@ class BotClient(discord.Client):
                 break
         if self._goes_on(session):
             self._refusal = None
-            self._missed = missed = Missed(self, self._seen.copy(), self._settings)
+            self._missed = missed = Missed(self, self._seen.copy(), self.access)
             for place in missed.known_direct_chats():
                 self._catch_up(missed, place)
 

@@ -12,7 +12,8 @@ from gateway.chat.contract import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused, Unreachable
 from gateway.chat.lines import Lines
 from gateway.commands import Command
-from gateway.config.platforms import DiscordBotConfig
+from gateway.config.platforms import BotConfig, DiscordBotConfig, bot_in
+from gateway.config.schema import Config
 from gateway.platforms.base import Health
 from gateway.platforms.discord.addresses import discord_at
 from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
@@ -52,6 +53,7 @@ class DiscordPlatform:
         self.name = f"discord/{bot_name}" if bot_name else "discord"
         self.port = DiscordPort(self.name)
         self._settings = settings
+        self._access: BotConfig = settings
         self._mending_seconds = mending_seconds
         self._answer_seconds = answer_seconds
         self._desk = desk_for(self.port)
@@ -70,6 +72,12 @@ class DiscordPlatform:
     @property
     def health(self) -> Health:
         return self._supervised.health
+
+    def follow(self, config: Config) -> None:
+        """Where to look for what was missed depends on who may write."""
+        self._access = bot_in(config.platforms, self.name)
+        if self._client is not None:
+            self._client.access = self._access
 
     async def start(self) -> None:
         await self._supervised.start()
@@ -107,7 +115,7 @@ class DiscordPlatform:
             self._commands,
             self._seen,
             self._lines,
-            self._settings,
+            self._access,
             up=is_up,
             lost=is_lost,
             deaf=is_deaf,

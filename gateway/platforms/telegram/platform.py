@@ -13,7 +13,8 @@ from gateway.chat.contract import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused
 from gateway.chat.lines import Lines
 from gateway.commands import Command, spelled
-from gateway.config.platforms import TelegramBotConfig
+from gateway.config.platforms import BotConfig, TelegramBotConfig, bot_in
+from gateway.config.schema import Config
 from gateway.platforms.base import Health
 from gateway.platforms.supervised import Supervised
 from gateway.platforms.telegram.api import BotApi
@@ -54,7 +55,7 @@ class TelegramPlatform:
     ) -> None:
         self.name = f"telegram/{bot_name}" if bot_name else "telegram"
         self._bot_name = bot_name
-        self._settings = settings
+        self._settings: BotConfig = settings
         self._commands = commands
         self._api = BotApi(settings.token.get_secret_value() if settings.token else "", settings.base_url)
         self.port: ChatPort = TelegramPort(self.name, self._api.bot)
@@ -78,6 +79,14 @@ class TelegramPlatform:
     @property
     def health(self) -> Health:
         return self._supervised.health
+
+    def follow(self, config: Config) -> None:
+        """Who is an admin now gets the admins' menu."""
+        before, self._settings = self._settings.admins, bot_in(config.platforms, self.name)
+        if self._menu is not None and before != self._settings.admins:
+            self._menu.cancel()
+            self._menu = None
+            self._bring_menu()
 
     async def start(self) -> None:
         await self._supervised.start()

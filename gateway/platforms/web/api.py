@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import asdict
 from typing import Any, get_args
 from urllib.parse import quote
@@ -22,7 +22,6 @@ from agent.untrusted import without_marks
 from gateway.gateway import Gateway
 from gateway.hub import Envelope
 from gateway.messages import OWNER, InboundMessage
-from gateway.platforms.base import Platform
 from gateway.platforms.web.desk import PLATFORMS, Desk
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.stored_calls import SentFile, sent_files
@@ -34,20 +33,16 @@ _MOST_MESSAGES = 10_000
 
 
 class Api:
-    """Handlers under `/api` and `/healthz`."""
+    """Handlers under `/api`."""
 
-    def __init__(
-        self, gateway: Gateway, desk: Desk, streams: EventStreams, platforms: Sequence[Platform] = ()
-    ) -> None:
+    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams) -> None:
         self._gateway = gateway
-        self._platforms = platforms
         self._desk = desk
         self._streams = streams
 
     def routes(self) -> Iterable[web.RouteDef]:
         one = "/api/conversations/{id}"
         return [
-            web.get("/healthz", self._health),
             web.post("/api/conversations", self._open),
             web.get("/api/conversations", self._list),
             web.get(f"{one}/messages", self._messages),
@@ -57,13 +52,6 @@ class Api:
             web.post(f"{one}/approvals/{{approval_id}}", self._decide),
             web.get(f"{one}/files/{{file_id}}", self._file),
         ]
-
-    async def _health(self, request: web.Request) -> web.Response:
-        """One platform that is down does not take the others down, so this is always an answer."""
-        states = {platform.name: asdict(platform.health) for platform in self._platforms}
-        all_up = all(state["state"] == "up" for state in states.values())
-        status = "ok" if all_up else "degraded"
-        return web.json_response({"status": status, "service": "hermes", "platforms": states})
 
     async def _open(self, request: web.Request) -> web.Response:
         body = await _json_object(request)

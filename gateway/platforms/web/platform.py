@@ -11,10 +11,13 @@ from aiohttp import web
 
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
+from gateway.metrics import Metrics
 from gateway.platforms.base import Health, Platform
+from gateway.platforms.web import status
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, House
 from gateway.platforms.web.desk import Desk
+from gateway.platforms.web.operations import Operations
 from gateway.platforms.web.pages import STATIC, Pages
 from gateway.platforms.web.problems import problems_as_sentences
 from gateway.platforms.web.security import (
@@ -53,10 +56,12 @@ class WebPlatform:
         model_line: str = "",
         heartbeat_seconds: float = 15.0,
         platforms: Sequence[Platform] = (),
+        metrics: Metrics | None = None,
         house: House | None = None,
     ) -> None:
-        """`platforms` are all that run in this process; `/healthz` tells about each. Without a `house` there is no
-        dashboard."""
+        """`platforms` are all that run in this process; `/healthz` tells about each. Without `metrics` there is no
+        `/metrics`, without a `house` no dashboard."""
+        self._metrics = metrics
         self._gateway = gateway
         self._host = host
         self._port = port
@@ -121,10 +126,12 @@ class WebPlatform:
                 TokenGate(self._token, port, read_token=self._read_token).middleware,
             ],
         )
-        app.add_routes(Api(self._gateway, desk, streams, self._platforms).routes())
+        app.add_routes(Api(self._gateway, desk, streams).routes())
+        app.add_routes(Operations(self._gateway, self._platforms, self._metrics).routes())
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
         if self._house:
             app.add_routes(Dashboard(self._house, streams).routes())
+            app.add_routes(status.routes(self._house))
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
         app.on_shutdown.append(streams.close)

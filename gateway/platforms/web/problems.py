@@ -39,7 +39,7 @@ def problems_as_sentences(views: Views) -> Middleware:
 
 
 def for_programs(request: web.Request) -> bool:
-    return request.path.startswith("/api/") or request.path == "/healthz"
+    return request.path.startswith("/api/") or request.path in ("/healthz", "/readyz", "/metrics")
 
 
 def _sentence(error: web.HTTPException) -> str:

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_OPEN_TO_ALL = ("/healthz", "/static/")
+_OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")
 """Says nothing about anybody; the page that asks for the token needs its style."""
 
 _SIGN_IN = "/sign-in"

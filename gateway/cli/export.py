@@ -1,0 +1,74 @@
+"""`hermes export`: conversations as files, for programs or for reading."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from gateway.cli import Options
+from gateway.cli.stored import find_overview, read_store
+
+
+@click.command()
+@click.option(
+    "--conversation", "wanted", metavar="ID", help="Only this one: an id, its beginning, or `latest`."
+)
+@click.option("--person", metavar="ID", help="Only theirs, such as owner or telegram:4711.")
+@click.option(
+    "--platform", metavar="NAME", help="Only of this platform: web, terminal, telegram, import, ..."
+)
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="Only what was said since then: 2026-11-17, or with a time.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["jsonl", "markdown", "html"]),
+    default="jsonl",
+    show_default=True,
+    help="For programs, for reading, or a page for a browser.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A file, or a directory for a file each; else standard output.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files.")
+@click.pass_obj
+def export(
+    options: Options,
+    wanted: str | None,
+    person: str | None,
+    platform: str | None,
+    since: datetime | None,
+    style: str,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Write conversations to a file, to a directory or to standard output.
+
+    jsonl holds all of it: for each conversation a line about it and its sessions, then a line for each message, those
+    of branches included. markdown and html are for reading and show each conversation as it stands now. What looks like
+    a key or a password is left out. It works while Hermes runs.
+    """
+    from gateway.cli.exporting import Selection, Wanted, export_many  # noqa: PLC0415 - not for `--help`
+    from gateway.config.load import load  # noqa: PLC0415
+
+    moment = since.timestamp() if since else 0.0
+    only = read_store(options, lambda store: find_overview(store, wanted)) if wanted else None
+    wish = Wanted(style, moment, output, force)
+    if not load(options.config_path).database.exists():
+        click.echo("Nothing was said yet, so nothing was written.", err=True)
+        return
+    written = export_many(options, Selection(person, platform, moment), wish, only)
+    if not written:
+        click.echo("No conversation fits that, so nothing was written.", err=True)
+    elif output is not None:
+        click.echo(f"Wrote {len(written):,} conversations to {output}.", err=True)

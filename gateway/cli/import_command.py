@@ -1,0 +1,150 @@
+"""`hermes import`: conversations that took place elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agent.errors import HermesError
+from gateway.cli import Options
+from gateway.cli.progress import progress_shown
+
+if TYPE_CHECKING:
+    from gateway.config.load import Loaded
+    from gateway.imports.model import ImportedConversation, TakenIn
+    from gateway.imports.reading import Source
+    from gateway.store import SqliteStore
+
+_RUNNING = "Hermes is running; stop it first, then import. `--dry-run` works meanwhile."
+
+
+@dataclass(slots=True)
+class _Outcome:
+    conversations: int = 0
+    messages: int = 0
+    known: int = 0
+    left_out: int = 0
+    refused: list[str] = field(default_factory=list)
+    """Conversations that cannot be taken in, with the reason."""
+
+    def count(self, imported: ImportedConversation, taken: TakenIn) -> None:
+        self.conversations += taken.is_new
+        self.messages += taken.messages
+        self.known += taken.known
+        self.left_out += imported.left_out
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
+@click.option(
+    "--person", default="owner", metavar="ID", help="Whose they are, such as telegram:4711; else yours."
+)
+@click.option(
+    "--assistant", default="", metavar="NAME", help="Whose messages in a chat are the agent's, by name or id."
+)
+@click.pass_context
+def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistant: str) -> None:
+    """Take in conversations from FILE.
+
+    FILE is the `state.db` of hermes-agent, the `result.json` of Telegram Desktop's export, or a channel that
+    DiscordChatExporter has written as JSON.
+
+    They become conversations of their own, on the platform `import`, with the times and the order they had. Search
+    finds them. What was imported before is not imported again, so an import that was interrupted can be repeated.
+    """
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.imports.reading import read_source  # noqa: PLC0415
+    from gateway.logs import configure_logging  # noqa: PLC0415
+
+    configure_logging("error", "human")  # standard output is for what was asked
+    options: Options = ctx.obj
+    loaded = load(options.config_path)
+    with progress_shown():
+        source = read_source(file, person=person, assistant=assistant)
+        outcome = _looked_at(loaded, source) if dry_run else _taken_in(loaded, source)
+    _report(source, outcome, dry_run=dry_run)
+    if outcome.refused:
+        ctx.exit(1)
+
+
+def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
+    from gateway.imports.model import TakenIn  # noqa: PLC0415
+    from gateway.store import SqliteStore  # noqa: PLC0415
+
+    outcome = _Outcome()
+    if not loaded.database.exists():
+        for imported in source.conversations:
+            outcome.count(imported, TakenIn(imported.id, True, len(imported.messages), 0))
+        return outcome
+
+    async def look() -> None:
+        store = await SqliteStore.open(loaded.database, read_only=True)
+        try:
+            await _each(store, source, outcome, dry_run=True)
+        finally:
+            await store.close()
+
+    asyncio.run(look())
+    return outcome
+
+
+def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
+    """As the only user of the store: a gateway that runs would wait for it."""
+    from gateway.config.load import ensure_home  # noqa: PLC0415
+    from gateway.errors import AlreadyRunning  # noqa: PLC0415
+    from gateway.state_lock import only_process  # noqa: PLC0415
+    from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store.health import finish_index  # noqa: PLC0415
+
+    outcome = _Outcome()
+
+    async def take_in() -> None:
+        store = await SqliteStore.open(loaded.database)
+        try:
+            await _each(store, source, outcome, dry_run=False)
+        finally:
+            await store.close()
+
+    ensure_home(loaded.home)
+    try:
+        with only_process(loaded.home, loaded.database):
+            asyncio.run(take_in())
+            finish_index(loaded.database)
+    except AlreadyRunning:
+        raise click.ClickException(_RUNNING) from None
+    except HermesError:
+        if outcome.messages:
+            done = f"{outcome.conversations:,} conversations ({outcome.messages:,} messages) are complete"
+            click.echo(f"{done}; import the file again to go on.", err=True)
+        raise
+    return outcome
+
+
+async def _each(store: SqliteStore, source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
+    from gateway.errors import ImportRefused  # noqa: PLC0415
+
+    verb = store.imports.look if dry_run else store.imports.take_in
+    for imported in source.conversations:
+        try:
+            outcome.count(imported, await verb(imported))
+        except ImportRefused as error:
+            outcome.refused.append(f"{imported.address.chat_id}: {error.detail}")
+
+
+def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
+    would = "Would import" if dry_run else "Imported"
+    counts = f"{outcome.conversations:,} new conversations and {outcome.messages:,} new messages"
+    click.echo(f"{would} {counts} from {source.name}.")
+    if outcome.known:
+        click.echo(f"{outcome.known:,} messages were here already.")
+    if outcome.left_out:
+        click.echo(f"{outcome.left_out:,} entries are no messages (notices, prompts, what was taken back).")
+    for sentence in outcome.refused:
+        click.echo(f"Not imported: {sentence}", err=True)
+    if outcome.messages and not dry_run:
+        click.echo("`hermes sessions list --platform import` shows them.")

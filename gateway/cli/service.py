@@ -1,0 +1,187 @@
+"""`hermes service`: Hermes as a service of this user, under systemd."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from agent.errors import HermesError
+from gateway.cli import Options
+from gateway.cli.output import console
+
+if TYPE_CHECKING:
+    from gateway.config.load import Loaded
+
+_INSTALL = "`hermes service install` does that"
+
+
+class ServiceFailed(HermesError):
+    """The service was not set up as asked:"""
+
+
+@click.group()
+def service() -> None:
+    """Run Hermes as a service of this user, under systemd."""
+
+
+@service.command()
+@click.option("--print", "only_print", is_flag=True, help="Only print the unit; change nothing.")
+@click.option("--no-start", is_flag=True, help="Start it at the next login, not now.")
+@click.pass_obj
+def install(options: Options, only_print: bool, no_start: bool) -> None:
+    """Write the unit, start Hermes now and at every login.
+
+    Run it again after an update of Hermes or a change of `gateway.drain_seconds` or `storage.path`.
+    """
+    from gateway.config.load import ensure_home, load  # noqa: PLC0415 - not for `--help`
+    from gateway.service_unit import UNIT, unit_text  # noqa: PLC0415
+
+    loaded = load(options.config_path)
+    text = unit_text(loaded)
+    if only_print:
+        click.echo(text, nl=False)
+        return
+    systemctl = _program("systemctl")
+    ensure_home(loaded.home)
+    path = _unit_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ServiceFailed(f"{path}: {error.strerror}.") from None
+    _say(f"Wrote {path}")
+    for note in _notes(loaded):
+        _say(f"Note: {note}")
+    _run(systemctl, "--user", "daemon-reload")
+    _run(systemctl, "--user", "enable", UNIT)
+    if not no_start:
+        _run(systemctl, "--user", "restart", UNIT, hint="`hermes service logs` shows why.")
+        _say("Hermes runs. `hermes service logs -f` shows what it does.")
+    _say(
+        "It ends when you log out; `loginctl enable-linger` lets it run on, and from the start of the machine."
+    )
+
+
+@service.command()
+def uninstall() -> None:
+    """Stop Hermes and remove the unit. Conversations and settings stay."""
+    from gateway.service_unit import UNIT  # noqa: PLC0415 - not for `--help`
+
+    path = _unit_path()
+    if not path.exists():
+        _say(f"There is nothing to remove: {path} does not exist.")
+        return
+    systemctl = _program("systemctl")
+    _run(systemctl, "--user", "disable", "--now", UNIT)
+    path.unlink(missing_ok=True)
+    _run(systemctl, "--user", "daemon-reload")
+    _say(f"Removed {path}. Conversations and settings are where they were.")
+
+
+@service.command()
+@click.pass_obj
+def status(options: Options) -> None:
+    """Show whether it runs, as systemctl tells it. The exit code is systemctl's: 0 if it does."""
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.service_unit import UNIT, configuration_in, unit_text  # noqa: PLC0415
+
+    path = _unit_path()
+    if not path.exists():
+        raise ServiceFailed(f"it is not installed; {_INSTALL}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        # Not the file in the folder one happens to be in.
+        if text != unit_text(load(options.config_path or configuration_in(text) or _own_file())):
+            _say(f"Note: {path} is not what `hermes service install` would write now; run it again.")
+    except HermesError:
+        _say("Note: the configuration has mistakes; `hermes config check` names them.")
+    _hand_over(_program("systemctl"), "--user", "status", "--no-pager", UNIT)
+
+
+@service.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(1), default=100, show_default=True, help="The newest so many."
+)
+def logs(follow: bool, lines: int) -> None:
+    """Show what the service has logged, as journalctl tells it."""
+    from gateway.service_unit import UNIT  # noqa: PLC0415 - not for `--help`
+
+    journalctl = _program("journalctl")
+    if not _unit_path().exists():
+        raise ServiceFailed(f"it is not installed; {_INSTALL}.")
+    _hand_over(
+        journalctl,
+        "--user",
+        "--unit",
+        UNIT,
+        "--lines",
+        str(lines),
+        "--no-pager",
+        *(["--follow"] if follow else []),
+    )
+
+
+def _notes(loaded: Loaded) -> Iterator[str]:
+    """What works in this shell and would not in a service."""
+    from gateway.config.environment import PROVIDER_KEYS, only_in_this_shell  # noqa: PLC0415 - not for `--help`
+    from gateway.config.platforms import TOKEN_VARIABLES  # noqa: PLC0415
+
+    in_file = {name[1:] for origin in loaded.origins.values() for name in origin.split() if name[0] == "$"}
+    names = dict.fromkeys((*PROVIDER_KEYS, *TOKEN_VARIABLES.values(), *sorted(in_file)))
+    if missing := only_in_this_shell(loaded.home, names):
+        yield (
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in this shell only, and the service does "
+            f"not see that; add {'it' if len(missing) == 1 else 'them'} to {loaded.home / '.env'}."
+        )
+
+
+def _unit_path() -> Path:
+    from gateway.config.environment import user_units  # noqa: PLC0415 - not for `--help`
+    from gateway.service_unit import UNIT  # noqa: PLC0415
+
+    return user_units() / UNIT
+
+
+def _own_file() -> Path | None:
+    from gateway.config.load import state_directory  # noqa: PLC0415 - not for `--help`
+
+    own = state_directory() / "hermes.yaml"
+    return own if own.exists() else None
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise ServiceFailed(
+            f"there is no {name} here, so systemd does not run this machine. Have `hermes run` started by what does; "
+            "`hermes service install --print` shows what that should see to."
+        )
+    return found
+
+
+def _run(*command: str, hint: str = "") -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+    if done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        if "bus" in said:
+            hint = "Log in as this user (`su` and `sudo` are no login), or set XDG_RUNTIME_DIR to /run/user/$(id -u)."
+        raise ServiceFailed(f"`systemctl {' '.join(command[1:])}` says: {said} {hint}".rstrip())
+
+
+def _hand_over(*command: str) -> NoReturn:
+    """What it prints is for the person, and its exit code is ours."""
+    try:
+        code = subprocess.run(command, check=False).returncode  # noqa: S603 - no shell
+    except KeyboardInterrupt:
+        code = 0
+    raise click.exceptions.Exit(code)
+
+
+def _say(text: str) -> None:
+    console().print(text, soft_wrap=True)

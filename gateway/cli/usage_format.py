@@ -1,0 +1,168 @@
+"""Tokens and cost on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gateway.cli.output import one_line
+from gateway.insight import Spending
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_BAR = 24
+_NARROWEST_BAR = 6
+_LONGEST_NAME = 40
+_NOBODY = "(nobody)"
+"""Hermes asked by itself, as for a summary between turns."""
+
+
+@dataclass(slots=True)
+class Line:
+    name: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    unpriced_calls: int = 0
+
+    def add(self, spending: Spending | Line) -> None:
+        self.calls += spending.calls
+        self.prompt_tokens += spending.prompt_tokens
+        self.cache_read_tokens += spending.cache_read_tokens
+        self.cache_write_tokens += spending.cache_write_tokens
+        self.completion_tokens += spending.completion_tokens
+        self.usd += spending.usd
+        self.unpriced_calls += spending.unpriced_calls
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[Line]:
+    """Days in their order, also those on which nothing happened; persons and models with the most first."""
+    lines = {f"{day}": Line(f"{day}") for day in days} if by == "day" else {}
+    for spending in spendings:
+        name = str(getattr(spending, by))
+        lines.setdefault(name, Line(name)).add(spending)
+    if by == "day":
+        return list(lines.values())
+    return sorted(lines.values(), key=lambda line: (line.usd, line.tokens), reverse=True)
+
+
+def total_of(lines: Iterable[Line]) -> Line:
+    total = Line("total")
+    for line in lines:
+        total.add(line)
+    return total
+
+
+def as_dict(lines: Sequence[Line], by: str, since: date) -> dict[str, Any]:
+    return {
+        "since": f"{since}",
+        "by": by,
+        "lines": [{by: line.name, **_numbers(line)} for line in lines],
+        "total": _numbers(total_of(lines)),
+    }
+
+
+def _numbers(line: Line) -> dict[str, float]:
+    return {
+        "calls": line.calls,
+        "prompt_tokens": line.prompt_tokens,
+        "cache_read_tokens": line.cache_read_tokens,
+        "cache_write_tokens": line.cache_write_tokens,
+        "completion_tokens": line.completion_tokens,
+        "usd": round(line.usd, 6),
+        "unpriced_calls": line.unpriced_calls,
+    }
+
+
+def print_usage(lines: Sequence[Line], by: str, out: Console) -> None:
+    """A table with bars for a person; in a pipe, tabs between exact numbers and no bars."""
+    total = total_of(lines)
+    if not out.is_terminal:
+        for line in [*lines, total]:
+            click.echo("\t".join([_name(line), *map(str, _exact(line))]))
+        return
+    by_cost = total.usd > 0 and not total.unpriced_calls
+    rows = [[by.upper(), "IN", "CACHED", "OUT", "COST"], *(_cells(line) for line in [*lines, total])]
+    widths = [max(len(row[at]) for row in rows) for at in range(5)]
+    room = min(_BAR, out.width - sum(widths) - 2 * len(widths))
+    amounts = [line.usd if by_cost else line.tokens for line in lines]
+    bars = ["", *(_bar(amount, max(amounts), room) for amount in amounts), ""]
+    for number, (row, bar) in enumerate(zip(rows, bars, strict=True)):
+        numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        text = Text(
+            "  ".join([row[0].ljust(widths[0]), *numbers]), "bold" if number in (0, len(rows) - 1) else ""
+        )
+        if bar:
+            text.append(f"  {bar}", "cyan")
+        out.print(text, no_wrap=True, overflow="ellipsis")
+    out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _NARROWEST_BAR), "dim"))
+
+
+def _footnote(total: Line, *, by_cost: bool, has_bars: bool) -> str:
+    sentences = [f"{total.calls:,} calls."]
+    if has_bars:
+        sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
+    if total.prompt_tokens:
+        share = total.cache_read_tokens / total.prompt_tokens
+        sentences.append(f"{share:.0%} of what went in came from the cache.")
+    if total.unpriced_calls:
+        sentences.append(f"{total.unpriced_calls:,} calls have no known price (?); the cost is without them.")
+    return " ".join(sentences)
+
+
+def _name(line: Line) -> str:
+    return one_line(line.name, _LONGEST_NAME) or _NOBODY
+
+
+def _exact(line: Line) -> list[float]:
+    return [
+        line.prompt_tokens,
+        line.cache_read_tokens,
+        line.completion_tokens,
+        round(line.usd, 6),
+        line.unpriced_calls,
+    ]
+
+
+def _cells(line: Line) -> list[str]:
+    return [
+        _name(line),
+        *(brief(number) for number in (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)),
+        cost(line.usd, line.unpriced_calls, line.calls),
+    ]
+
+
+def cost(usd: float, unpriced_calls: int, calls: int) -> str:
+    """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
+    if calls and unpriced_calls == calls:
+        return "?"
+    known = f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
+    return f"{known} + ?" if unpriced_calls else known
+
+
+def brief(number: float) -> str:
+    for unit in ("", "k", "M"):
+        if number < 1000:
+            return f"{number:.0f}{unit}" if not unit or number >= 100 else f"{number:.1f}{unit}"
+        number /= 1000
+    return f"{number:.1f}G"
+
+
+def _bar(amount: float, largest: float, room: int) -> str:
+    """In steps of an eighth of a character. Whatever is more than nothing can be seen."""
+    if room < _NARROWEST_BAR or amount <= 0:
+        return ""
+    eighths = max(1, round(amount / largest * room * 8))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,0 +1,37 @@
+"""Which kind of file it is, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.errors import ImportRefused
+from gateway.imports import discord, hermes_agent, telegram
+from gateway.imports.model import ImportedConversation
+from gateway.imports.values import read_json
+
+_DATABASE = b"SQLite format 3\0"
+
+
+class Source(NamedTuple):
+    name: str
+    conversations: Iterator[ImportedConversation]
+
+
+def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
+    """`assistant` is whose messages count as the agent's, where the file does not say. Raises ImportRefused."""
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        with file.open("rb") as opened:
+            is_database = opened.read(len(_DATABASE)) == _DATABASE
+    except OSError as error:
+        raise ImportRefused(f"{file} cannot be read: {error.strerror}.") from error
+    if is_database:
+        return Source("hermes-agent", hermes_agent.conversations(file, person=person))
+    given = read_json(file)
+    if discord.is_discord(given):
+        return Source("Discord", discord.conversations(given, person=person, assistant=assistant))
+    if telegram.is_telegram(given):
+        return Source("Telegram", telegram.conversations(given, person=person, assistant=assistant))
+    raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")

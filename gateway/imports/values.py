@@ -1,0 +1,64 @@
+"""Values from files of others: believed only after a look."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.errors import ImportRefused
+from gateway.progress import told_while_read
+
+_LARGEST = 1_000_000_000
+"""Bytes of JSON; it is read whole."""
+_LATEST = 32_503_680_000
+"""The year 3000, in seconds."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ImportRefused(f"it is larger than {_LARGEST // 1_000_000} MB; export a part of the chat.")
+        with told_while_read(path, "Reading the file") as file:
+            read = json.loads(file.read())
+    except (ValueError, RecursionError) as error:
+        raise ImportRefused("it is neither JSON nor a database.") from error
+    if not isinstance(read, dict):
+        raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")
+    return read
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def moment(*values: Any) -> float:
+    """The first that is a time: seconds, as a number or in digits, or as ISO 8601."""
+    for value in values:
+        found = _seconds(value)
+        if found is not None and math.isfinite(found) and 0 <= found < _LATEST:
+            return found
+    raise ImportRefused(f"a message in it has no time that could be true ({values[0]!r}).")
+
+
+def _seconds(value: Any) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        return datetime.fromisoformat(text(value)).timestamp()
+    except (ValueError, OverflowError):
+        return None

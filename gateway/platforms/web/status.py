@@ -1,0 +1,37 @@
+"""`/api/status`: what only the running process knows. `hermes status` finds the rest in the store."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+
+from aiohttp import web
+
+from gateway.platforms.web.dashboard import House
+
+
+def routes(house: House) -> list[web.RouteDef]:
+    began = time.time()
+
+    async def status(request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "service": "hermes",
+                "version": version("hermes-gateway"),
+                "pid": os.getpid(),
+                "since": began,
+                "database": str(house.loaded.database),
+                "platforms": {
+                    platform.name: {**asdict(platform.health), "where": platform.where}
+                    for platform in house.platforms
+                },
+                "active_turns": house.gateway.at_work,
+                "waiting": house.gateway.waiting,
+                "model": house.model,
+                "engine": house.loaded.config.context.engine,
+            }
+        )
+
+    return [web.get("/api/status", status)]

@@ -1,0 +1,20 @@
+"""Tells the service manager how things stand, as systemd's `Type=notify` expects. To nobody else."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from gateway.config.environment import notify_socket
+
+
+def tell_manager(state: str) -> None:
+    """`READY=1` or `STOPPING=1`. A manager that does not listen is no reason to stop working."""
+    address = notify_socket()
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+        manager.setblocking(False)
+        # A leading @ stands for a name that is in no directory.
+        manager.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        manager.send(state.encode())

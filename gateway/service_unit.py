@@ -1,0 +1,111 @@
+"""The systemd user unit of `hermes service install`, and why it is as it is.
+
+A user's service manager has no privileges, and Hermes runs bubblewrap in user namespaces. So three kinds of hardening
+are left out on purpose:
+
+- what takes capabilities away (`CapabilityBoundingSet`, `ProtectKernelModules`, `ProtectKernelLogs`, `ProtectClock`,
+  `PrivateDevices`): where the manager may not do that, the service does not start (218/CAPABILITIES). A user's
+  processes do not have them anyway.
+- what bubblewrap needs: `RestrictNamespaces`; `ProtectHostname`, because a sandbox has a name of its own;
+  `ProtectKernelTunables`, `ProtectProc` and `ProcSubset`, because the kernel lets nobody mount a fresh /proc who sees
+  only parts of it.
+- `PrivateUsers`: without user namespaces the service would not start. The settings that need a view of the file system
+  of their own bring it along by themselves where it is possible, and are passed over where it is not.
+
+`MemoryDenyWriteExecute` would end programs that commands of the agent run, such as node.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from math import ceil
+from pathlib import Path
+
+from gateway.config.load import Loaded
+
+UNIT = "hermes.service"
+_BAD_CONFIGURATION = 2
+"""The exit code after which another start would end the same way."""
+_BEYOND_DRAINING = 30
+"""Seconds that platforms, engines and the store get after the answers."""
+
+_TEMPLATE = """\
+# Written by `hermes service install`, which overwrites it. Your own changes go into
+# `systemctl --user edit {unit}`.
+
+[Unit]
+Description=Hermes, a messaging gateway for LLM agents
+StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+Type=notify
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+WorkingDirectory={home}
+Environment={environment}
+Restart=on-failure
+RestartSec=5
+RestartPreventExitStatus={bad_configuration}
+TimeoutStartSec=600
+TimeoutStopSec={stop_seconds}
+# Commands of the agent end with their turn, not with the signal.
+KillMode=mixed
+
+# It writes into its state directory and a /tmp of its own, and nowhere else.
+ProtectSystem=strict
+ReadWritePaths={writable}
+PrivateTmp=yes
+UMask=0077
+
+# Whatever it starts has no more rights than it has itself.
+NoNewPrivileges=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+# The last three are for bubblewrap, the sandbox of the terminal.
+SystemCallFilter=@system-service @mount sethostname
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def unit_text(loaded: Loaded) -> str:
+    """For this Python, this state directory and this configuration."""
+    # Without -P, a folder in the state directory could be taken for a part of Hermes.
+    command = [sys.executable, "-P", "-m", "gateway.cli"]
+    command += ["--config", str(loaded.path)] if loaded.path else []
+    folders = dict.fromkeys((loaded.home, loaded.database.parent))
+    return _TEMPLATE.format(
+        unit=UNIT,
+        command=" ".join(_in_quotes(word).replace("$", "$$") for word in (*command, "run")),
+        home=_literal(loaded.home),
+        environment=_in_quotes(f"HERMES_HOME={loaded.home}"),
+        writable=" ".join(_in_quotes(str(folder)) for folder in folders),
+        bad_configuration=_BAD_CONFIGURATION,
+        stop_seconds=ceil(loaded.config.gateway.drain_seconds) + _BEYOND_DRAINING,
+    )
+
+
+def configuration_in(unit: str) -> Path | None:
+    """The file that a unit names; None if it is for the defaults."""
+    found = re.search(r'"--config" "((?:[^"\\]|\\.)*)"', unit)
+    if found is None:
+        return None
+    plain = found[1].replace("$$", "$").replace("%%", "%")
+    return Path(re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], plain))
+
+
+def _literal(path: Path) -> str:
+    return str(path).replace("%", "%%")
+
+
+def _in_quotes(text: str) -> str:
+    """As one word, whatever is in it."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+    return f'"{plain}"'

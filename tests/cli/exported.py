@@ -1,0 +1,27 @@
+"""A conversation as the files that are made of it."""
+
+from __future__ import annotations
+
+from agent.store import Overview
+from gateway.cli.export_format import Format, Jsonl, Markdown, Told
+from gateway.cli.sessions_format import Record
+
+
+def as_jsonl(record: Record) -> str:
+    return written(record, Jsonl(with_conversations=False))
+
+
+def as_markdown(record: Record) -> str:
+    return written(record, Markdown())
+
+
+def written(record: Record, form: Format) -> str:
+    overview = Overview(
+        record.conversation,
+        "A title",
+        len(record.messages),
+        len(record.sessions),
+        record.conversation.created_at,
+    )
+    pieces = form.conversation(Told(overview, record.sessions, record.messages))
+    return "".join([form.begin([overview], apart=False), *pieces, form.end()])

@@ -1,0 +1,262 @@
+"""`hermes service`, with a systemctl and a journalctl of the test's own on the PATH."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.config.load import load
+from gateway.service_unit import configuration_in, unit_text
+from tests.worlds import warm
+from tests.worlds.hermes_process import environment, hermes
+from tests.worlds.warm import HERMES
+
+_FAKE = """#!/bin/sh
+echo "$(basename "$0") $*" >> "{calls}"
+case "$*" in
+  *"{fails}"*) echo "{says}" >&2; exit 1;;
+  *status*) echo "hermes.service - active (running)"; exit 3;;
+  *--unit*) echo "a line of the journal";;
+esac
+"""
+
+
+class Desk:
+    """A person's machine: their folders, and systemd's programs if there are any."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.unit = folder / "config" / "systemd" / "user" / "hermes.service"
+        self._programs = folder / "bin"
+        self._programs.mkdir()
+        self._calls = folder / "calls"
+        self.variables = {"PATH": str(self._programs), "XDG_CONFIG_HOME": str(folder / "config")}
+
+    def with_systemd(self, *, fails: str = "nothing at all", says: str = "") -> Desk:
+        for name in ("systemctl", "journalctl"):
+            program = self._programs / name
+            program.write_text(_FAKE.format(calls=self._calls, fails=fails, says=says))
+            program.chmod(0o755)
+        for name in ("sh", "basename"):
+            found = shutil.which(name)
+            assert found
+            (self._programs / name).unlink(missing_ok=True)
+            (self._programs / name).symlink_to(found)
+        return self
+
+    def service(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return warm.run([*HERMES, "service", *arguments], env=environment(self.home, **self.variables))
+
+    @property
+    def calls(self) -> list[str]:
+        return self._calls.read_text().splitlines() if self._calls.exists() else []
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path)
+
+
+def _settings(unit: str) -> dict[str, str]:
+    lines = [line for line in unit.splitlines() if "=" in line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_install_start_look_and_remove(desk: Desk) -> None:
+    """From nothing to a service that starts at every login, and back to nothing."""
+    desk.with_systemd()
+    installed = desk.service("install")
+    assert installed.returncode == 0, installed.stderr
+    assert f"Wrote {desk.unit}" in installed.stdout
+    assert "loginctl enable-linger" in installed.stdout
+    assert desk.calls == [
+        "systemctl --user daemon-reload",
+        "systemctl --user enable hermes.service",
+        "systemctl --user restart hermes.service",
+    ]
+    assert desk.unit.read_text() == desk.service("install", "--print").stdout
+
+    status = desk.service("status")
+    assert status.stdout == "hermes.service - active (running)\n"
+    assert status.returncode == 3, "what systemctl says about it"
+    assert desk.service("logs", "-f", "-n", "7").stdout == "a line of the journal\n"
+    assert desk.calls[-1] == "journalctl --user --unit hermes.service --lines 7 --no-pager --follow"
+
+    removed = desk.service("uninstall")
+    assert removed.returncode == 0 and not desk.unit.exists()
+    assert desk.calls[-2:] == [
+        "systemctl --user disable --now hermes.service",
+        "systemctl --user daemon-reload",
+    ]
+    assert "nothing to remove" in desk.service("uninstall").stdout
+
+
+def test_no_start(desk: Desk) -> None:
+    """Whoever wants to look first."""
+    assert desk.with_systemd().service("install", "--no-start").returncode == 0
+    assert [call for call in desk.calls if "start" in call] == []
+
+
+def test_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths as they are, whatever is in them; the time to stop fits the time that answers get."""
+    home = tmp_path / 'a "home" of 100% $HOME'
+    home.mkdir()
+    (home / "hermes.yaml").write_text(
+        "gateway: {drain_seconds: 90.5}\nstorage: {path: ../elsewhere/state.db}\n"
+    )
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    settings = _settings(text := unit_text(load()))
+    assert configuration_in(text) == home / "hermes.yaml"
+    written = str(home).replace('"', '\\"').replace("%", "%%")
+    assert settings["ExecStart"] == (
+        f'"{sys.executable}" "-P" "-m" "gateway.cli" "--config" "{written.replace("$", "$$")}/hermes.yaml" "run"'
+    )
+    assert settings["WorkingDirectory"] == str(home).replace("%", "%%")
+    assert settings["Environment"] == f'"HERMES_HOME={written}"'
+    assert settings["ReadWritePaths"] == f'"{written}" "{written}/../elsewhere"'
+    assert settings["TimeoutStopSec"] == "121"
+    assert settings["Type"] == "notify" and settings["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_hardening_that_works_without_privileges(desk: Desk) -> None:
+    """What a user's manager cannot do, or what bubblewrap would break on, is not in it."""
+    settings = _settings(desk.service("install", "--print").stdout)
+    assert settings["NoNewPrivileges"] == settings["PrivateTmp"] == settings["LockPersonality"] == "yes"
+    assert settings["ProtectSystem"] == "strict" and settings["Restart"] == "on-failure"
+    assert "AF_NETLINK" in settings["RestrictAddressFamilies"], "for the loopback device of a sandbox"
+    assert {"@mount", "sethostname"} <= set(settings["SystemCallFilter"].split()), (
+        "for its file system and name"
+    )
+    assert settings.keys().isdisjoint(
+        {
+            "CapabilityBoundingSet",
+            "PrivateDevices",
+            "ProtectKernelModules",
+            "ProtectKernelLogs",
+            "ProtectClock",
+        }
+    ), "218/CAPABILITIES"
+    assert settings.keys().isdisjoint(
+        {"RestrictNamespaces", "ProtectKernelTunables", "ProtectProc", "ProcSubset", "ProtectHostname"}
+    ), "no sandbox could be made"
+    assert settings.keys().isdisjoint({"PrivateUsers", "User", "MemoryDenyWriteExecute"})
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_understands_it(desk: Desk, tmp_path: Path) -> None:
+    """Every key and every value, by systemd's own judgement."""
+    desk.home.mkdir()
+    unit = tmp_path / "hermes.service"
+    unit.write_text(desk.service("install", "--print").stdout)
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    verified = subprocess.run(
+        ["systemd-analyze", "--user", "verify", str(unit)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["install"], ["status"], ["logs"], ["uninstall"]])
+def test_without_systemd(desk: Desk, arguments: list[str]) -> None:
+    """A sentence that says what to do, and nothing is written or removed."""
+    if arguments != ["install"]:
+        desk.unit.parent.mkdir(parents=True)
+        desk.unit.write_text("")
+    refused = desk.service(*arguments)
+    assert refused.returncode == 1
+    assert "so systemd does not run this machine. Have `hermes run` started by what does" in refused.stderr
+    assert desk.unit.exists() == (arguments != ["install"])
+
+
+@pytest.mark.parametrize("command", ["status", "logs"])
+def test_not_installed(desk: Desk, command: str) -> None:
+    """The command that helps is named."""
+    refused = desk.with_systemd().service(command)
+    assert refused.returncode == 1
+    assert "not installed; `hermes service install` does that" in refused.stderr
+
+
+def test_no_session(desk: Desk) -> None:
+    """What everybody meets who has become the user by `su`."""
+    desk.with_systemd(fails="daemon-reload", says="Failed to connect to bus: No medium found")
+    refused = desk.service("install")
+    assert refused.returncode == 1
+    assert "Failed to connect to bus: No medium found" in refused.stderr
+    assert "Log in as this user" in refused.stderr
+
+
+def test_it_does_not_start(desk: Desk) -> None:
+    """Where to read why."""
+    desk.with_systemd(fails="restart", says="Job for hermes.service failed.")
+    refused = desk.service("install")
+    assert refused.returncode == 1
+    assert "Job for hermes.service failed. `hermes service logs` shows why." in refused.stderr
+
+
+def test_a_broken_configuration_is_not_installed(desk: Desk) -> None:
+    """It would not start."""
+    desk.with_systemd()
+    desk.home.mkdir()
+    (desk.home / "hermes.yaml").write_text("modle: {}\n")
+    refused = desk.service("install")
+    assert refused.returncode == 2 and "modle: unknown key" in refused.stderr
+    assert desk.calls == [] and not desk.unit.exists()
+
+
+def test_variables_of_this_shell(desk: Desk) -> None:
+    """A key that a service would not have is named, and one that is in `.env` is not."""
+    desk.with_systemd()
+    desk.home.mkdir()
+    (desk.home / ".env").write_text("OPENAI_API_KEY=sk-kept\n")
+    (desk.home / "hermes.yaml").write_text("platforms: {web: {token: '${PAGE_TOKEN}'}}\n")
+    desk.variables |= {"OPENAI_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "sk-y", "PAGE_TOKEN": "a-long-password"}
+    shown = warm.run(
+        [*HERMES, "--config", str(desk.home / "hermes.yaml"), "service", "install"],
+        env=environment(desk.home, **desk.variables),
+    ).stdout
+    assert "ANTHROPIC_API_KEY, PAGE_TOKEN are set in this shell only" in shown
+    assert f"add them to {desk.home / '.env'}" in shown
+    assert "sk-" not in shown and "a-long-password" not in shown
+
+
+def test_a_unit_that_is_out_of_date(desk: Desk, tmp_path: Path) -> None:
+    """After a change of what stands in it."""
+    desk.with_systemd().service("install")
+    (desk.home / "hermes.yaml").write_text("gateway: {drain_seconds: 60}\n")
+    assert "is not what" in desk.service("status").stdout
+    desk.service("install")
+    (tmp_path / "hermes.yaml").write_text("gateway: {drain_seconds: 5}\n")
+    assert "is not what" not in desk.service("status").stdout, (
+        "another file that lies here is not the service's"
+    )
+    (desk.home / "hermes.yaml").write_text("gateway: {drain_seconds: 90}\n")
+    assert "is not what `hermes service install` would write now" in desk.service("status").stdout
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+async def test_the_manager_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_abstract: bool
+) -> None:
+    """Ready once everything is up, stopping when it is told to: what `Type=notify` waits for."""
+    address = f"@hermes-test-{os.getpid()}" if is_abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address.replace("@", "\0", 1) if is_abstract else address)
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(60):
+            async with hermes(tmp_path / "home", {}):
+                assert await loop.sock_recv(manager, 1000) == b"READY=1"
+            assert await loop.sock_recv(manager, 1000) == b"STOPPING=1"

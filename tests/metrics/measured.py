@@ -1,0 +1,82 @@
+"""A web chat that is measured, and what its `/metrics` says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.gateway import Gateway
+from gateway.metrics import Metrics
+from gateway.platforms.base import Health, Platform
+from gateway.plugins import Plugins
+from gateway.store import MemoryStore, SqliteStore
+from tests.web.world import COMMANDS, Script, World, look_up, serving
+from tests.worlds.agents import make_agent
+
+
+@dataclass
+class Bot:
+    """Some other platform of the same process; only its health matters here."""
+
+    name: str = "telegram"
+    where: str = "nowhere"
+    health: Health = field(default_factory=lambda: Health("up"))
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass
+class Measured(World):
+    metrics: Metrics
+    platforms: list[Platform]
+
+    async def scraped(self, **options: Any) -> Scraped:
+        status, text = await self.get("/metrics", **options)
+        assert status == 200, text
+        return Scraped(text)
+
+
+class Scraped:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        """The value of the one series of this name with exactly these labels; None if there is none."""
+        found = [
+            sample.value
+            for family in self.families.values()
+            for sample in family.samples
+            if sample.name == name and sample.labels == labels
+        ]
+        assert len(found) <= 1, found
+        return found[0] if found else None
+
+
+@asynccontextmanager
+async def measured_world(
+    folder: Path, store: MemoryStore | SqliteStore | None = None, **options: Any
+) -> AsyncIterator[Measured]:
+    metrics, script, store = Metrics(), Script(), store or MemoryStore()
+    agent = make_agent(
+        metrics.observed(script.llm), store, [look_up], watch=metrics.compaction, home=folder / "home"
+    )
+    metrics.know_tools(["look_up"])
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, observer=metrics)
+    metrics.follow(gateway)
+    platforms: list[Platform] = []
+    async with (
+        serving(gateway, metrics=metrics, platforms=platforms, **options) as web,
+        aiohttp.ClientSession() as http,
+    ):
+        platforms.append(web)
+        yield Measured(script, store, gateway, web, http, metrics, platforms)
+    await store.close()
