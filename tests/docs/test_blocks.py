@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,10 +70,11 @@ class Household:
             return asyncio.run(self._new_code())
         if word == "FILE":
             return str(self.folder / "backup.tar.gz")
-        if word.startswith(("/mnt/", "/tmp/")):
-            place = self.folder / word[1:]
-            (place if word.startswith("/mnt/") else place.parent).mkdir(parents=True, exist_ok=True)
-            return str(place)
+        if word.startswith("/mnt/"):
+            (disk := self.folder / f"disk{next(self.numbers)}").mkdir()
+            return str(disk)
+        if word.startswith("/tmp/"):
+            return str(self.folder / Path(word).name)
         return word
 
     async def _new_code(self) -> str:
@@ -130,6 +132,8 @@ def _carry_out(line: str, household: Household) -> None:
     if arguments == ["run"]:
         asyncio.run(_start_and_stop(household))
         return
+    # Two backups of one second would have one name, and no reader types so fast.
+    shutil.rmtree(household.home / "backups", ignore_errors=True)
     variables = {name: household.stand_in(value) for name, value in assignments(line).items()}
     done = household.hermes([household.stand_in(word) for word in arguments], **variables)
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
