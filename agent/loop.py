@@ -105,6 +105,13 @@ class Agent:
         self.max_iterations = max_iterations
         keeper.compactor.request_now = self._request_now
 
+    def tools_on(self, platform: str) -> Toolbox:
+        """Without those that an engine adds to a conversation."""
+        return self._toolbox_for(platform)
+
+    def caching_line(self, model: str) -> str:
+        return self._caching.status(model)
+
     async def accept(self, turn: Turn) -> LiveContext:
         """Stores the message. From here on neither a stop nor a failure can lose it."""
         return await uninterrupted(self._accept(turn))

@@ -61,6 +61,11 @@ class Toolbox:
             return self
         return Toolbox([*self._tools.values(), *new], result_limit=self._result_limit)
 
+    @property
+    def all(self) -> Sequence[Tool]:
+        """By name."""
+        return list(self._tools.values())
+
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 

@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("startup", "store", "turns", "chat", "context", "lcm", "caching")
+SUITES = ("startup", "store", "turns", "chat", "context", "lcm", "caching", "dashboard")
 
 
 def main(names: list[str]) -> None:

@@ -17,6 +17,8 @@ HermesError                     (agent/errors.py, where the models', the store's
 ├── ImportRefused
 ├── ExportFailed
 ├── QueueFull
+├── CommandFailed
+├── ShuttingDown
 └── CannotListen
     ├── PortTaken
     └── OpenWithoutToken
@@ -103,6 +105,14 @@ class QueueFull(HermesError):
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"({waiting} are waiting.)")
+
+
+class CommandFailed(HermesError):
+    """That could not be done:"""
+
+
+class ShuttingDown(HermesError):
+    """Hermes is being stopped; try again once it is back."""
 
 
 class CannotListen(HermesError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -25,9 +25,21 @@ from gateway.messages import SINGLE_QUESTION, InboundMessage, as_taken, from_tak
 from gateway.observer import UNOBSERVED, Observer
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
+from gateway.second_chance import Bot, SecondChances
 from gateway.turns import Busy, Turns
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTurn:
+    """A conversation in which something is being answered."""
+
+    conversation_id: str
+    inbound: InboundMessage
+    since: float
+    waiting: int
+    """Messages behind it."""
 
 
 class Gateway:
@@ -69,6 +81,11 @@ class Gateway:
         self._mailboxes: dict[str, Mailbox] = {}
         self._arriving: dict[str, list[InboundMessage]] = {}
         """By conversation: what is being kept just now, and will wait then."""
+        self.bots: dict[str, Bot] = {}
+        """Those that run in this process, by platform."""
+        self.taking_up = asyncio.Lock()
+        """Held while something that was left or given up on is taken up: nothing of it twice."""
+        self.second_chances = SecondChances(self)
         self.is_closing = False
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
@@ -106,6 +123,10 @@ class Gateway:
 
     async def recover(self, platform: str, *, chat_id: str | None = None) -> None:
         """Takes up what was left when Hermes stopped, where people come and read; chats do that themselves."""
+        async with self.taking_up:
+            await self._recover(platform, chat_id)
+
+    async def _recover(self, platform: str, chat_id: str | None) -> None:
         waiting = await self.store.inbox.waiting(platform)
         begun = await self.store.known([taken.id for taken in waiting])
         for taken in waiting:
@@ -131,10 +152,24 @@ class Gateway:
         """How many conversations something is being answered in."""
         return len(self._mailboxes)
 
+    def works_on(self, conversation_id: str) -> bool:
+        """Whether something is being answered there, or waits to be."""
+        return conversation_id in self._mailboxes
+
     @property
     def waiting(self) -> int:
         """How many messages wait for their turn, in all conversations."""
         return sum(len(mailbox.waiting) for mailbox in self._mailboxes.values())
+
+    @property
+    def active_turns(self) -> list[ActiveTurn]:
+        """What is being worked on, the longest first."""
+        turns = [
+            ActiveTurn(mailbox.conversation_id, *mailbox.at_work, waiting=len(mailbox.waiting))
+            for mailbox in self._mailboxes.values()
+            if mailbox.at_work
+        ]
+        return sorted(turns, key=lambda turn: turn.since)
 
     def queued(self, conversation_id: str) -> list[Queued]:
         """What waits now, as it was told when it came: for whoever looks only now."""

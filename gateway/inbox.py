@@ -111,6 +111,18 @@ class Inbox(Protocol):
         """How many are `waiting` and how many `parked`, by platform and state."""
         ...
 
+    async def has_gone_on(self, message_id: str) -> bool:
+        """Whether something was said in its conversation after it, or the conversation is in another session now."""
+        ...
+
+    async def unpark(self, message_id: str) -> Taken | None:
+        """It waits again, as if it had just come. None if it is not parked."""
+        ...
+
+    async def dismiss(self, message_id: str) -> bool:
+        """It is dealt with. False if it is not parked."""
+        ...
+
 
 class GatewayStore(SessionStore, Protocol):
     """What the gateway keeps beside conversations."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+from gateway.insight_conversations import ConversationInsight
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,9 +13,9 @@ class Spending:
     """What the calls of one model came to, for one person on one day."""
 
     day: str
-    """In local time: `2026-11-17`."""
+    """In local time: `2026-11-17`. Empty where days were added up."""
     person: str
-    """Whose budget they counted against; empty where nobody asked."""
+    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
     model: str
     calls: int
     prompt_tokens: int
@@ -26,7 +28,58 @@ class Spending:
     unpriced_calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How much is under way, and how much was given up on."""
+
+    waiting: int
+    """Messages that are not dealt with yet."""
+    waiting_since: float | None
+    """When the oldest of them came."""
+    on_its_way: int
+    """Replies that have not arrived yet."""
+    parked_messages: int
+    parked_replies: int
+    compactions: int
+    """Since the time that was asked for."""
+    freed_tokens: int
+    """By those."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A message that could not be answered, or a reply that could not be delivered."""
+
+    kind: Literal["message", "reply"]
+    id: str
+    platform: str
+    chat_id: str
+    """Empty where nothing is brought to anybody, as on the page."""
+    since: float
+    """When it came, or was written."""
+    reason: str
+    text: str
+    """Its beginning; the name of a file. Empty where nothing is left of it."""
+
+
 class Insight(Protocol):
+    @property
+    def conversations(self) -> ConversationInsight: ...
+
     async def spending(self, *, since: float) -> list[Spending]:
         """Oldest day first."""
+        ...
+
+    async def spending_by_day(self, *, since: float) -> list[Spending]:
+        """Everybody's together, oldest day first."""
+        ...
+
+    async def spending_by_person(self, *, since: float) -> list[Spending]:
+        """Of all days together."""
+        ...
+
+    async def standing(self, *, since: float) -> Standing: ...
+
+    async def given_up(self, *, limit: int) -> list[GivenUp]:
+        """The newest first."""
         ...

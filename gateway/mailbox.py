@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
@@ -25,12 +26,18 @@ class Mailbox:
         self._waiting: deque[InboundMessage] = deque()
         self._turn: asyncio.Task[None] | None = None
         self._at_work: InboundMessage | None = None
+        self._since = 0.0
         self._began = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> Sequence[InboundMessage]:
         return self._waiting
+
+    @property
+    def at_work(self) -> tuple[InboundMessage, float] | None:
+        """What is being answered, and since when."""
+        return (self._at_work, self._since) if self._at_work is not None else None
 
     def put(self, message: InboundMessage) -> int:
         """Gives the number of messages that wait before it."""
@@ -83,7 +90,7 @@ class Mailbox:
         try:
             while self._waiting:
                 self._began = self._stopping = False
-                self._at_work = self._waiting.popleft()
+                self._at_work, self._since = self._waiting.popleft(), time.time()
                 self._turn = asyncio.create_task(self._run(self._at_work))
                 await asyncio.wait([self._turn])
                 self._turn = self._at_work = None

@@ -85,6 +85,17 @@ class Outbox(Protocol):
         """How many are `pending`, `sending` and `parked`, by platform and state."""
         ...
 
+    async def is_parked(self, outgoing_id: str) -> bool: ...
+
+    async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
+        """It is on its way again, on this platform, from where it had come to. None if it is not parked, or if nothing
+        can be made of it."""
+        ...
+
+    async def dismiss(self, outgoing_id: str) -> bool:
+        """Nothing is left to be done about it. False if it is not parked."""
+        ...
+
 
 def file_content(file: FileSent) -> str:
     """A file as the content of its row: where it lies, not what is in it."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
+import stamina
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 from tests.workers import SharedStarts
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 KEYS = (
     "HERMES_CONFIG",
@@ -25,6 +30,10 @@ KEYS = (
 # How long an example takes depends on what else the machine is doing; figures belong in bench/.
 settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
+
+
+# As `configure_logging` does: at the first retry the library would look for others' hooks, and read files for that.
+stamina.instrumentation.set_on_retry_hooks([])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,3 +68,13 @@ def nothing_blocks() -> Iterator[None]:
     """A blocking call on the event loop, made from our code, fails the test."""
     with blockbuster_ctx(["agent", "gateway"]):
         yield
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    """One for all tests: to start it takes longer than most of them. Each has its own window, cookies and storage."""
+    from tests.web.browser import at_chromium, chromium  # most workers start no browser
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        async with at_chromium(address) as browser:
+            yield browser

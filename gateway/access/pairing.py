@@ -85,6 +85,16 @@ class Pairing:
         """Makes the code worthless. The person may ask again, as often as the limits allow."""
         return await self._people.deny(digest(code), now=self._clock())
 
+    async def approve_person(self, platform: str, user_id: str, *, by: str) -> Paired | None:
+        """For the owner, who sees who waits and needs no code. None if they do not wait any more."""
+        paired = await self._people.approve_person(platform, user_id, by=by, now=self._clock())
+        if paired is not None:
+            log.info("pairing.approved", platform=platform, user=user_id, by=by)
+        return paired
+
+    async def deny_person(self, platform: str, user_id: str) -> bool:
+        return await self._people.deny_person(platform, user_id, now=self._clock())
+
     async def revoke(self, platform: str, user_id: str) -> bool:
         """From the next message on, this person is a stranger again. False if they were not approved."""
         person = person_in(user_id)

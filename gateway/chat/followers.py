@@ -74,6 +74,14 @@ class Followers:
         if left:
             log.info("chat.recovered", platform=platform, count=len(left))
 
+    def bring(self, outgoing: Outgoing) -> None:
+        """One that was given up on gets another chance. What has no time left here is brought at the next start."""
+        if self._closed:
+            return
+        if outgoing.conversation_id not in self._followers:
+            self.follow(outgoing.conversation_id, outgoing.place)
+        self._followers[outgoing.conversation_id].restore([outgoing], self._venues)
+
     def follow(self, conversation_id: str, place: Place) -> None:
         """From now on, until nothing has happened for a while. Called before a message is handed in."""
         if self._closed:

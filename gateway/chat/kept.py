@@ -7,10 +7,16 @@ from functools import partial
 
 from pydantic import TypeAdapter
 
-from gateway.chat.contract import ChatMessage, ChatPort
+from agent.ids import id_from
+from gateway.chat.contract import ChatMessage, ChatPort, Place
 from gateway.inbox import Payload
 
 _MESSAGE = TypeAdapter(ChatMessage)
+
+
+def kept_id(platform: str, place: Place, message_id: str) -> str:
+    """The same whenever it is delivered, so that a message is stored once."""
+    return id_from("msg", platform, place.chat_id, place.thread_id, message_id)
 
 
 def as_payload(message: ChatMessage) -> Payload:

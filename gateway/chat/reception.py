@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -11,16 +12,16 @@ import structlog
 
 from agent.budget import spending_for
 from agent.errors import HermesError, StoreError
-from agent.ids import id_from
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.buttons import Buttons
 from gateway.chat.contract import Author, ChatMessage, ChatPort, Place, Press
+from gateway.chat.errors import DeliveryError
 from gateway.chat.followers import Followers
 from gateway.chat.introduction import Introduction
 from gateway.chat.joining import Joining
-from gateway.chat.kept import as_payload, from_payload
+from gateway.chat.kept import as_payload, from_payload, kept_id
 from gateway.chat.lines import Lines
 from gateway.chat.overhearing import Overhearing
 from gateway.chat.recent import Recent
@@ -32,6 +33,7 @@ from gateway.gateway import Gateway
 from gateway.inbox import Room, Taken
 from gateway.media.intake import MediaIntake
 from gateway.messages import InboundMessage
+from gateway.outbox import Outgoing
 from gateway.patience import patiently
 
 log = structlog.get_logger(__name__)
@@ -83,7 +85,8 @@ class Reception:
         self._refused: set[tuple[Place, str]] = set()
         """Where somebody was told why a message cannot be taken."""
         self._joining = Joining(join_seconds, self._stand_in_line)
-        self._is_open = self._has_recovered_replies = False
+        self.is_open = self._has_recovered_replies = False
+        gateway.bots[port.platform] = self
 
     def apply(self, settings: BotConfig, *, join_seconds: float) -> None:
         """What may change while it runs."""
@@ -94,9 +97,10 @@ class Reception:
         self._joining.seconds = join_seconds
 
     async def open(self) -> float:
-        if not self._is_open:
-            await self._recover()
-            self._is_open = True
+        if not self.is_open:
+            async with self._gateway.taking_up:
+                await self._recover()
+                self.is_open = True
         return await self._inbox.listening_since(self._port.platform)
 
     async def message(self, message: ChatMessage) -> bool:
@@ -145,6 +149,25 @@ class Reception:
 
     async def newest(self) -> dict[Place, str]:
         return await self._inbox.newest(self._port.platform, limit=_MOST_PLACES)
+
+    async def take_up(self, taken: Taken, *, has_begun: bool) -> None:
+        """It may have come in this process, and is not seen twice then but another time."""
+        with suppress(KeyError, TypeError, ValueError):
+            self._recent.forget(from_payload(taken.payload, self._port))
+        await self._take_up(taken, has_begun=has_begun)
+
+    def bring(self, outgoing: Outgoing) -> None:
+        self._followers.bring(outgoing)
+
+    def follow(self, conversation_id: str, place: Place) -> None:
+        self._followers.follow(conversation_id, place)
+
+    async def tell(self, user_id: str, sentence: str) -> bool:
+        try:
+            place = await self._port.direct(user_id)
+        except DeliveryError:
+            return False
+        return await self._followers.tell(place, sentence) is not None
 
     async def close(self) -> None:
         """What was taken and has not had its turn is in the inbox."""
@@ -318,8 +341,7 @@ class Reception:
         return still_allowed
 
     def _message_id(self, place: Place, message_id: str) -> str:
-        """The same whenever it is delivered, so that a message is stored once."""
-        return id_from("msg", self._port.platform, place.chat_id, place.thread_id, message_id)
+        return kept_id(self._port.platform, place, message_id)
 
     def _all_ids(self, message: ChatMessage) -> list[str]:
         return [self._message_id(message.place, message.id), *self._further_ids(message)]

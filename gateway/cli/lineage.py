@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -14,10 +13,8 @@ from rich.tree import Tree
 from agent.store import Compaction, Overview, Session, SessionStore
 from gateway.cli.output import local_time, one_line
 from gateway.cli.sessions_format import shortest_apart
+from gateway.lineage import Gap, Strand, shown, strands
 
-_FIRST, _LAST = 3, 10
-"""Of a long line, how many sessions are shown at its beginning and its end."""
-_SMALLEST_GAP = 3
 _LEFT_BEHIND = "left behind"
 
 
@@ -31,22 +28,6 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Sessions of a straight line that are not shown."""
-
-    sessions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Strand:
-    """A straight line of sessions, each the parent of the next, and the lines that leave it."""
-
-    line: Sequence[Session | Gap]
-    branches: dict[str, list[Strand]]
-    """By the session they come of."""
-
-
-@dataclass(frozen=True, slots=True)
 class Lineage:
     overview: Overview
     sessions: list[Session]
@@ -55,15 +36,15 @@ class Lineage:
     """Of the sessions to be shown."""
     compactions: dict[str, Compaction]
     """By the session they made."""
-    tree: Strand
+    tree: Strand[Session]
 
 
 async def read_lineage(store: SessionStore, overview: Overview, *, everything: bool) -> Lineage:
     """Unless everything is asked for, the middle of long lines is left out."""
     conversation = overview.conversation
     sessions = await store.sessions(conversation.id)
-    tree = _strands(sessions, conversation.live_session_id, everything=everything)
-    sizes = {session.id: await _size(store, session.id) for session in _shown(tree)}
+    tree = strands(sessions, conversation.live_session_id, everything=everything)
+    sizes = {session.id: await _size(store, session.id) for session in shown(tree)}
     return Lineage(overview, sessions, sizes, dict(await store.compactions(conversation.id)), tree)
 
 
@@ -71,66 +52,6 @@ async def _size(store: SessionStore, session_id: str) -> Size:
     history = await store.history(session_id)
     own = sum(message.session_id == session_id and message.kind == "said" for message in history)
     return Size(own, len(history))
-
-
-# -- the shape of the tree -----------------------------------------------------------------------------------
-
-
-def _strands(sessions: Sequence[Session], live_id: str, *, everything: bool) -> Strand:
-    """The line to the live session; where others leave it, they go on along their heaviest child.
-
-    So branches nest no deeper than the logarithm of the number of sessions, however they came to be.
-    """
-    children: dict[str | None, list[Session]] = {}
-    for session in sessions:
-        children.setdefault(session.parent_id, []).append(session)
-    weight = _weights(sessions, live_id)
-
-    def strand_from(first: Session) -> Strand:
-        line, branches = [first], dict[str, list[Strand]]()
-        while born := sorted(children.get(line[-1].id, ()), key=lambda child: weight[child.id]):
-            heir = None if line[-1].id == live_id else born.pop()
-            if born:
-                branches[line[-1].id] = [strand_from(child) for child in born]
-            if heir is None:
-                break
-            line.append(heir)
-        return Strand(line if everything else list(_with_gaps(line, branches)), branches)
-
-    (root,) = children[None]
-    return strand_from(root)
-
-
-def _weights(sessions: Sequence[Session], live_id: str) -> dict[str, int]:
-    """How many sessions hang on each; the live one outweighs all others together. Children come after parents."""
-    weight = {session.id: 1 for session in sessions}
-    weight[live_id] += len(sessions)
-    for session in reversed(sessions):
-        if session.parent_id is not None:
-            weight[session.parent_id] += weight[session.id]
-    return weight
-
-
-def _with_gaps(line: Sequence[Session], branches: dict[str, list[Strand]]) -> Iterator[Session | Gap]:
-    def is_of_interest(place: tuple[int, Session]) -> bool:
-        index, session = place
-        return index < _FIRST or index >= len(line) - _LAST or session.id in branches
-
-    for shown, places in groupby(enumerate(line), is_of_interest):
-        run = [session for _, session in places]
-        if shown or len(run) < _SMALLEST_GAP:
-            yield from run
-        else:
-            yield Gap(len(run))
-
-
-def _shown(strand: Strand) -> Iterator[Session]:
-    for member in strand.line:
-        if isinstance(member, Session):
-            yield member
-    for branches in strand.branches.values():
-        for branch in branches:
-            yield from _shown(branch)
 
 
 # -- on paper ------------------------------------------------------------------------------------------------
@@ -178,7 +99,7 @@ class _Printer:
         self._brief = brief
         self._shown = shortest_apart([session.id for session in lineage.sessions]) if brief else None
 
-    def add(self, tree: Tree, strand: Strand) -> None:
+    def add(self, tree: Tree, strand: Strand[Session]) -> None:
         """A line is flat, whatever its length; only what leaves it is indented."""
         for member in strand.line:
             if isinstance(member, Gap):

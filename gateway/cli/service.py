@@ -168,7 +168,7 @@ def _program(name: str) -> str:
 def _run(*command: str, hint: str = "") -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
     if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
+        said = (done.stderr.strip() or f"exit code {done.returncode}").rstrip(".") + "."
         if "bus" in said:
             hint = "Log in as this user (`su` and `sudo` are no login), or set XDG_RUNTIME_DIR to /run/user/$(id -u)."
         raise ServiceFailed(f"`systemctl {' '.join(command[1:])}` says: {said} {hint}".rstrip())

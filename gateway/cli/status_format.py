@@ -90,6 +90,7 @@ def as_dict(seen: Seen) -> dict[str, Any]:
         "database": {"path": str(seen.loaded.database), "bytes": stored.bytes if stored else 0},
         "conversations": stored.conversations if stored else 0,
         "last_compaction": asdict(stored.last_compaction) if stored and stored.last_compaction else None,
+        "needs_restart": live.get("needs_restart", []),
         "trouble": seen.trouble or None,
     }
 
@@ -130,6 +131,8 @@ def _lines(seen: Seen) -> Iterator[tuple[str, str, str]]:
     yield "Model", printable(str(told.get("model", seen.loaded.config.model.name))), ""
     yield "Context", _context(seen), ""
     yield "Store", _store(seen), "bold red" if seen.trouble else ""
+    if waiting := told.get("needs_restart"):
+        yield "Settings", f"count from the next start on: {printable(', '.join(waiting))}", "yellow"
 
 
 def _state(seen: Seen) -> tuple[str, str]:

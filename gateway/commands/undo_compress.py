@@ -1,18 +1,26 @@
 from __future__ import annotations
 
-from agent.rewind import NOTHING_TO_UNDO, tokens_in, undo_compaction
+from agent.rewind import NOTHING_TO_UNDO, Rewound, restore, tokens_in, undo_compaction
 from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    rewound = await undo_compaction(context.store, context.conversation)
+    if rest:
+        rewound: Rewound | None = await restore(context.store, context.conversation, rest)
+    else:
+        rewound = await undo_compaction(context.store, context.conversation)
     if rewound is None:
         return NOTHING_TO_UNDO
     seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
-    answer = f"Undone: {rewound}"
+    answer = f"{'Restored' if rest else 'Undone'}: {rewound}"
     if 0 < seat.engine.threshold_tokens <= tokens_in(rewound.live):
         answer += f"; {seat.engine.name} compacts again from {seat.engine.threshold_tokens:,} on"
     return f"{answer}."
 
 
-COMMAND = Command("undo-compress", "bring back what the last compaction took out of the context", _run)
+COMMAND = Command(
+    "undo-compress",
+    "bring back what the last compaction took out of the context; or name an earlier session",
+    _run,
+    argument="session",
+)

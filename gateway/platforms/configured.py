@@ -53,7 +53,7 @@ def configured_platforms(
                 read_token=web.read_token.get_secret_value() if web.read_token else None,
                 model_line=model_line,
                 platforms=platforms,
-                house=House(gateway, insight, people, loaded, model, platforms),
+                house=House(gateway, insight, people, loaded, model, platforms, metrics),
                 metrics=metrics,
             )
         )

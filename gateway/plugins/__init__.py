@@ -1,7 +1,13 @@
 """Plugins: code of other people, found by name. See `docs/context-engines.md`."""
 
 from gateway.plugins.context import PluginContext
-from gateway.plugins.engines import EngineInfo, available_engines, check_engine, engine_factory
+from gateway.plugins.engines import (
+    EngineInfo,
+    available_engines,
+    check_engine,
+    engine_factory,
+    listed_engines,
+)
 from gateway.plugins.hooks import EVENTS, Event
 from gateway.plugins.loader import PluginInfo, Plugins, check_plugin, load_plugins, survey_plugins
 
@@ -16,6 +22,7 @@ __all__ = [
     "check_engine",
     "check_plugin",
     "engine_factory",
+    "listed_engines",
     "load_plugins",
     "survey_plugins",
 ]

@@ -126,6 +126,16 @@ def available_engines(
     return every
 
 
+def listed_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
+    """As `available_engines`, but nobody's code is run: whether one works is not known."""
+    every = [EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)]
+    for place in _places(home, plugins):
+        hidden_by = next((known for known in every if known.name == place.name), None)
+        info = _describe(place, None, hidden_by=hidden_by)
+        every.append(replace(info, active=place.name == active and hidden_by is None))
+    return every
+
+
 def engine_folders(home: Path) -> list[Path]:
     """Where engines are looked for, in this order."""
     return [*project_engine_folders(), _home_folder(home)]
@@ -177,13 +187,13 @@ def _find(name: str, home: Path, plugins: Plugins) -> _Place:
     )
 
 
-def _describe(place: _Place, probe: Surroundings, *, hidden_by: EngineInfo | None) -> EngineInfo:
+def _describe(place: _Place, probe: Surroundings | None, *, hidden_by: EngineInfo | None) -> EngineInfo:
     manifest, problem, traceback = Manifest(), "", ""
     try:
         manifest = read_manifest(place.folder)
-        if hidden_by is None:
+        if hidden_by is None and probe is not None:
             place.load(probe).make()
-        else:
+        elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
     except OptionsRefused as refused:
         problem = f"refused: {refused.reason}"

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,6 +69,10 @@ class Hooks:
         self._seconds = seconds
         self._hooks: list[Hook] = []
         self._threads: Counter[Hook] = Counter()
+
+    @property
+    def all(self) -> Sequence[Hook]:
+        return self._hooks
 
     def add(self, hook: Hook) -> None:
         self._hooks.append(hook)

@@ -11,7 +11,7 @@ from agent.tool import Tool, did_you_mean, discover
 from gateway.commands import Command, Commands
 from gateway.errors import PluginBroken, UnknownPlugin
 from gateway.plugins.context import PluginContext, Register, Registrations, register_of, warn_of_refused
-from gateway.plugins.hooks import Event, Hooks
+from gateway.plugins.hooks import Event, Hook, Hooks
 from gateway.plugins.package import (
     MANIFEST,
     Manifest,
@@ -59,6 +59,10 @@ class Plugins:
         self.commands: list[Command] = []
         self.engine: OfferedEngine | None = None
         self._hooks = hooks or Hooks()
+
+    @property
+    def hooks(self) -> Sequence[Hook]:
+        return self._hooks.all
 
     async def emit(self, event: Event, **data: Any) -> None:
         """Tells the hooks. Returns when they are done or late, and raises nothing they raise."""

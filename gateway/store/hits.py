@@ -14,17 +14,36 @@ from gateway.store import reads
 from gateway.store.index import entries_after, index_in_memory, progress
 from gateway.store.rows import MESSAGE_COLUMNS, messages_from
 from gateway.store.rules import storable
-from gateway.store.search import Match, Scope, find
+from gateway.store.search import SCORED, Match, Scope, find
 from gateway.store.snippets import snippets
 
 
-def search(connection: sqlite3.Connection, text: str, scope: Scope, limit: int) -> list[SearchHit]:
+def search(
+    connection: sqlite3.Connection, text: str, scope: Scope, limit: int, platform: str | None = None
+) -> list[SearchHit]:
     """Misses nothing that is stored, whether the index has come to it or not."""
     if scope.conversation_id is not None:
         reads.conversation(connection, scope.conversation_id)
     query = parse_query(storable(text))
-    matches = find(connection, query, scope, limit) + _find_in_tail(connection, query, scope, limit)
+    looked_at = limit if platform is None else SCORED
+    matches = find(connection, query, scope, looked_at) + _find_in_tail(connection, query, scope, looked_at)
+    if platform is not None:
+        there = _on_platform(connection, matches, platform)
+        matches = [match for match in matches if match.seq in there]
     return _hits(connection, sorted(matches)[: max(limit, 0)], query)
+
+
+def _on_platform(connection: sqlite3.Connection, matches: list[Match], platform: str) -> set[int]:
+    """The index does not know it."""
+    rows = connection.execute(
+        """
+        SELECT messages.seq FROM messages JOIN sessions ON sessions.id = session_id
+        JOIN conversations ON conversations.id = conversation_id
+        WHERE messages.seq IN (SELECT value FROM json_each(?)) AND platform = ?
+        """,
+        (json.dumps([match.seq for match in matches]), platform),
+    )
+    return {seq for (seq,) in rows}
 
 
 def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:

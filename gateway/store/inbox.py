@@ -86,6 +86,15 @@ class StoredInbox:
     async def counts(self) -> Counts:
         return await self._read(in_inbox)
 
+    async def has_gone_on(self, message_id: str) -> bool:
+        return await self._read(_has_gone_on, message_id)
+
+    async def unpark(self, message_id: str) -> Taken | None:
+        return await self._write(_unpark, message_id)
+
+    async def dismiss(self, message_id: str) -> bool:
+        return await self._write(_dismiss, message_id)
+
 
 def settle(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
     """In the transaction that deals with them. What they said is where it belongs by now."""
@@ -245,6 +254,41 @@ def _park(
         (reason, message_ids[0]),
     )
     return _settle(connection, message_ids, conversation_id, notice_id, notice)
+
+
+def _has_gone_on(connection: sqlite3.Connection, message_id: str) -> bool:
+    row = connection.execute(
+        """
+        SELECT conversations.live_session_id <> said.session_id OR EXISTS (
+            SELECT 1 FROM messages AS later
+            WHERE later.session_id = said.session_id AND later.kind = 'said' AND later.seq > said.seq
+            AND later.role = 'user')
+        FROM messages AS said
+        JOIN sessions ON sessions.id = said.session_id
+        JOIN conversations ON conversations.id = sessions.conversation_id
+        WHERE said.id = ?
+        """,
+        (message_id,),
+    ).fetchone()
+    return bool(row and row[0])
+
+
+def _unpark(connection: sqlite3.Connection, message_id: str) -> Taken | None:
+    row = connection.execute(
+        """
+        UPDATE inbox SET state = 'waiting', attempts = 0, reason = '' WHERE id = ? AND state = 'parked'
+        RETURNING platform, id, payload, place, number
+        """,
+        (message_id,),
+    ).fetchone()
+    return _taken_from(*row) if row else None
+
+
+def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
+    written = connection.execute(
+        "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'parked'", (message_id,)
+    )
+    return written.rowcount > 0
 
 
 def _tidy(connection: sqlite3.Connection, before: float) -> bool:

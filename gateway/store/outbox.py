@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -19,6 +19,10 @@ from gateway.store.places import place_from
 from gateway.store.rules import storable
 
 _SHOWN_IN = TypeAdapter(tuple[str, ...])
+
+_COLUMNS = """
+    id, conversation_id, turn_id, reply_to, place, kind, content, state, shown_in, growing, dealt, rest, reason
+"""
 
 _IS_UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
 
@@ -61,6 +65,15 @@ class StoredOutbox:
 
     async def counts(self) -> Counts:
         return await self._read(in_outbox)
+
+    async def is_parked(self, outgoing_id: str) -> bool:
+        return await self._read(_is_parked, outgoing_id)
+
+    async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
+        return await self._write(_unpark, outgoing_id)
+
+    async def dismiss(self, outgoing_id: str) -> bool:
+        return await self._write(_dismiss, outgoing_id)
 
 
 def put(
@@ -174,10 +187,8 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
 def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[Outgoing], list[str]]:
     """Those, and the ids of what another version of Hermes, or nobody, has written."""
     rows = connection.execute(
-        """
-        SELECT id, conversation_id, turn_id, reply_to, place, kind, content,
-            state, shown_in, growing, dealt, rest, reason
-        FROM outbox WHERE state IN ('pending', 'sending') AND platform = ? ORDER BY seq
+        f"""
+        SELECT {_COLUMNS} FROM outbox WHERE state IN ('pending', 'sending') AND platform = ? ORDER BY seq
         """,
         (platform,),
     )
@@ -188,6 +199,36 @@ def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[Outgoing]
         except ValueError:
             unreadable.append(row[0])
     return readable, unreadable
+
+
+def _is_parked(connection: sqlite3.Connection, outgoing_id: str) -> bool:
+    row = connection.execute("SELECT state FROM outbox WHERE id = ?", (outgoing_id,)).fetchone()
+    return row is not None and row[0] == "parked"
+
+
+def _unpark(connection: sqlite3.Connection, outgoing_id: str) -> tuple[str, Outgoing] | None:
+    """A text that the model never finished has no content, and there is nobody who would write it now."""
+    row = connection.execute(
+        f"SELECT platform, {_COLUMNS} FROM outbox WHERE id = ? AND state = 'parked' AND content IS NOT NULL",
+        (outgoing_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    try:
+        outgoing = _outgoing_from(*row[1:])
+    except ValueError:
+        return None
+    connection.execute("UPDATE outbox SET state = 'pending', reason = '' WHERE id = ?", (outgoing_id,))
+    return row[0], replace(outgoing, progress=replace(outgoing.progress, state="pending", reason=""))
+
+
+def _dismiss(connection: sqlite3.Connection, outgoing_id: str) -> bool:
+    """As if it had arrived: whatever was to be done about it is done."""
+    written = connection.execute(
+        "UPDATE outbox SET state = 'sent', content = NULL, rest = '' WHERE id = ? AND state = 'parked'",
+        (outgoing_id,),
+    )
+    return written.rowcount > 0
 
 
 def _park_unreadable(connection: sqlite3.Connection, outgoing_ids: list[str]) -> None:

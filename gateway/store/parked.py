@@ -6,11 +6,37 @@ import json
 import sqlite3
 
 from gateway.inbox import Parked
+from gateway.insight import GivenUp
 
 _MESSAGES = "SELECT 'message', id, platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
 _REPLIES = (
     "SELECT 'reply', id, platform, place, created_at, reason FROM outbox WHERE state = 'parked' ORDER BY seq"
 )
+
+_LONGEST_TEXT = 500
+"""Characters of each that are shown."""
+
+_GIVEN_UP = """
+    SELECT * FROM (
+        SELECT 'message', id, platform, place, received_at AS since, reason,
+            substr(CASE json_type(payload, '$.text') WHEN 'text' THEN json_extract(payload, '$.text') ELSE '' END,
+                1, :longest)
+        FROM inbox WHERE state = 'parked'
+        UNION ALL
+        SELECT 'reply', id, platform, place, created_at, reason,
+            substr(coalesce(CASE kind WHEN 'file' THEN iif(json_valid(content), json_extract(content, '$.name'), '')
+                ELSE content END, ''), 1, :longest)
+        FROM outbox WHERE state = 'parked'
+    ) ORDER BY since DESC LIMIT :limit
+"""
+
+
+def given_up(connection: sqlite3.Connection, limit: int) -> list[GivenUp]:
+    rows = connection.execute(_GIVEN_UP, {"limit": limit, "longest": _LONGEST_TEXT})
+    return [
+        GivenUp(kind, row_id, platform, _chat_in(place), since, reason, str(text))
+        for kind, row_id, platform, place, since, reason, text in rows
+    ]
 
 
 def parked(connection: sqlite3.Connection) -> list[Parked]:
@@ -30,4 +56,5 @@ def _listed(connection: sqlite3.Connection, query: str) -> list[Parked]:
 
 
 def _chat_in(place: str | None) -> str:
-    return str(json.loads(place).get("chat_id", "")) if place else ""
+    where = json.loads(place) if place else None
+    return str(where.get("chat_id", "")) if isinstance(where, dict) else ""

@@ -45,6 +45,12 @@ class StoredPeople:
     async def deny(self, digest: str, *, now: float) -> bool:
         return await self._write(_deny, digest, now)
 
+    async def approve_person(self, platform: str, user_id: str, *, by: str, now: float) -> Paired | None:
+        return await self._write(_approve_person, platform, user_id, by, now)
+
+    async def deny_person(self, platform: str, user_id: str, *, now: float) -> bool:
+        return await self._write(_deny_person, platform, user_id, now)
+
     async def revoke(self, platform: str, user_id: str) -> bool:
         return await self._write(_revoke, platform, user_id)
 
@@ -136,6 +142,18 @@ def _approve(
     if seq is None:
         _note_wrong_code(connection, now, limits)
         return None
+    return _let_in(connection, seq, by, now)
+
+
+def _approve_person(
+    connection: sqlite3.Connection, platform: str, user_id: str, by: str, now: float
+) -> Paired | None:
+    _follow_the_clock(connection, now)
+    seq = _find_person(connection, platform, user_id, now)
+    return None if seq is None else _let_in(connection, seq, by, now)
+
+
+def _let_in(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Paired:
     connection.execute("UPDATE pairing_requests SET state = 'approved' WHERE seq = ?", (seq,))
     row = connection.execute(
         """
@@ -170,6 +188,17 @@ def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None
     return found[0] if found else None
 
 
+def _find_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> int | None:
+    row = connection.execute(
+        """
+        SELECT seq FROM pairing_requests
+        WHERE platform = ? AND user_id = ? AND state = 'pending' AND expires_at > ?
+        """,
+        (platform, user_id, now),
+    ).fetchone()
+    return int(row[0]) if row else None
+
+
 def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
     """Attempts made meanwhile are not counted, else a lock would never end. Nor are those of a clock that was ahead."""
     wrong, latest = connection.execute(
@@ -189,7 +218,14 @@ def _note_wrong_code(connection: sqlite3.Connection, now: float, limits: Guessin
 
 
 def _deny(connection: sqlite3.Connection, digest: str, now: float) -> bool:
-    seq = _find(connection, digest, now)
+    return _turn_away(connection, _find(connection, digest, now))
+
+
+def _deny_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> bool:
+    return _turn_away(connection, _find_person(connection, platform, user_id, now))
+
+
+def _turn_away(connection: sqlite3.Connection, seq: int | None) -> bool:
     if seq is None:
         return False
     connection.execute("UPDATE pairing_requests SET state = 'denied' WHERE seq = ?", (seq,))

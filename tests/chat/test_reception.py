@@ -168,6 +168,35 @@ async def test_a_long_paste_in_a_group_stays_whole(tmp_path: Path) -> None:
         assert len(told) > 6_000
 
 
+async def test_access_that_is_taken_away_while_a_message_waits(tmp_path: Path) -> None:
+    """Other settings count from the next question on, and the gate is asked again when its turn comes."""
+    gate = asyncio.Event()
+    async with bot(tmp_path, ["One", gate, "."], "Two.") as here:
+        await here.hears("first", ANNA, GROUP, addressed=True)
+        await here.asked(1)
+        await here.hears("second", BOB, GROUP, addressed=True)
+        await here.hears("third", ANNA, GROUP, addressed=True)
+        only_anna = TelegramBotConfig(
+            allowed_users=(1,), allowed_groups=(-100,), group_members="allowed_users"
+        )
+        here.reception.apply(only_anna, join_seconds=0.05)
+        gate.set()
+        assert [told.partition(": ")[2] for told in await here.asked(2)] == ["first", "third"]
+
+
+async def test_how_much_is_overheard_can_change(tmp_path: Path) -> None:
+    """Of what was said so far, only as much as that."""
+    async with bot(tmp_path, "One.") as here:
+        for text in ("red", "green", "blue"):
+            await here.hears(text, BOB, GROUP, addressed=False)
+        here.reception.apply(
+            TelegramBotConfig(allowed_users=(1,), allowed_groups=(-100,), group_context=1), join_seconds=0.05
+        )
+        await here.hears("what colour?", ANNA, GROUP, addressed=True)
+        (told,) = await here.asked(1)
+        assert "blue" in told and "green" not in told
+
+
 async def test_an_edit_while_it_waits_replaces_it(tmp_path: Path) -> None:
     """It is answered once, in its new form."""
     gate = asyncio.Event()

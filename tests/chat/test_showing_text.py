@@ -235,6 +235,21 @@ async def test_without_streaming_there_are_only_whole_messages(can_edit: bool, s
         assert all(message.formatted for message in service.messages)
 
 
+async def test_streaming_can_be_switched_while_somebody_is_there() -> None:
+    """The next answer in the same conversation is shown otherwise."""
+    async with chat_room() as room:
+        room.answer("One.")
+        await room.sees("One.")
+        room.followers.stream(on=False)
+        edits = len(room.service.made("edit"))
+        room.play(TurnStarted("next", "hi"), TextDelta(STORY))
+        await room.service.until(lambda: len(room.service.made("typing")) > 2)
+        assert room.service.texts() == ["One."]
+        room.play(TurnDone(STORY))
+        assert reads_as((await room.ends())[1:], STORY)
+        assert len(room.service.made("edit")) == edits
+
+
 async def test_in_a_group_an_answer_is_a_reply() -> None:
     """Only its first message: the others follow it."""
     async with chat_room(place=GROUP) as room:

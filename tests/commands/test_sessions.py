@@ -103,7 +103,7 @@ async def test_a_foreign_session_is_as_unknown_as_a_forged_one(desk: Desk) -> No
     await desk.say("Hello.", bob)
     live = await desk.live()
     assert await desk.say(f"/resume {secret}", bob) == UNKNOWN
-    assert await desk.say(f"/resume {secret[:12]}x", bob) == UNKNOWN
+    assert await desk.say(f"/resume {secret[:12]}u", bob) == UNKNOWN
     assert await desk.live() == live
 
 

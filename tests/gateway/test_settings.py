@@ -10,6 +10,8 @@ import pty
 import re
 import shutil
 import signal
+import socket
+import subprocess
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -56,13 +58,19 @@ class Scene:
         line |= await self.process.logs(event, after=seen)
 
 
+def _free_port() -> int:
+    """`hermes status` must know where to ask."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
 @contextlib.asynccontextmanager
 async def running(home: Path) -> AsyncIterator[Scene]:
     async with OpenAIWorld() as model, TelegramWorld() as telegram:
         bot = {"token": telegram.token, "base_url": telegram.url, "allowed_users": [ADA], "pairing": False}
         config: dict[str, Any] = {
             "model": {"name": "openai/test-model", "base_url": model.base_url, "api_key": model.api_key},
-            "platforms": {"web": {"port": 0}, "telegram": bot},
+            "platforms": {"web": {"port": _free_port()}, "telegram": bot},
             "logging": {"format": "json"},
         }
         async with hermes(home, copy.deepcopy(config)) as process:
@@ -93,15 +101,18 @@ async def test_while_it_runs(tmp_path: Path) -> None:
             await bob.says("Two"), lambda message: "Hermes takes 1 a minute" in message.text
         )
 
+        # Who becomes an admin sees the admins' commands behind the `/` button.
+        async with scene.logging("telegram.menu_changed") as line:
+            scene.change("platforms.telegram", admins=[BOB], hang_up=True)
+        assert line["scope"] == "chat"
+
         # A slip: what `hermes config check` says is in the log, and Bob's list still counts.
         good = copy.deepcopy(scene.config)
         async with scene.logging("config.refused") as line:
             scene.change("limits", messages_per_minuet=500, hang_up=True)
         [problem] = line["problems"]
         assert "limits.messages_per_minuet: unknown key; did you mean limits.messages_per_minute?" in problem
-        checked = warm.run(
-            [*HERMES, "--config", str(process.config_path), "config", "check"], env=environment(process.home)
-        )
+        checked = await asyncio.to_thread(_cli, process, "config", "check")
         assert checked.returncode == 2 and problem in checked.stderr
         async with scene.logging("chat.refused"):
             await ada.says("Now?")
@@ -120,6 +131,8 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         told = await _status(process, "before")
         assert "only from the next start on: model.name, model.api_key" in told
         assert "openai/test-model" in told
+        looked = await asyncio.to_thread(_cli, process, "status", "--once")
+        assert "count from the next start on: model.name, model.api_key" in looked.stdout
         assert "sk-another-key" not in "".join(process.output)
 
         # Taken back, nothing waits any more.
@@ -128,6 +141,12 @@ async def test_while_it_runs(tmp_path: Path) -> None:
             scene.process.configure(good)
             process.send(signal.SIGHUP)
         assert "next start" not in await _status(process, "after")
+
+
+def _cli(process: HermesProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return warm.run(
+        [*HERMES, "--config", str(process.config_path), *arguments], env=environment(process.home)
+    )
 
 
 async def _status(process: HermesProcess, chat: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from tests.web.browser import Tab, at_chromium, chromium
+from tests.web.browser import Tab
 from tests.web.world import Chat, World, web_world
 
 
@@ -22,14 +22,6 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def chat(world: World) -> Chat:
     """A conversation in which nothing was said yet."""
     return await world.open()
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    """One for all tests: to start it takes longer than most of them. Each has its own window, cookies and storage."""
-    with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        async with at_chromium(address) as browser:
-            yield browser
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -54,7 +54,7 @@ class Api:
         ]
 
     async def _open(self, request: web.Request) -> web.Response:
-        body = await _json_object(request)
+        body = await json_object(request)
         platform, chat_id = body.get("platform"), body.get("chat_id")
         if platform not in PLATFORMS:
             raise web.HTTPBadRequest(text="`platform` must be `web` or `terminal`.")
@@ -76,7 +76,7 @@ class Api:
     async def _send(self, request: web.Request) -> web.Response:
         """Once this has answered, the message is kept. Whoever got no answer may send it again with the same `key`: it
         is taken once. `overtook` tells the page that it ran at once and will not begin a turn."""
-        body = await _json_object(request)
+        body = await json_object(request)
         text, key = _checked_text(body), _checked_key(body)
         conversation = await self._desk.conversation(request.match_info["id"])
         overtakes = self._gateway.commands.overtakes(text)
@@ -103,7 +103,7 @@ class Api:
 
     async def _decide(self, request: web.Request) -> web.Response:
         """Whether it counted is in the sentence; that it did, and for whom, in the events."""
-        choice = (await _json_object(request)).get("choice")
+        choice = (await json_object(request)).get("choice")
         if not isinstance(choice, str) or choice not in get_args(Choice):
             raise web.HTTPBadRequest(text="`choice` must be `once`, `conversation` or `deny`.")
         conversation = await self._desk.conversation(request.match_info["id"])
@@ -152,7 +152,7 @@ async def _frames(envelopes: AsyncIterator[Envelope]) -> AsyncGenerator[bytes, N
         yield frame(event_to_dict(envelope.event), number=envelope.number)
 
 
-async def _json_object(request: web.Request) -> dict[str, Any]:
+async def json_object(request: web.Request) -> dict[str, Any]:
     try:
         # Not `request.json()`: JSON says itself how it is encoded, and the header may name any charset.
         body = json.loads(await request.read())

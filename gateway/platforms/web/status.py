@@ -31,6 +31,7 @@ def routes(house: House) -> list[web.RouteDef]:
                 "waiting": house.gateway.waiting,
                 "model": house.model,
                 "engine": house.loaded.config.context.engine,
+                "needs_restart": list(house.gateway.needs_restart()),
             }
         )
 

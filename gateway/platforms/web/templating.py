@@ -27,7 +27,14 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ago=_ago, iso=_iso, took=_took, with_code=_with_code, count=_count, dollars=dollars
+        ago=_ago,
+        clock=_clock,
+        iso=_iso,
+        took=_took,
+        with_code=_with_code,
+        count=_count,
+        short=short_count,
+        dollars=dollars,
     )
     return environment
 
@@ -44,6 +51,13 @@ def _ago(stamp: float) -> str:
     if minutes < 7 * 24 * 60:
         return f"{minutes // (24 * 60)} d"
     return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
+
+
+def _clock(stamp: float) -> str:
+    """In local time; with the date if that is not today's."""
+    then = datetime.fromtimestamp(stamp).astimezone()
+    is_today = then.date() == datetime.now().astimezone().date()
+    return f"{then:%H:%M}" if is_today else f"{then:%Y-%m-%d %H:%M}"
 
 
 def _iso(stamp: float) -> str:
@@ -65,6 +79,14 @@ def _marked(piece: str) -> Markup:
     if len(piece) > 4 and piece.startswith("**") and piece.endswith("**"):
         return Markup("<strong>{}</strong>").format(piece[2:-2])
     return escape(piece.replace("\\*", "*"))
+
+
+def short_count(number: float) -> str:
+    """`4.79 M`, and `47,900` as it is."""
+    for limit, unit in ((1e9, "G"), (1e6, "M")):
+        if number >= limit:
+            return f"{number / limit:.3g} {unit}"
+    return _count(number)
 
 
 def _count(number: float) -> str:

@@ -91,7 +91,7 @@ class Views:
                     parts.append(self.answer(message.content))
                 for call in message.tool_calls:
                     result = results.get((message.id, call.id))
-                    parts.append(self.tool(_stored_call(call, result)))
+                    parts.append(self.tool(stored_call(call, result)))
                     if sent := sent_file(call, result):
                         parts.append(self.file(conversation_id, sent))
         return Markup("\n").join(parts)
@@ -106,10 +106,11 @@ class Views:
         """The inside of an answer that is still being written."""
         return render_markdown(text)
 
-    def tool(self, view: ToolView) -> Markup:
+    def tool(self, view: ToolView, key: str = "") -> Markup:
+        """`key` becomes its id, where a page is drawn again and what was unfolded must stay so."""
         parsed = parsed_arguments(view.call.arguments)
         arguments = _pretty(view.call.arguments, parsed)
-        return self._part("tool", view, _hint(parsed), arguments, _bounded(view.result))
+        return self._part("tool", view, _hint(parsed), arguments, _bounded(view.result), key)
 
     def file(self, conversation_id: str, sent: SentFile) -> Markup:
         return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
@@ -142,7 +143,7 @@ def title_of(conversation: Conversation | None, overviews: Sequence[Overview]) -
     return next(found, "") or "New chat"
 
 
-def _stored_call(call: ToolCall, result: Message | None) -> ToolView:
+def stored_call(call: ToolCall, result: Message | None) -> ToolView:
     return (
         ToolView(call, "abandoned")
         if result is None

@@ -6,7 +6,18 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from gateway.platforms.web.dashboard import overview
+from gateway.platforms.web.dashboard import (
+    context,
+    conversation,
+    conversation_actions,
+    conversations,
+    overview,
+    parked,
+    people,
+    spend,
+    splits,
+    system,
+)
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.sse import EventStreams
@@ -21,4 +32,16 @@ class Dashboard:
         self._frame = Frame(templates(), streams)
 
     def routes(self) -> Iterable[web.RouteDef]:
-        return [*overview.routes(self._house, self._frame)]
+        pages = (
+            overview,
+            conversations,
+            conversation,
+            conversation_actions,
+            context,
+            splits,
+            spend,
+            people,
+            parked,
+            system,
+        )
+        return [route for page in pages for route in page.routes(self._house, self._frame)]

@@ -27,6 +27,9 @@ _LOOK_AGAIN_SECONDS = 2.0
 Gather = Callable[[web.Request], Awaitable[dict[str, Any]]]
 """Everything that a template shows, from the store and the running gateway."""
 
+Version = Callable[[web.Request], Awaitable[object]]
+"""Something small that differs whenever the page does."""
+
 
 class Frame:
     """Turns a template and what it shows into a page, and into a stream of what has changed on it."""
@@ -35,30 +38,42 @@ class Frame:
         self._templates = templates
         self._streams = streams
 
-    def page(self, path: str, template: str, gather: Gather) -> list[web.RouteDef]:
+    def page(
+        self, path: str, template: str, gather: Gather, version: Version | None = None
+    ) -> list[web.RouteDef]:
         """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
 
-        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part."""
+        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part; a macro that it
+        uses has to stand inside it. With a `version`, nothing is gathered again until that has changed."""
 
         async def show(request: web.Request) -> web.Response:
-            return self.answer(request, template, await gather(request))
+            query = f"?{request.query_string}" if request.query_string else ""
+            shown = {"live": f"{request.path}/live{query}", **await gather(request)}
+            return self.answer(request, template, shown)
 
         async def follow(request: web.Request) -> web.StreamResponse:
-            return await self._streams.send(request, self._changes(request, template, gather))
+            # Once before the stream begins: what is wrong with the address can still be said then.
+            await gather(request)
+            return await self._streams.send(request, self._changes(request, template, gather, version))
 
         return [web.get(path, show), web.get(f"{path}/live", follow)]
 
     def answer(self, request: web.Request, template: str, shown: dict[str, Any]) -> web.Response:
         """A page that does not follow what happens."""
-        html = self._templates.get_template(template).render(**_around(request), **shown)
+        html = self._templates.get_template(template).render({**_around(request), **shown})
         return web.Response(text=html, content_type="text/html")
 
     async def _changes(
-        self, request: web.Request, template: str, gather: Gather
+        self, request: web.Request, template: str, gather: Gather, version: Version | None
     ) -> AsyncGenerator[bytes, None]:
         block = self._templates.get_template(template).blocks["live"]
-        seen = ""
+        seen, seen_version = "", object()
         while True:
+            now = await version(request) if version else object()
+            if now == seen_version:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                continue
+            seen_version = now
             around = self._templates.get_template(template).new_context(
                 {**_around(request), **await gather(request)}
             )
@@ -71,4 +86,4 @@ class Frame:
 
 def _around(request: web.Request) -> dict[str, Any]:
     path = request.path.removesuffix("/live")
-    return {"menu": MENU, "path": path, "live": f"{path}/live", "may_act": may_act(request)}
+    return {"menu": MENU, "path": path, "live": "", "may_act": may_act(request)}

@@ -9,6 +9,7 @@ from gateway.access.people import People
 from gateway.config.load import Loaded
 from gateway.gateway import Gateway
 from gateway.insight import Insight
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
 
 
@@ -23,3 +24,5 @@ class House:
     model: str
     """Which model answers and why."""
     platforms: Sequence[Platform] = ()
+    metrics: Metrics | None = None
+    """None where nothing is measured."""

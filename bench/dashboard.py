@@ -1,0 +1,170 @@
+"""The dashboard over 100,000 messages in 1,000 conversations: server time of every page.
+
+`rows()` gives (what, measured, aim, how it grows); `python -m bench.dashboard` prints them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import aiohttp
+import structlog
+
+from agent.messages import Message
+from agent.scripted import ScriptedLLM
+from agent.store import Address, Split
+from agent.tool import discover
+from bench.store import _indexed, _texts
+from gateway.commands import Commands
+from gateway.config.load import Loaded
+from gateway.config.schema import Config
+from gateway.gateway import Gateway
+from gateway.platforms.web import House, WebPlatform
+from gateway.plugins import Plugins
+from gateway.store import SqliteStore
+from tests.worlds.agents import make_agent
+
+Row = tuple[str, str, str, str]
+
+MESSAGES, CONVERSATIONS, PEOPLE, DAYS = 100_000, 1_000, 200, 90
+MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4.1-mini", "somewhere/unknown")
+LONGEST = 5_000
+"""Messages of one conversation, which also has forty splits."""
+TIMES = 15
+AIM = 0.1
+
+PAGES = (
+    "/dashboard",
+    "/dashboard/spend?days=30",
+    "/dashboard/spend?days=365",
+    "/dashboard/people",
+    "/dashboard/parked",
+    "/dashboard/system",
+    "/dashboard/conversations",
+    "/dashboard/conversations?page=2",
+    "/dashboard/conversations?platform=telegram&person=telegram%3A3",
+    "/dashboard/conversations?q=the+and+to",
+    "/dashboard/conversations?q=zanzibar",
+    "/dashboard/conversations/{long}",
+    "/dashboard/conversations/{long}?from=1",
+    "/dashboard/conversations/{long}/context",
+    "/dashboard/conversations/{short}",
+)
+
+
+def rows() -> list[Row]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as directory:
+        return asyncio.run(_measure(Path(directory)))
+
+
+async def _measure(folder: Path) -> list[Row]:
+    path = folder / "state.db"
+    store = await SqliteStore.open(path)
+    try:
+        long, short = await _fill(store)
+        await asyncio.to_thread(_spend, path)
+        gateway = _gateway(store, folder)
+        house = House(gateway, store.insight, store.people, Loaded(Config(), None, folder), "A model.")
+        web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
+        await web.start()
+        try:
+            async with aiohttp.ClientSession() as http:
+                found = [await _timed(http, web.where, page, long=long, short=short) for page in PAGES]
+        finally:
+            await gateway.close()
+            await web.stop()
+    finally:
+        await store.close()
+    return [row for row in found if row]
+
+
+async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str) -> Row | None:
+    """The client is in the same process, so what it does is in the figures as well. CPU is what is left of them on a
+    machine that has nothing else to do."""
+    times, size, cpu = [], 0, 0.0
+    for _ in range(TIMES + 1):
+        began = time.perf_counter()
+        async with http.get(where + page.format(**ids)) as response:
+            if response.status == 404:
+                return None
+            assert response.status == 200, (page, response.status)
+            size = len(await response.read())
+        times.append(time.perf_counter() - began)
+        cpu = cpu or time.process_time()
+    first, *others = times
+    cpu = (time.process_time() - cpu) / TIMES
+    return (
+        page,
+        f"p50 {statistics.median(others) * 1e3:.0f} ms, worst {max(others) * 1e3:.0f} ms, "
+        f"CPU {cpu * 1e3:.0f} ms, first {first * 1e3:.0f} ms, {size / 1024:.0f} kB",
+        f"< {AIM * 1e3:.0f} ms",
+        "calls in its days" if "spend" in page else "what it shows",
+    )
+
+
+def _gateway(store: SqliteStore, folder: Path) -> Gateway:
+    agent = make_agent(ScriptedLLM(), store, list(discover().values()))
+    return Gateway(agent, store, Commands.discover(), Plugins(), workspaces=folder)
+
+
+async def _fill(store: SqliteStore) -> tuple[str, str]:
+    texts = _texts(seed=11)
+    platforms = ("telegram", "discord", "web")
+    found = []
+    for number in range(CONVERSATIONS):
+        platform = platforms[number % len(platforms)]
+        address = Address(platform, str(number))
+        found.append(await store.open_conversation(address, person=f"{platform}:{number % PEOPLE}"))
+    left = MESSAGES - LONGEST
+    for number, conversation in enumerate(found[1:]):
+        share = left // (CONVERSATIONS - 1) + (number < left % (CONVERSATIONS - 1))
+        await store.append(conversation.live_session_id, _dialogue(share, texts))
+    session_id = found[0].live_session_id
+    for _ in range(40):
+        await store.append(session_id, _dialogue(LONGEST // 40, texts))
+        summary = Message("user", "What came before, in short.", kind="summary")
+        session_id = (await store.split(Split(session_id, "compression", [summary]))).id
+    await _indexed(store)
+    return found[0].id, found[1].id
+
+
+def _dialogue(count: int, texts: Iterator[str]) -> list[Message]:
+    return [Message("user" if number % 2 == 0 else "assistant", next(texts)) for number in range(count)]
+
+
+def _spend(path: Path) -> None:
+    """A call for every other message, over some months: written at once, for the store would date them all today."""
+    chance = random.Random(3)
+    now = time.time()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        sessions = [row[0] for row in connection.execute("SELECT live_session_id FROM conversations")]
+        connection.executemany(
+            """
+            INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens, cache_read_tokens,
+                cache_write_tokens, cost_usd, created_at, spender) VALUES (?, 'turn', ?, 9000, 400, 7000, 500, ?, ?, ?)
+            """,
+            [
+                (
+                    chance.choice(sessions),
+                    chance.choice(MODELS),
+                    chance.choice((0.01, 0.02, None)),
+                    now - DAYS * 86_400 * number / (MESSAGES // 2),
+                    f"telegram:{chance.randrange(PEOPLE)}",
+                )
+                for number in range(MESSAGES // 2, 0, -1)
+            ],
+        )
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(" | ".join(row))

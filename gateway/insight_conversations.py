@@ -1,0 +1,140 @@
+"""The port to what an operator wants to know of conversations: all of them, and the story of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.messages import Message
+from agent.store import Compaction, Conversation, SearchHit, SplitReason
+from gateway.chat.contract import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A conversation as a line in a list."""
+
+    conversation: Conversation
+    title: str
+    messages: int
+    sessions: int
+    prompt_tokens: int | None
+    """In the window, as the provider last reported it; after a compaction, as it was estimated."""
+    usd: float
+    """Of the calls with a price."""
+    unpriced_calls: int
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of them."""
+
+    listed: list[Listed]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a list can be narrowed to."""
+
+    platforms: list[str]
+    people: list[tuple[str, str]]
+    """The key of each, and the name that people read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A session as a node of the family tree."""
+
+    id: str
+    parent_id: str | None
+    reason: SplitReason | None
+    created_at: float
+    engine: str
+    model: str
+    prompt_tokens: int | None
+    said: int
+    """Messages in the session itself."""
+    compaction: Compaction | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A call of the model that answers, and how full the window was."""
+
+    session_id: str
+    at: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some of what was said, in order, and where it stands among all of it."""
+
+    messages: list[Message]
+    first: int
+    """The number of the first one, from 1."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a split put into the context, and what it took out."""
+
+    written: list[Message]
+    """Summaries and shortened copies, as the engine wrote them."""
+    kept: int
+    """Messages that stayed as they were."""
+    left: Excerpt
+    left_characters: int
+
+
+class ConversationInsight(Protocol):
+    """What names an id raises NotFound."""
+
+    async def listing(self, *, person: str | None, platform: str | None, first: int, limit: int) -> Listing:
+        """Newest activity first, from number `first` (0 is the newest); none in which nothing was said."""
+        ...
+
+    async def described(self, conversation_ids: Sequence[str]) -> dict[str, Listed]: ...
+
+    async def choices(self) -> Choices: ...
+
+    async def search(
+        self, text: str, *, person: str | None, platform: str | None, limit: int
+    ) -> list[SearchHit]:
+        """Over all conversations, best first."""
+        ...
+
+    async def newest(self) -> int:
+        """Grows whenever anything is said anywhere."""
+        ...
+
+    async def version(self, conversation_id: str) -> tuple[object, ...]:
+        """Changes whenever anything was said or split."""
+        ...
+
+    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> Excerpt:
+        """Of all that was said up to this session, through its ancestors. Without `first`, the newest. With the
+        results of the tool calls at its end, whatever the limit; those at its beginning are in the one before."""
+        ...
+
+    async def place_of_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
+        """The session to look at it from, and its number there: the live one, where it leads to the message."""
+        ...
+
+    async def sessions(self, conversation_id: str) -> list[SessionLine]:
+        """All of them, oldest first."""
+        ...
+
+    async def window(self, session_id: str) -> list[WindowCall]:
+        """Through all ancestors, in order."""
+        ...
+
+    async def replaced(self, session_id: str, *, first: int, limit: int) -> Replaced: ...
+
+    async def chat_of(self, conversation: Conversation) -> Place | None:
+        """Where its replies were last brought to; None where people come and read, or it was too long ago."""
+        ...

@@ -1,0 +1,111 @@
+"""A bar for each day, made of parts that are stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from markupsafe import Markup
+
+from gateway.platforms.web.dashboard.svg import Scale, element, linear, nice_ticks, picture
+
+_WIDTH, _HEIGHT = 720, 220
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 8, 10, 24
+_MOST_LABELS = 7
+_GAP = 0.25
+"""Of the room for one bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    values: Sequence[float]
+    """One for each day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    title: str
+    svg: Markup
+    names: Sequence[str]
+    """What the parts of a bar are, from the ground up."""
+
+
+def bars(
+    name: str, title: str, dates: Sequence[str], series: Sequence[Series], written: Callable[[float], str]
+) -> Chart:
+    """`written` puts an amount in words. Everything is in the description too, as far as that can be listened to."""
+    heights = [sum(values) for values in zip(*(each.values for each in series), strict=True)]
+    ticks = nice_ticks(max(heights, default=0.0))
+    up = linear((0.0, ticks[-1]), (_HEIGHT - _BOTTOM, _TOP))
+    along = linear((0.0, len(dates)), (_LEFT, _WIDTH - _RIGHT))
+    svg = picture(
+        _WIDTH,
+        _HEIGHT,
+        *_grid(ticks, up, written),
+        *_days(dates, along),
+        *_parts(dates, series, up, along, written),
+        title=title,
+        description=_description(dates, series, heights, written),
+        name=name,
+    )
+    return Chart(title, svg, [each.name for each in series])
+
+
+def _grid(ticks: Sequence[float], up: Scale, written: Callable[[float], str]) -> Iterator[Markup]:
+    for tick in ticks:
+        y = up(tick)
+        yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
+        yield element("text", written(tick), x=_LEFT - 8, y=y + 4, text_anchor="end")
+
+
+def _days(dates: Sequence[str], along: Scale) -> Iterator[Markup]:
+    """As many names as have room, the last day always among them."""
+    every = max(1, -(-len(dates) // _MOST_LABELS))
+    for number in range(len(dates) - 1, -1, -every):
+        x = along(number + 0.5)
+        text = f"{date.fromisoformat(dates[number]):%d %b}".lstrip("0")
+        is_near_the_edge = x > _WIDTH - _RIGHT - 24
+        anchor, x = ("end", _WIDTH - _RIGHT) if is_near_the_edge else ("middle", x)
+        yield element("text", text, x=x, y=_HEIGHT - 6, text_anchor=anchor)
+
+
+def _parts(
+    dates: Sequence[str],
+    series: Sequence[Series],
+    up: Scale,
+    along: Scale,
+    written: Callable[[float], str],
+) -> Iterator[Markup]:
+    room = along(1.0) - along(0.0)
+    for day, when in enumerate(dates):
+        base = 0.0
+        for number, each in enumerate(series, start=1):
+            value = each.values[day]
+            if value <= 0:
+                continue
+            yield element(
+                "rect",
+                element("title", f"{when}, {each.name}: {written(value)}"),
+                x=along(float(day)) + room * _GAP / 2,
+                y=up(base + value),
+                width=max(room * (1 - _GAP), 0.8),
+                height=max(up(base) - up(base + value), 0.5),
+                class_=f"part-{number}",
+            )
+            base += value
+
+
+def _description(
+    dates: Sequence[str],
+    series: Sequence[Series],
+    heights: Sequence[float],
+    written: Callable[[float], str],
+) -> str:
+    highest = max(range(len(heights)), key=lambda day: heights[day])
+    sums = "; ".join(f"{each.name} {written(sum(each.values))}" for each in series)
+    return (
+        f"Bars from {dates[0]} to {dates[-1]}. The highest is {written(heights[highest])} on {dates[highest]}. "
+        f"In all: {sums}. The tables below have every figure."
+    )

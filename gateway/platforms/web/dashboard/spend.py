@@ -1,0 +1,134 @@
+"""What was spent: per day, person and model, and what the cache saved of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from aiohttp import web
+
+from agent.llm import Usage
+from gateway.insight import Spending
+from gateway.limits.day import Day
+from gateway.limits.spending import dollars
+from gateway.models.savings import Saved, saved_by_cache
+from gateway.platforms.web.api import whole_number
+from gateway.platforms.web.dashboard.bars import Series, bars
+from gateway.platforms.web.dashboard.frame import Frame
+from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.templating import short_count
+
+_CHOICES = (7, 30, 90, 365)
+_USUAL, _MOST = 30, 366
+_NAMED_MODELS = 3
+"""In the picture; the others are one."""
+_MOST_ROWS = 200
+
+
+@dataclass(slots=True)
+class Total:
+    """All calls of a day, a person or a model."""
+
+    name: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    usd: float = 0.0
+    unpriced_calls: int = 0
+    saved: Saved = field(default_factory=Saved)
+
+    def add(self, spending: Spending, saved: Saved) -> None:
+        self.calls += spending.calls
+        self.prompt_tokens += spending.prompt_tokens
+        self.completion_tokens += spending.completion_tokens
+        self.cache_read_tokens += spending.cache_read_tokens
+        self.usd += spending.usd
+        self.unpriced_calls += spending.unpriced_calls
+        self.saved += saved
+
+
+Priced = Sequence[tuple[Spending, Saved]]
+
+
+def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+    async def show(request: web.Request) -> web.Response:
+        days = whole_number(request, "days", lowest=1, highest=_MOST) or _USUAL
+        today = date.fromtimestamp(Day.of(time.time()).begins)
+        first = today - timedelta(days=days - 1)
+        since = time.mktime(first.timetuple())
+        by_day, by_person = await asyncio.gather(
+            house.insight.spending_by_day(since=since), house.insight.spending_by_person(since=since)
+        )
+        # Prices are looked up in a file.
+        shown = await asyncio.to_thread(_shown, by_day, by_person, first, days)
+        return frame.answer(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **shown})
+
+    return [web.get("/dashboard/spend", show)]
+
+
+def _shown(
+    found: Sequence[Spending], by_person: Sequence[Spending], first: date, days: int
+) -> dict[str, Any]:
+    priced = [(each, _saved(each)) for each in found]
+    of_people = [(each, _saved(each)) for each in by_person]
+    dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
+    by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
+    by_model = _by_cost(_totals(priced, lambda each: each.model))
+    total = next(iter(_totals(priced, lambda each: "all")), Total("all"))
+    return {
+        "total": total,
+        "charts": _charts(priced, dates, by_day, by_model) if found else [],
+        "tables": {
+            "Day": list(reversed(by_day.values())),
+            "Person": _by_cost(_totals(of_people, lambda each: each.person))[:_MOST_ROWS],
+            "Model": by_model[:_MOST_ROWS],
+        },
+    }
+
+
+def _saved(each: Spending) -> Saved:
+    usage = Usage(each.prompt_tokens, each.completion_tokens, each.cache_read_tokens, each.cache_write_tokens)
+    return saved_by_cache(each.model, usage)
+
+
+def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[Total]:
+    totals: dict[str, Total] = {}
+    for each, saved in priced:
+        totals.setdefault(name(each), Total(name(each))).add(each, saved)
+    return list(totals.values())
+
+
+def _by_cost(totals: Iterable[Total]) -> list[Total]:
+    return sorted(totals, key=lambda total: (-total.usd, -total.prompt_tokens, total.name))
+
+
+def _charts(
+    priced: Priced, dates: Sequence[str], by_day: dict[str, Total], by_model: Sequence[Total]
+) -> list[Any]:
+    nothing = Total("")
+    days = [by_day.get(day, nothing) for day in dates]
+    tokens = [
+        Series("In, fresh", [each.prompt_tokens - each.cache_read_tokens for each in days]),
+        Series("In, from the cache", [each.cache_read_tokens for each in days]),
+        Series("Out", [each.completion_tokens for each in days]),
+    ]
+    charts = [bars("tokens", "Tokens per day", dates, tokens, short_count)]
+    if any(each.usd for each in days):
+        charts.insert(0, bars("cost", "Cost per day", dates, _costs(priced, dates, by_model), dollars))
+    return charts
+
+
+def _costs(priced: Priced, dates: Sequence[str], by_model: Sequence[Total]) -> list[Series]:
+    named = [total.name for total in by_model[:_NAMED_MODELS]]
+    names = [*named, *(["other models"] if len(by_model) > len(named) else [])]
+    costs = {name: dict.fromkeys(dates, 0.0) for name in names}
+    for each, _ in priced:
+        column = costs[each.model if each.model in named else "other models"]
+        if each.day in column:
+            column[each.day] += each.usd
+    return [Series(name, list(column.values())) for name, column in costs.items()]

@@ -1,0 +1,78 @@
+"""A bot in a chat service in memory, run by the gateway whose dashboard is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agent.llm import ChatRequest
+from agent.scripted import Step
+from agent.store import Conversation
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing
+from gateway.chat.contract import Author, ChatMessage, Place
+from gateway.chat.reception import Reception
+from gateway.config.platforms import TelegramBotConfig
+from gateway.media.intake import MediaIntake
+from tests.chat.service import ChatService
+from tests.dashboard.world import Watched
+
+ANNA, STRANGER = Author("1", "Anna"), Author("7", "Zoe")
+
+
+class Bot:
+    def __init__(self, house: Watched, **settings: Any) -> None:
+        self.service = ChatService()
+        store = house.store
+        config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
+        gate = Gate(self.service.platform, config, store.people)
+        self.reception = Reception(
+            house.gateway,
+            self.service,
+            gate,
+            Pairing(store.people),
+            MediaIntake(_sees_nothing),
+            config,
+            join_seconds=0.01,
+        )
+        self._ids = itertools.count(1)
+
+    async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:
+        message = ChatMessage(str(next(self._ids)), Place(author.id), author, text)
+        await self.reception.message(message)
+        return message
+
+    async def shows(self, text: str) -> None:
+        await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
+
+
+@asynccontextmanager
+async def bot(house: Watched, **settings: Any) -> AsyncIterator[Bot]:
+    """Connected."""
+    the_bot = Bot(house, **settings)
+    await the_bot.reception.open()
+    yield the_bot
+    await house.gateway.close()
+    await the_bot.reception.close()
+
+
+def breaking_down(times: int) -> list[Step]:
+    """A model library with a bug: a message that meets it three times is given up on."""
+
+    def broken(request: ChatRequest) -> Step:
+        raise ZeroDivisionError("a bug")
+
+    return [broken] * times
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():  # noqa: ASYNC110 - what is waited for is in a database
+            await asyncio.sleep(0.01)
+
+
+async def _sees_nothing(conversation: Conversation) -> bool:
+    return False

@@ -1,0 +1,106 @@
+"""Conversations for the dashboard to show: some that were only stored, and one that a real engine has compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.llm import Usage
+from agent.messages import Message, ToolCall
+from agent.store import Address, Compaction, Conversation, Split
+from gateway.messages import OWNER
+from gateway.store.sqlite import SqliteStore
+from tests.dashboard.world import Watched
+
+SUMMARY = "## Goal\nTo carry the **lighthouse** papers to the harbour master.\n\n## Done\n- Asked for the tide tables."
+TALK = (
+    "The keeper wants the lamp trimmed before the fog comes in, and the papers have to be at the harbour by Friday. "
+    "Boats that come from the north see the light first behind the second buoy. "
+)
+"""About 45 tokens."""
+PAGES = "/dashboard/conversations"
+API = "/api/dashboard/conversations"
+
+
+@dataclass
+class Told:
+    """A conversation in which much was said."""
+
+    house: Watched
+    id: str
+
+    @property
+    def page(self) -> str:
+        return f"{PAGES}/{self.id}"
+
+    @property
+    def api(self) -> str:
+        return f"{API}/{self.id}"
+
+    async def live(self) -> str:
+        return (await self.house.store.conversation(self.id)).live_session_id
+
+    async def compress(self, topic: str = "", summary: str = SUMMARY) -> str:
+        """Through the button, by the real engine. Gives what was said of it."""
+        self.house.script.will(summary)
+        return await self.house.act(f"{self.api}/compress", {"topic": topic})
+
+    async def restore(self, session_id: str) -> str:
+        body = {"session": session_id, "instead_of": await self.live()}
+        return await self.house.act(f"{self.api}/restore", body)
+
+
+async def opened(
+    store: SqliteStore, chat_id: str = "desk", *, platform: str = "web", person: str = OWNER
+) -> Conversation:
+    return await store.open_conversation(Address(platform, chat_id), person=person)
+
+
+async def said(store: SqliteStore, conversation: Conversation, *texts: str) -> list[Message]:
+    """By the person and by Hermes in turn."""
+    roles = ("user", "assistant")
+    messages = [Message(roles[at % 2], text) for at, text in enumerate(texts)]  # type: ignore[arg-type]
+    live = (await store.conversation(conversation.id)).live_session_id
+    return await store.append(live, messages)
+
+
+async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") -> Told:
+    """Long enough to be compacted, with a tool call in the middle and a window that fills up."""
+    store = house.store
+    conversation = await opened(store, chat_id)
+    live = conversation.live_session_id
+    for number in range(exchanges):
+        await said(
+            store,
+            conversation,
+            f"Question {number} about the lighthouse. " + TALK * 5,
+            f"**Answer {number}.** " + TALK * 8,
+        )
+        usage = Usage(2_000 + 1_500 * number, 40, cost_usd=0.002)
+        await store.record_usage(live, usage, model="scripted/demo", spender=OWNER)
+    await store.append(live, tool_call())
+    return Told(house, conversation.id)
+
+
+def tool_call(result: str = "wing: a word of 4 letters") -> Sequence[Message]:
+    return [
+        Message("user", "How long is wing?"),
+        Message("assistant", "Let me see.", tool_calls=(ToolCall("c1", "look_up", '{"word": "wing"}'),)),
+        Message("tool", result, tool_call_id="c1", name="look_up"),
+        Message("assistant", "Four letters."),
+    ]
+
+
+async def compacted_often(store: SqliteStore, times: int, *, chat_id: str = "long") -> Conversation:
+    """A long line of sessions, written straight into the store."""
+    conversation = await opened(store, chat_id)
+    live = conversation.live_session_id
+    [first] = await store.append(live, [Message("user", "The beginning of a long story")])
+    for number in range(times):
+        done = Compaction("loop", "compressor", 20, 8, 60_000, 20_000, seconds=1.5, cost_usd=0.001)
+        summary = Message("user", f"Summary {number}", kind="summary")
+        live = (
+            await store.split(Split(live, "compression", [summary, first.id], "Prompt.", compaction=done))
+        ).id
+        await store.record_usage(live, Usage(20_000 + number, 10), model="scripted/demo")
+    return await store.conversation(conversation.id)

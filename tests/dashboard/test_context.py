@@ -1,0 +1,277 @@
+"""The chart of the window, the family tree, and the buttons beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+from agent.errors import AuthenticationFailed
+from agent.llm import Usage
+from agent.messages import Message
+from agent.store import Compaction, Split
+from gateway.chat.contract import Author, ChatMessage, Place
+from gateway.chat.kept import as_payload, kept_id
+from gateway.config.schema import Config
+from gateway.inbox import Taken
+from gateway.insight_conversations import SessionLine, WindowCall
+from gateway.on_behalf import command
+from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches, thinned
+from gateway.platforms.web.dashboard.lineage import family
+from tests.dashboard.bots import ANNA, bot
+from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, told
+from tests.dashboard.world import Watched, watched
+from tests.web.world import Gate
+
+WINDOW = Window("m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_000, 0.5, "compressor")])
+
+
+def session(session_id: str, parent_id: str | None = None) -> SessionLine:
+    return SessionLine(session_id, parent_id, "branch" if parent_id else None, 0.0, "", "", None, 1, None)
+
+
+def compacted(session_id: str, parent_id: str) -> SessionLine:
+    done = Compaction("loop", "compressor", 20, 8, 50_000, 20_000)
+    return replace(session(session_id, parent_id), reason="compression", compaction=done)
+
+
+def picture_of(tokens: list[int]) -> Markup:
+    calls = [WindowCall("a", float(at), each) for at, each in enumerate(tokens)]
+    return drawn(stretches([session("a")], ["a"], calls), WINDOW)
+
+
+def test_peaks_are_never_left_out() -> None:
+    """However few points are drawn; nor are both ends."""
+    calls = [(at, 10) for at in range(10_000)]
+    calls[4_321], calls[7_000] = (4_321, 999), (7_000, 1)
+    kept = thinned(calls, 100)
+    assert len(kept) <= 102 and kept == sorted(kept)
+    assert {calls[0], calls[4_321], calls[7_000], calls[-1]} <= set(kept)
+
+
+def test_a_chart_of_many_calls_is_no_larger_than_one_of_a_thousand() -> None:
+    """It is thinned, and its highest point is still as high."""
+    tokens = [1_000 + at % 7 for at in range(20_000)]
+    tokens[12_345] = 90_000
+    picture = picture_of(tokens)
+    curve = re.search(r'<path d="([^"]*)" class="curve"', picture)
+    assert curve and curve[1].count("L") <= 1_010
+    assert "at most 90,000 tokens" in picture
+
+
+def test_many_drops_stay_readable() -> None:
+    """All are drawn; only a few have a number, and a thousand have not even a dot."""
+    for times, dots, numbers in ((12, 12, 12), (60, 60, 0), (1_000, 0, 0)):
+        line = [session("s0"), *(compacted(f"s{at}", f"s{at - 1}") for at in range(1, times + 1))]
+        calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
+        picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
+        drops = re.search(r'<path d="([^"]*)" class="drop"', picture)
+        assert drops and drops[1].count("V") == times
+        assert (picture.count("<circle"), picture.count('<text x="') - 4) == (dots, numbers)
+
+
+def test_a_curve_is_broken_where_it_begins_anew() -> None:
+    """Nothing leads from the end of a session to the one after a reset."""
+    line = [session("a"), session("b", "a")]
+    calls = [WindowCall("a", 0.0, 900), WindowCall("b", 1.0, 100)]
+    curve = re.search(r'<path d="([^"]*)" class="curve"', drawn(stretches(line, ["a", "b"], calls), WINDOW))
+    assert curve and curve[1].count("M") == 2
+
+
+@pytest.mark.parametrize("tokens", [[5], [5, 5], [0, 200_000]])
+def test_small_charts(tokens: list[int]) -> None:
+    """One call, two alike, and more than the window holds."""
+    assert "NaN" not in picture_of(tokens) and 'role="img"' in picture_of(tokens)
+
+
+def test_the_tree_of_a_family() -> None:
+    """The line to the live session is straight, what left it is beside it, and every track is drawn to its end."""
+    sessions = [session("a"), session("b", "a"), session("x", "a"), session("y", "x"), session("c", "b")]
+    shown = family(sessions, "c", unfolded_from=None)
+    assert [node.session and node.session.id for node in shown.nodes] == ["a", "x", "y", "b", "c"]
+    assert [node.is_ancestor for node in shown.nodes] == [True, False, False, True, False]
+    assert shown.tracks == 2 and [node.is_live for node in shown.nodes] == [False] * 4 + [True]
+    assert (
+        all('y2="100%"' in node.track for node in shown.nodes[:-1])
+        and 'y2="100%"' not in shown.nodes[-1].track
+    )
+
+
+async def test_where_the_lines_are_is_said(house: Watched) -> None:
+    """Of the model that answers, and by which setting."""
+    chat = await told(house)
+    page = await house.page(f"{chat.page}/context")
+    assert "50% · 64,000 · compressor" in page and "85% · 108,800 · session hygiene" in page
+    assert "<code>compression.threshold</code>" in page
+
+
+async def test_another_threshold(tmp_path: Path) -> None:
+    """As long as no engine is at work yet, the configuration tells."""
+    config = Config.model_validate({"compression": {"threshold": 0.25}})
+    async with watched(tmp_path, config=config) as house:
+        chat = await told(house, exchanges=1)
+        assert "25% · 32,000 · compressor" in await house.page(f"{chat.page}/context")
+
+
+async def test_a_drop_and_its_figures(house: Watched) -> None:
+    """In the picture and in the table."""
+    chat = await told(house)
+    await chat.compress()
+    await house.store.record_usage(await chat.live(), Usage(34_000, 5), model="m")
+    page = await house.page(f"{chat.page}/context")
+    assert re.search(r'<path d="M[\d.]+,[\d.]+V[\d.]+" class="drop"', page)
+    assert "Compacted on request. 60,500 to 33,239 tokens." in page
+    figures = re.sub(r"<[^>]+>|\s+", " ", page.partition('id="figures"')[2].partition("</details>")[0])
+    assert re.search(r"Compacted on request +60,500 +33,239 +1 +34,000 +34,000", figures), figures
+
+
+async def test_nothing_was_reported(house: Watched) -> None:
+    """No chart, and a sentence instead."""
+    conversation = await opened(house.store)
+    await said(house.store, conversation, "Hello")
+    page = await house.page(f"{PAGES}/{conversation.id}/context")
+    assert "has reported how full" in page and "<figure" not in page and "One session so far" in page
+
+
+async def test_back_to_the_first_session(house: Watched) -> None:
+    """Its whole context is live again with what was said since, and the tree shows the branch."""
+    chat = await told(house)
+    await chat.compress()
+    first = (await house.store.sessions(chat.id))[0].id
+    await house.store.append(await chat.live(), [Message("user", "Since then")])
+    assert (await chat.restore(first)).startswith("Restored: 49 -> 85 messages")
+    history = await house.store.history(await chat.live())
+    assert len(history) == 85 and history[-1].content == "Since then"
+    assert "Branched off" in await house.page(f"{chat.page}/context")
+
+
+async def test_what_cannot_be_restored(house: Watched) -> None:
+    """Each with a sentence, and nothing is changed."""
+    chat = await told(house)
+    await chat.compress()
+    first, live = [each.id for each in await house.store.sessions(chat.id)]
+    beside = (await house.store.split(Split(live, "branch", [], "Prompt."))).id
+    await house.store.make_live(live, instead_of=beside)
+    for body, status, sentence in (
+        ({"session": live, "instead_of": live}, 409, "live already"),
+        ({"session": first, "instead_of": first}, 409, "load it again"),
+        ({"session": "ses_forged", "instead_of": live}, 404, "no such session"),
+        ({"session": beside, "instead_of": live}, 409, "not an ancestor"),
+        ({"session": 7, "instead_of": live}, 400, "must be text"),
+        ({}, 409, "load it again"),
+        ([], 400, "JSON object"),
+    ):
+        found, answer = await house.post(f"{chat.api}/restore", body)
+        assert (found, sentence in answer["error"]) == (status, True), answer
+    assert await chat.live() == live
+
+
+async def test_a_context_that_is_smaller_is_not_gone_back_to(house: Watched) -> None:
+    """The command's own refusal comes back as it is."""
+    chat = await told(house)
+    await chat.compress()
+    small = await chat.live()
+    await house.store.append(small, [Message("user", "Since then")])
+    first = (await house.store.sessions(chat.id))[0].id
+    await chat.restore(first)
+    status, answer = await house.post(
+        f"{chat.api}/restore", {"session": small, "instead_of": await chat.live()}
+    )
+    assert status == 409 and "which is smaller" in answer["error"], answer
+
+
+async def test_nothing_is_restored_under_a_running_turn(house: Watched) -> None:
+    """It would move the ground that the answer stands on."""
+    chat = await told(house)
+    await chat.compress()
+    first, live = [each.id for each in await house.store.sessions(chat.id)]
+    gate = Gate()
+    house.script.will([gate, "Done."])
+    await (await house.open("desk")).send("Go on")
+    await gate.reached.wait()
+    status, answer = await house.post(f"{chat.api}/restore", {"session": first, "instead_of": live})
+    assert status == 409 and "Hermes is answering" in answer["error"]
+    gate.set()
+
+
+async def test_compress_waits_for_the_turn_before_it(house: Watched) -> None:
+    """In order, as if it had been written in the chat."""
+    chat = await told(house)
+    gate = Gate()
+    house.script.will([gate, "Done."], "## Goal\nSummary.")
+    desk = await house.open("desk")
+    await desk.send("Go on")
+    await gate.reached.wait()
+    gate.set()
+    assert "Compressed: 86 -> " in await house.act(f"{chat.api}/compress", {"topic": ""})
+
+
+async def test_nobody_waits_for_ever(house: Watched) -> None:
+    """What has to wait longer is done all the same."""
+    chat = await told(house)
+    gate = Gate()
+    house.script.will([gate, "Done."], "## Goal\nSummary.")
+    desk = await house.open("desk")
+    await desk.send("Go on")
+    await gate.reached.wait()
+    conversation = await house.store.conversation(chat.id)
+    assert "may take a while" in await command(house.gateway, conversation, "/compress", None, patience=0.0)
+    async with desk.watch() as events:
+        gate.set()
+        await events.until("TurnDone")
+        assert "Compressed: 86 -> " in str(await events.until("TurnDone"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "status", "sentence"),
+    [("x" * 201, 400, "at most 200"), (7, 400, "must be text"), ("--preview", 400, "dash")],
+)
+async def test_topics_that_are_none(house: Watched, topic: object, status: int, sentence: str) -> None:
+    """Nothing is compressed."""
+    chat = await told(house, exchanges=1)
+    found, answer = await house.post(f"{chat.api}/compress", {"topic": topic})
+    assert (found, sentence in answer["error"]) == (status, True), answer
+    assert (await house.post(f"{API}/conv_forged/compress", {"topic": ""}))[0] == 404
+
+
+async def test_there_is_nothing_to_compress(house: Watched) -> None:
+    """It says so."""
+    chat = await told(house, exchanges=1)
+    assert "nothing to compress yet" in await house.act(f"{chat.api}/compress", {})
+
+
+async def test_a_model_that_cannot_be_asked(house: Watched) -> None:
+    """Nothing is changed, and whoever pressed the button learns why."""
+    chat = await told(house)
+    house.script.will(AuthenticationFailed("401"), AuthenticationFailed("401"))
+    live = await chat.live()
+    assert "refused the key" in await house.act(f"{chat.api}/compress", {})
+    assert await chat.live() == live
+
+
+async def test_the_chat_is_told(house: Watched) -> None:
+    """A person in a chat learns what was done to their conversation; nothing of it is left in the inbox."""
+    async with bot(house) as memory:
+        await memory.hears("Hello")
+        await memory.shows("Yes.")
+        [overview] = await house.store.conversations(person="memory:1")
+        chat = Told(house, overview.conversation.id)
+        assert "nothing to compress yet" in await house.act(f"{chat.api}/compress", {"topic": "boats"})
+        await memory.shows("nothing to compress yet")
+        assert overview.conversation.address.chat_id == ANNA.id
+        assert await house.store.inbox.waiting("memory") == []
+
+
+async def test_a_command_that_a_crash_left_behind(house: Watched) -> None:
+    """Nobody promised it to anybody: it is neither carried out by a stranger nor given up on."""
+    place = Place(ANNA.id)
+    message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
+    taken = Taken(kept_id("memory", place, message.id), "memory", as_payload(message), place)
+    await house.store.inbox.take(taken)
+    async with bot(house) as memory:
+        assert await house.store.inbox.waiting("memory") == []
+        assert await house.store.inbox.parked() == []
+        assert memory.service.texts() == []

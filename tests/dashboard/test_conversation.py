@@ -1,0 +1,185 @@
+"""One conversation: what was said in it, whoever said it, and the borders between its sessions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agent.messages import Message
+from agent.store import Split
+from tests.dashboard.conversation_world import PAGES, opened, said, told, tool_call
+from tests.dashboard.world import Watched
+from tests.web.world import Events, Gate
+
+
+async def test_what_was_said_on_another_platform(house: Watched) -> None:
+    """By somebody else than the owner; the model's Markdown is drawn, the person's is not."""
+    conversation = await opened(house.store, "9", platform="telegram", person="telegram:9")
+    await said(house.store, conversation, "**Ahoy**", "**Hello**")
+    page = await house.page(f"{PAGES}/{conversation.id}")
+    assert "**Ahoy**" in page and "<strong>Hello</strong>" in page
+    assert "<strong>telegram:9</strong>" in page and "<strong>Hermes</strong>" in page
+
+
+async def test_a_tool_call_is_folded_with_its_result(house: Watched) -> None:
+    """One fold, closed; the result is no message of its own."""
+    chat = await told(house, exchanges=1)
+    page = await house.page(chat.page)
+    fold = re.search(r"<details class=\"tool\" id=\"msg_\w+-0\".*?</details>", page, re.S)
+    assert fold and "wing: a word of 4 letters" in fold[0] and " open" not in fold[0]
+    assert page.count('<article class="message') == 2 + 3
+
+
+async def test_secrets_are_left_out(house: Watched) -> None:
+    """Of what people wrote, of arguments and of results: others look at it here."""
+    key = "sk-ant-api03-" + "A1b2C3d4" * 8
+    conversation = await opened(house.store)
+    await said(house.store, conversation, f"My key is {key}", f"Your key is {key}")
+    await house.store.append(conversation.live_session_id, tool_call(f"api_key={key}"))
+    page = await house.page(f"{PAGES}/{conversation.id}")
+    assert key not in page and page.count("[redacted]") == 3 + 2  # with both titles
+    for path in (PAGES, f"{PAGES}?q=key"):
+        assert key not in await house.page(path)
+
+
+async def test_the_border_between_two_sessions(house: Watched) -> None:
+    """Why, from how much to how much, and a link to what left; also while nothing has been said since."""
+    chat = await told(house)
+    await chat.compress("tides")
+    border = (await house.page(chat.page)).partition('class="border"')[2]
+    assert (
+        "Compacted on request" in border and "60,500 → 33,239 tokens" in border and "topic: tides" in border
+    )
+    assert f"{chat.page}/splits/{await chat.live()}" in border
+    await said(house.store, await house.store.conversation(chat.id), "After it")
+    page = await house.page(chat.page)
+    assert page.index('class="border"') < page.index("After it")
+
+
+async def test_a_long_one_has_pages(house: Watched) -> None:
+    """The newest first to be seen; a call and its result stay together at the seam."""
+    conversation = await opened(house.store)
+    texts = [f"Number {number}." for number in range(1, 99)]
+    await said(house.store, conversation, *texts)
+    await house.store.append(conversation.live_session_id, tool_call())  # 99 to 102, the result is 101
+    await said(house.store, conversation, *(f"Later {number}." for number in range(60)))
+    newest = await house.page(f"{PAGES}/{conversation.id}")
+    assert "63 to 162 of 162" in newest and "Later 59." in newest and "Number 62." not in newest
+    first = await house.page(f"{PAGES}/{conversation.id}?from=1")
+    assert "1 to 100 of 162" in first and "a word of 4 letters" in first
+    second = await house.page(f"{PAGES}/{conversation.id}?from=101")
+    assert "Four letters." in second and "a word of 4 letters" not in second
+
+
+async def test_a_message_in_a_line_that_was_left_behind(house: Watched) -> None:
+    """The link leads to it all the same, and says so."""
+    chat = await told(house, exchanges=2)
+    first = await chat.live()
+    branch = await house.store.split(Split(first, "branch", [], "Prompt."))
+    [left] = await house.store.append(branch.id, [Message("user", "Down the other road")])
+    await house.store.make_live(first, instead_of=branch.id)
+    assert "the other road" not in await house.page(chat.page)
+    page = await house.page(f"{chat.page}?message={left.id}")
+    assert "the other road" in page and "As it was in session 2." in page and "Branched off" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("?from=0", 400),
+        ("?from=x", 400),
+        ("?from=9999", 404),
+        ("?session=ses_forged", 404),
+        ("?message=msg_forged", 404),
+        ("?message=" + "m" * 101, 400),
+        ("/splits/ses_forged", 404),
+        ("/context?unfold=x", 400),
+        ("/live?from=x", 400),
+        ("/nothing", 404),
+    ],
+)
+async def test_forged_addresses(house: Watched, query: str, status: int) -> None:
+    """Each is answered with a page that says so."""
+    chat = await told(house, exchanges=1)
+    found, page = await house.get(chat.page + query)
+    assert found == status and '<body class="problem">' in page
+
+
+@pytest.mark.parametrize("path", ["", "/context", "/live", "/splits/ses_x"])
+async def test_a_forged_conversation(house: Watched, path: str) -> None:
+    """There is nothing there, whatever follows it."""
+    for forged in ("conv_forged", "%3Cscript%3E", "a" * 2_000, "..%2F..%2Fetc"):
+        assert (await house.get(f"{PAGES}/{forged}{path}"))[0] == 404
+
+
+async def test_nobody_elses_session(house: Watched) -> None:
+    """An id of another conversation is not from here."""
+    chat = await told(house, exchanges=1)
+    other = await opened(house.store, "other")
+    [message] = await said(house.store, other, "Elsewhere")
+    for query in (
+        f"?session={other.live_session_id}",
+        f"?message={message.id}",
+        f"/splits/{other.live_session_id}",
+    ):
+        assert (await house.get(chat.page + query))[0] == 404
+
+
+async def test_an_open_page_learns_what_is_said(house: Watched) -> None:
+    """While a turn runs, that it does; then the answer. What has not changed is not sent again."""
+    chat = await told(house, exchanges=1)
+    gate = Gate()
+    house.script.will([gate, "There you are."])
+    async with house.http.get(f"{house.url}{chat.page}/live") as response:
+        events = Events(response)
+        assert "Hermes is answering" not in (await events.next())["html"]
+        await (await house.open("desk")).send("Where?")
+        await gate.reached.wait()
+        assert "Hermes is answering" in (await events.next())["html"]
+        gate.set()
+        assert "There you are." in await _until(events, "There you are.")
+
+
+async def _until(events: Events, text: str) -> str:
+    while text not in (html := str((await events.next())["html"])):
+        pass
+    return html
+
+
+async def test_the_summary_beside_what_it_replaced(house: Watched) -> None:
+    """With how much each comes to; what stayed is on neither side."""
+    chat = await told(house)
+    await chat.compress()
+    split = f"{chat.page}/splits/{await chat.live()}"
+    page = await house.page(split)
+    left, _, right = page.partition('id="gone"')
+    assert (
+        "<strong>lighthouse</strong>" in left
+        and "Kept word for word" in left
+        and "47 messages stayed" in left
+    )
+    assert re.search(r"37 messages, about 11,\d\d\d tokens", right) and "Question 1 about" in right
+    assert "Question 0 about the lighthouse. The keeper wants" not in right.partition("transcript")[2]
+    assert "Four letters." not in right
+
+
+async def test_what_was_replaced_has_pages(house: Watched) -> None:
+    """Fifty on each; beyond the last there is nothing."""
+    chat = await told(house, exchanges=70)
+    await chat.compress()
+    split = f"{chat.page}/splits/{await chat.live()}"
+    first = await house.page(split)
+    assert "1 to 50 of 97" in first
+    assert "51 to 97 of 97" in await house.page(f"{split}?from=51")
+    status, page = await house.get(f"{split}?from=98")
+    assert status == 404 and "Only 97 messages were replaced here." in page
+
+
+async def test_a_reset_has_no_summary(house: Watched) -> None:
+    """All of it left the context, and the page says so."""
+    chat = await told(house, exchanges=2)
+    house.script.will("Nothing to note.")
+    await (await house.open("desk")).ask("/reset")
+    page = await house.page(f"{chat.page}/splits/{await chat.live()}")
+    assert "Begun anew" in page and "No summary was written." in page and "8 messages, about" in page

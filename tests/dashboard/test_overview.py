@@ -1,0 +1,98 @@
+"""The first page: what it tells, and that it stays up to date."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.llm import Usage
+from agent.messages import Message
+from agent.store import Address, Compaction, Split
+from gateway.config.schema import Config
+from gateway.messages import OWNER, InboundMessage
+from gateway.platforms.base import Health
+from tests.dashboard.world import SCRIPT, Watched, watched
+from tests.web.world import Gate
+
+
+@dataclass
+class Service:
+    """A platform in a state that it names."""
+
+    name: str
+    health: Health
+    where: str = "somewhere"
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
+    """Each with its state, in words, and a sentence."""
+    services = [
+        Service("telegram", Health("up"), "@hermes_bot"),
+        Service("telegram/work", Health("refused", f"set `TELEGRAM_BOT_TOKEN`. {SCRIPT}")),
+        Service("discord", Health("down", "The connection ended.")),
+    ]
+    async with watched(tmp_path, platforms=services) as house:
+        page = await house.page("/dashboard")
+    for text in ("@hermes_bot", "<code>TELEGRAM_BOT_TOKEN</code>", "It needs you", "tried again by itself"):
+        assert text in page
+    assert "<script>alert" not in page
+
+
+async def test_what_is_being_answered(house: Watched) -> None:
+    """With its conversation, who asked, and what waits behind it; it goes when it is done."""
+    gate = Gate()
+    house.script.will([gate, "Done."])
+    desk = Address("web", "desk")
+    conversation = await house.gateway.receive(InboundMessage(desk, OWNER, "first"))
+    await gate.reached.wait()
+    await house.gateway.receive(InboundMessage(desk, OWNER, "second"))
+    async with house.http.get(f"{house.url}/dashboard/live") as stream:
+        html = await _next_html(stream.content)
+        assert f"/dashboard/conversations/{conversation.id}" in html and "owner" in html
+        assert "1 behind the one that is answered" in html
+        gate.set()
+        while "Being answered" in html:
+            html = await _next_html(stream.content)
+
+
+async def _next_html(lines: object) -> str:
+    async for line in lines:  # type: ignore[attr-defined]
+        if line.startswith(b"data: "):
+            return str(json.loads(line[6:])["html"])
+    raise EOFError
+
+
+async def test_tokens_cost_and_limits(tmp_path: Path) -> None:
+    """Against what may be spent in a day, in all and by each."""
+    config = Config.model_validate({"limits": {"daily_usd_total": 2.0, "daily_usd_per_person": 0.5}})
+    async with watched(tmp_path, config=config) as house:
+        conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
+        usage = Usage(10_000, 600, 7_500, 0, 0.45)
+        await house.store.record_usage(
+            conversation.live_session_id, usage, model="m/x", spender="telegram:<b>"
+        )
+        page = await house.page("/dashboard")
+    for text in ("$0.45", "10,000", "600", "75 % from the cache", "telegram:&lt;b&gt;", "90 %"):
+        assert text in page, text
+
+
+async def test_compactions_of_today(house: Watched) -> None:
+    """How many, and what they freed."""
+    conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
+    await house.store.append(conversation.live_session_id, [Message("user", "hello")])
+    compaction = Compaction("hygiene", "compressor", 10, 3, 9_000, 2_000, None, 1.0, None, "ok")
+    await house.store.split(Split(conversation.live_session_id, "compression", compaction=compaction))
+    page = await house.page("/dashboard")
+    assert "7,000 tokens freed" in page
+
+
+async def test_every_page_with_nothing_to_show(house: Watched) -> None:
+    """Says so in words, and names itself in the menu."""
+    for path in ("", "/spend", "/people", "/parked", "/system"):
+        page = await house.page(f"/dashboard{path}")
+        assert 'aria-current="page"' in page and "</html>" in page, path

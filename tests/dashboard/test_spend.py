@@ -1,0 +1,150 @@
+"""What was spent, as it is shown."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from datetime import date
+
+import pytest
+
+from agent.llm import Usage
+from agent.store import Address
+from gateway.models.savings import saved_by_cache
+from gateway.platforms.web.dashboard.svg import element, linear, nice_ticks
+from tests.dashboard.world import SCRIPT, Watched
+
+CLAUDE = "anthropic/claude-sonnet-4-5"
+CALL = Usage(10_000, 500, 8_000, 1_000, 0.05)
+
+
+async def spend(house: Watched, *calls: tuple[str, str, Usage]) -> None:
+    conversation = await house.store.open_conversation(Address("web", "desk"), person="owner")
+    for model, person, usage in calls:
+        await house.store.record_usage(conversation.live_session_id, usage, model=model, spender=person)
+
+
+async def test_nothing_was_spent(house: Watched) -> None:
+    """Says so, in words."""
+    assert "No model was asked" in await house.page("/dashboard/spend")
+
+
+async def test_every_figure(house: Watched) -> None:
+    """Per day, person and model, in tables and in the picture."""
+    await spend(house, (CLAUDE, "telegram:1", CALL), (CLAUDE, "telegram:2", CALL), ("x/unknown", "", CALL))
+    page = await house.page("/dashboard/spend?days=7")
+    for text in (
+        "telegram:1",
+        "telegram:2",
+        "nobody in particular",
+        CLAUDE,
+        "x/unknown",
+        "10,000",
+        "8,000",
+        "20,000",
+    ):
+        assert text in page, text
+    assert date.today().isoformat() in page
+    assert page.count('role="img"') == 2
+    assert "<title" in page and "<desc" in page
+    assert "are left out" in page  # whoever knows no price says so
+
+
+async def test_days_and_people_come_to_the_same(house: Watched) -> None:
+    """However calls are added up, none is counted twice or left out."""
+    await spend(house, (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4)))
+    await house.store._write(_spread)
+    since = time.time() - 40 * 86_400
+    insight = house.store.insight
+    single = await insight.spending(since=since)
+    assert len({each.day for each in single}) == 3
+    for added in (await insight.spending_by_day(since=since), await insight.spending_by_person(since=since)):
+        for name in ("calls", "prompt_tokens", "completion_tokens", "cache_write_tokens", "unpriced_calls"):
+            assert sum(getattr(each, name) for each in added) == sum(getattr(each, name) for each in single)
+    by_day = {each.day for each in await insight.spending_by_day(since=since)}
+    assert by_day == {each.day for each in single}
+
+
+def _spread(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE model_calls SET created_at = ? - seq * 10 * 86400.0", (time.time(),))
+
+
+async def test_a_price_that_nobody_knows(house: Watched) -> None:
+    """Is called unknown, not nothing."""
+    await spend(house, ("x/unknown", "owner", Usage(100, 10)))
+    page = await house.page("/dashboard/spend")
+    assert "unknown" in page and "without 1 call of unknown price" in page
+
+
+async def test_names_are_text(house: Watched) -> None:
+    """A model and a person may be called anything, also in the picture."""
+    await spend(house, (SCRIPT, SCRIPT, CALL))
+    page = await house.page("/dashboard/spend")
+    assert "alert" in page and "<script>alert" not in page and "<img src=x" not in page
+
+
+async def test_older_days_are_left_out(house: Watched) -> None:
+    """Only so many days are looked at."""
+    await spend(house, (CLAUDE, "owner", CALL))
+    await house.store._write(_long_ago)
+    assert "No model was asked" in await house.page("/dashboard/spend?days=7")
+    assert "10,000" in await house.page("/dashboard/spend?days=30")
+
+
+def _long_ago(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE model_calls SET created_at = ?", (time.time() - 20 * 86_400,))
+
+
+async def test_days_that_are_no_number(house: Watched) -> None:
+    """Are refused in a sentence."""
+    for days in ("0", "-1", "x", "1e3", "9" * 5_000, "%00", "<script>"):
+        status, page = await house.get(f"/dashboard/spend?days={days}")
+        assert status == 400 and "must be a whole number" in page, days
+
+
+async def test_very_many_days(house: Watched) -> None:
+    """Are a year."""
+    await spend(house, (CLAUDE, "owner", CALL))
+    page = await house.page("/dashboard/spend?days=999999999")
+    assert "in 366 days" in page
+
+
+def test_what_the_cache_saved() -> None:
+    """By list prices: 0.30 instead of 3 dollars for what was read, 3.75 for what was written."""
+    saved = saved_by_cache(CLAUDE, CALL)
+    assert saved.usd == pytest.approx((8_000 * 2.7 - 1_000 * 0.75) / 1e6)
+    assert saved.without == pytest.approx((10_000 * 3 + 500 * 15) / 1e6)
+    assert saved_by_cache("x/unknown", CALL).unknown_tokens == 8_000
+    assert (saved + saved_by_cache("x/unknown", CALL)).share == saved.share
+    assert saved_by_cache("embedded/smollm2", Usage(10, 10)).share is None
+
+
+@pytest.mark.parametrize(
+    ("maximum", "ticks"),
+    [
+        (0, [0, 1]),
+        (-1, [0, 1]),
+        (float("inf"), [0, 1]),
+        (5, [0, 1, 2, 3, 4, 5]),
+        (1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (7, [0, 2, 4, 6, 8]),
+        (130_000, [0, 50_000, 100_000, 150_000]),
+        (0.0042, [0, 0.001, 0.002, 0.003, 0.004, 0.005]),
+    ],
+)
+def test_ticks(maximum: float, ticks: list[float]) -> None:
+    """Round numbers up to the first that is high enough."""
+    assert nice_ticks(maximum) == pytest.approx(ticks)
+
+
+def test_scales_and_elements() -> None:
+    """A scale may run downwards; text and attributes are escaped, drawings inside drawings are not."""
+    assert linear((0, 10), (100, 0))(2.5) == 75
+    assert linear((3, 3), (100, 0))(3) == 100
+    inner = element("title", SCRIPT)
+    assert "<script>" not in inner
+    outer = element("rect", inner, x=1.25, width=3.0, class_="a", data_name='"', y=None)
+    assert re.fullmatch(
+        r'<rect x="1\.2" width="3" class="a" data-name="&#34;"><title>.*</title></rect>', outer
+    )

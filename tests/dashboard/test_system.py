@@ -1,0 +1,43 @@
+"""What Hermes consists of, and that no secret is shown with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from gateway.config.load import Loaded, load
+from gateway.config.schema import Config
+from tests.dashboard.world import SCRIPT, Watched, watched
+
+SECRET = "sk-ant-api03-Zk3vQ9xW2mT7bR5nL8cJ4hF6dS1pG0aYqqqq"
+
+
+async def test_engines_tools_and_places(house: Watched) -> None:
+    """The engine in use, the others, and which tools a person has to approve."""
+    page = await house.page("/dashboard/system")
+    for text in ("compressor", "in use", "lcm", "sliding_window", "available", "look_up", "dangerous"):
+        assert text in page, text
+    assert str(house.house.loaded.database) in page
+    assert "hermes-gateway" in page and "Prompt caching" in page
+
+
+async def test_no_secret_is_shown(tmp_path: Path, private_home: Path) -> None:
+    """Neither one from a variable nor one in the file, wherever it stands; each key says where it comes from."""
+    file = tmp_path / "hermes.yaml"
+    file.write_text(
+        f"model:\n  name: x/y\n  api_key: {SECRET}\ncontext:\n  engine: lcm\n  options:\n    note: {SECRET}\n"
+        f"agent:\n  system_prompt: {SCRIPT!r}\n"
+    )
+    loaded = await asyncio.to_thread(load, file)
+    async with watched(tmp_path, loaded=loaded) as house:
+        page = await house.page("/dashboard/system")
+    assert "qqqq" not in page
+    assert "*****" in page and "line 2" in page and "default" in page
+    assert "<script>alert" not in page and "&lt;script&gt;" in page
+
+
+async def test_without_a_database(tmp_path: Path) -> None:
+    """A file that cannot be looked at has no size, and the page is there all the same."""
+    loaded = Loaded(Config.model_validate({"storage": {"path": "gone/state.db"}}), None, tmp_path)
+    async with watched(tmp_path, loaded=loaded) as house:
+        assert "0 Bytes" in await house.page("/dashboard/system")
