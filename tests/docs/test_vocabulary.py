@@ -141,6 +141,16 @@ def test_variables_of_hermes_exist() -> None:
     assert on_pages(lambda page: set(re.findall(r"\bHERMES_[A-Z_]+\b", page.read_text())) - known) == {}
 
 
+def test_every_room_is_named() -> None:
+    """Whoever adds a folder says in CONTRIBUTING.md what lives there."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rooms = [path for path in [*ROOT.glob("gateway/*/"), *ROOT.glob("agent/*/")] if any(path.glob("*.py"))]
+    assert len(rooms) > 10
+    assert [
+        path for path in rooms if f"`{name_of(path)}/`" not in page and f"`{path.name}/`" not in page
+    ] == []
+
+
 def test_targets_of_make_exist() -> None:
     """The pages, and `make help`, name what the Makefile has, and `make help` names all of it."""
     makefile = (ROOT / "Makefile").read_text()
