@@ -6,20 +6,25 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 ARGS   ?=
 
-.PHONY: help run test pytest test-long test-chaos soak fuzz lint bench bench-recall lock audit clean browser sandbox
+.PHONY: help run test pytest test-long test-chaos soak fuzz lint bench bench-recall pictures docs lock audit clean browser \
+	sandbox
 .DEFAULT_GOAL := run
 
 help:
-	@echo "make run         set everything up and start Hermes"
-	@echo "make test        set everything up and prove it, in less than 10 minutes"
-	@echo "make test-long   the same with larger numbers"
-	@echo "make test-chaos  200 kills at awkward moments, then a flood; prints what was lost"
-	@echo "make soak        random load and faults for SECONDS=600; prints memory, files, lag and growth"
-	@echo "make fuzz        arbitrary input for the parsers, for longer than in make test"
-	@echo "make bench       performance, as ratios; ARGS=chat for one part"
+	@echo "make run           set everything up and start Hermes"
+	@echo "make test          set everything up and prove it, in less than 10 minutes"
+	@echo "make test-long     the same with larger numbers"
+	@echo "make test-chaos    200 kills at awkward moments, then a flood; prints what was lost"
+	@echo "make soak          random load and faults for SECONDS=600; prints memory, files, lag and growth"
+	@echo "make fuzz          arbitrary input for the parsers, for longer than in make test"
+	@echo "make lint          ruff, mypy and the import rules alone"
+	@echo "make docs          rewrites the configuration reference, then tries every page: links, commands, code"
+	@echo "make pictures      takes the README's pictures anew, in a real browser"
+	@echo "make bench         performance, as ratios; ARGS=chat for one part"
 	@echo "make bench-recall  how much of what was said lcm_grep finds again; ARGS=file.json or ARGS=--ideas"
-	@echo "make audit       known vulnerabilities of what is locked; needs the network"
-	@echo "make lock, make lint, make clean"
+	@echo "make audit         known vulnerabilities of what is locked; needs the network"
+	@echo "make lock          new lock files, after a change in pyproject.toml"
+	@echo "make clean         removes .venv and caches"
 
 run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
@@ -58,6 +63,15 @@ fuzz: $(VENV)/.dev
 	@HERMES_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 -o timeout=3600 tests/fuzz $(ARGS)
 	@! $(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m tests.fuzz.atheris_pieces \
 		-max_total_time=$(SECONDS) -max_len=1500 -artifact_prefix=$(VENV)/
+
+docs: $(VENV)/.dev
+	@$(BIN)/python -m gateway.config.docs
+	@$(BIN)/python -m pytest -q tests/docs tests/config/test_documentation.py tests/plugins/test_docs.py $(ARGS)
+
+# The tests that look at pages leave pictures in artifacts/; those that a page shows are copied to docs/images.
+pictures: browser
+	@HERMES_WRITE_PICTURES=1 $(BIN)/python -m pytest -q -m browser -k "picture or every_page" $(ARGS)
+	@ls -l docs/images
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m bench $(ARGS)

@@ -10,6 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = (
     "tests/contract/",
+    "tests/docs/test_blocks.py",
     "tests/dashboard/test_browser",
     "tests/faults/test_delivery_faults.py",
     "tests/faults/test_model_faults.py",

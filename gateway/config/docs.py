@@ -1,6 +1,7 @@
 """Writes the configuration reference from the schema: `python -m gateway.config.docs`.
 
-`docs/configuration.md` is generated whole; in the README only what stands between the two markers.
+`docs/configuration.md` is generated whole; in the README only what stands between the two markers, which is a short
+table of what most people set.
 """
 
 from __future__ import annotations
@@ -13,6 +14,20 @@ from gateway.config.describe import Key, keys, sections
 from gateway.config.reloadable import AT_ONCE
 
 BEGIN, END = "<!-- configuration:begin -->", "<!-- configuration:end -->"
+
+MOST_USED = (
+    "model.name",
+    "model.base_url",
+    "tools.enabled",
+    "platforms.web.port",
+    "platforms.web.token",
+    "platforms.telegram.token",
+    "platforms.telegram.allowed_users",
+    "limits.daily_usd_per_person",
+    "context.engine",
+    "logging.format",
+)
+"""The keys in the README."""
 
 _INTRODUCTION = """\
 # Configuration
@@ -78,11 +93,18 @@ def page() -> str:
     return "\n".join([_INTRODUCTION, *parts])
 
 
+def short_table() -> str:
+    """What most people set, in the order of MOST_USED."""
+    every = {key.name: key for key in keys()}
+    lines = [f"| `{name}` | {every[name].description} |" for name in MOST_USED]
+    return "\n".join(["| Key | What it does |", "|---|---|", *lines]) + "\n"
+
+
 def with_table(readme: str) -> str:
     """The README with its table brought up to date. Without markers nothing changes."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{begin}\n{table(list(keys()))}{end}{after}" if begin and end else readme
+    return f"{before}{begin}\n{short_table()}{end}{after}" if begin and end else readme
 
 
 def rewrite(root: Path) -> None:

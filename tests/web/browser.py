@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
@@ -18,6 +19,13 @@ from tests.web.world import World, web_world
 
 CHROMIUM = shutil.which("chromium")
 PICTURES = Path(__file__).parents[2] / "artifacts"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+ON_PAGES = {
+    "chat-light": "chat.png",
+    "dashboard-overview-light": "dashboard.png",
+    "dashboard-lineage-light": "lineage.png",
+}
+"""Pictures that a page of the documentation shows; `make pictures` takes them anew."""
 
 IN_A_BROWSER = [
     pytest.mark.browser,
@@ -128,6 +136,9 @@ class Tab:
         return [" ".join(part.split()) for part in parts]
 
     async def picture(self, name: str) -> Path:
+        """Kept in artifacts/; with HERMES_WRITE_PICTURES, those of ON_PAGES in docs/images as well."""
         path = PICTURES / f"{name}.png"
         await self.page.screenshot(path=path, animations="disabled")
+        if os.environ.get("HERMES_WRITE_PICTURES") and name in ON_PAGES:
+            shutil.copy(path, IMAGES / ON_PAGES[name])
         return path

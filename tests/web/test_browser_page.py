@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ PHONE: dict[str, Any] = {
     "has_touch": True,
 }
 DARK = {"color_scheme": "dark"}
-README_PICTURE = Path(__file__).parents[2] / "docs" / "images" / "chat.png"
 
 
 async def test_code_can_be_copied(browser: Browser, world: World) -> None:
@@ -100,16 +97,13 @@ async def test_the_keyboard_reaches_everything(tab: Tab, world: World) -> None:
 async def test_pictures(
     browser: Browser, world: World, tmp_path: Path, name: str, options: dict[str, Any]
 ) -> None:
-    """The page as people see it. The light one becomes the README's when HERMES_WRITE_PICTURES is set."""
+    """The page as people see it. The light one is the README's."""
     await _furnish(world, tmp_path)
     async with Tab.visiting(browser, world.url, **options) as tab:
         await tab.sees(".usage")
         await tab.page.locator("#text").blur()
-        picture = await tab.picture(f"chat-{name}")
+        await tab.picture(f"chat-{name}")
         assert tab.complaints == []
-    if name == "light" and os.environ.get("HERMES_WRITE_PICTURES"):
-        README_PICTURE.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(picture, README_PICTURE)
 
 
 _EARLIER = (
