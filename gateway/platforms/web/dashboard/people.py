@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from gateway.platforms.web.dashboard.asked import asked, said
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 
+_TELLING_SECONDS = 5.0
 _APPROVED_BY = "dashboard"
 _WELCOME = "You may talk to me now."
 _OVER = "This request is no longer open."
@@ -27,8 +29,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         paired = await pairing.approve_person(platform, user_id, by=_APPROVED_BY)
         if paired is None:
             return said(_OVER)
-        bot = house.gateway.bots.get(platform)
-        was_told = bot is not None and await bot.tell(user_id, _WELCOME)
+        was_told = await _tell(house, platform, user_id)
         untold = "" if was_told else " They could not be told; let them write again."
         return said(f"{_named(paired.name, user_id)} may talk to {platform} now.{untold}")
 
@@ -48,6 +49,18 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         web.post("/api/dashboard/people/deny", deny),
         web.post("/api/dashboard/people/revoke", revoke),
     ]
+
+
+async def _tell(house: House, platform: str, user_id: str) -> bool:
+    """Not for as long as it takes: somebody waits for the answer to a button."""
+    bot = house.gateway.bots.get(platform)
+    if bot is None or not bot.is_open:
+        return False
+    try:
+        async with asyncio.timeout(_TELLING_SECONDS):
+            return await bot.tell(user_id, _WELCOME)
+    except TimeoutError:
+        return False
 
 
 def _named(name: str, user_id: str) -> str:
