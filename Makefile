@@ -66,6 +66,7 @@ fuzz: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m gateway.config.docs
+	@$(BIN)/python -m gateway.cli.docs
 	@$(BIN)/python -m pytest -q tests/docs tests/config/test_documentation.py tests/plugins/test_docs.py $(ARGS)
 
 # The tests that look at pages leave pictures in artifacts/; those that a page shows are copied to docs/images.

@@ -64,7 +64,7 @@ def test_a_chart_of_many_calls_is_no_larger_than_one_of_a_thousand() -> None:
 
 def test_many_drops_stay_readable() -> None:
     """All are drawn; only a few have a number, and a thousand have not even a dot."""
-    for times, dots, numbers in ((12, 12, 12), (60, 60, 0), (1_000, 0, 0)):
+    for times, dots, numbers in ((12, 12, 12), (100, 100, 0), (1_000, 0, 0)):
         line = [session("s0"), *(compacted(f"s{at}", f"s{at - 1}") for at in range(1, times + 1))]
         calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
         picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)

@@ -31,6 +31,16 @@ async def test_a_tool_call_is_folded_with_its_result(house: Watched) -> None:
     assert page.count('<article class="message') == 2 + 3
 
 
+async def test_a_picture_is_mentioned(house: Watched) -> None:
+    """It is not shown, but a message without it would read oddly."""
+    conversation = await opened(house.store)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    message = Message("user", "Look", parts=({"type": "text", "text": "Look"}, picture))
+    await house.store.append(conversation.live_session_id, [message])
+    page = await house.page(f"{PAGES}/{conversation.id}")
+    assert "With a picture" in page and "base64" not in page
+
+
 async def test_secrets_are_left_out(house: Watched) -> None:
     """Of what people wrote, of arguments and of results: others look at it here."""
     key = "sk-ant-api03-" + "A1b2C3d4" * 8

@@ -146,12 +146,14 @@ async def test_a_reader_sees_them_and_no_button(tmp_path_factory: pytest.TempPat
             assert (await house.post(f"{chat.api}/{verb}", {}, headers=bearer(READER)))[0] == 403
 
 
-async def test_a_conversation_of_a_thousand_sessions(house: Watched) -> None:
+async def test_a_conversation_of_many_sessions(house: Watched) -> None:
     """Its line counts them, and no page of it grows with them."""
     long = await compacted_often(house.store, 300)
     assert ">301<" in await house.page(PAGES)
     assert len(await house.page(f"{PAGES}/{long.id}")) < 20_000
     context = await house.page(f"{PAGES}/{long.id}/context")
     assert context.count('class="track"') < 20 and "288 more in this line" in context
+    assert "The newest 100 sessions" in context and "And 200 sessions before these." in context
+    assert "The newest" not in await house.page(f"{PAGES}/{long.id}/context?chart=all")
     unfolded = await house.page(f"{PAGES}/{long.id}/context?unfold=4")
     assert "Session 103<" in unfolded and "188 more in this line" in unfolded

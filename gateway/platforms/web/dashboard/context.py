@@ -17,8 +17,8 @@ from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import UNFOLDED, family, line_to
 
-_ROWS = 100
-"""Of the table below the chart: the newest."""
+_NEWEST = 100
+"""So many sessions are in the chart and in its table, unless all are asked for: a thousand drops are a wall."""
 
 
 def routes(house: House, frame: Frame) -> list[web.RouteDef]:
@@ -30,14 +30,17 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         calls = await conversations.window(conversation.live_session_id)
         window = await _window(house, conversation)
         line = line_to(sessions, conversation.live_session_id)
+        everything = request.query.get("chart") == "all"
         unfolded_from = address.number(request, "unfold", 0) or None
 
         def draw() -> dict[str, Any]:
             seen = stretches(sessions, line, calls)
+            charted = seen if everything else seen[-_NEWEST:]
             return {
-                "chart": drawn(seen, window) if calls else "",
-                "rows": seen[-_ROWS:],
-                "left_out": max(0, len(seen) - _ROWS),
+                "chart": drawn(charted, window) if any(each.calls for each in charted) else "",
+                "rows": charted[-_NEWEST:],
+                "charted": len(charted),
+                "could_be_charted": len(seen),
                 "family": family(sessions, conversation.live_session_id, unfolded_from=unfolded_from),
             }
 

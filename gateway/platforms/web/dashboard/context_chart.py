@@ -19,7 +19,7 @@ from gateway.platforms.web.dashboard.transcript import REASONS
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232
 _WIDTH = 1_000.0
-_MOST_MARKED, _MOST_NUMBERED = 60, 12
+_MOST_MARKED, _MOST_NUMBERED = 100, 12
 """Drops of which each has a dot, and a number; more would stand on each other."""
 _MARGIN = 1.05
 

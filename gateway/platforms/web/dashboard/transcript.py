@@ -56,6 +56,8 @@ class Spoken:
     body: Markup | str
     """Drawn, if the model wrote it; else plain text."""
     tools: list[Markup]
+    attachments: int
+    """Pictures and other parts that are not text."""
 
 
 class Reader:
@@ -99,6 +101,7 @@ class Reader:
                 self._tool(message, at, results.get((message.id, call.id)))
                 for at, call in enumerate(message.tool_calls)
             ],
+            attachments=sum(part.get("type") != "text" for part in message.parts),
         )
 
     def _tool(self, message: Message, at: int, result: Message | None) -> Markup:
