@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from gateway.inbox import Parked
 from gateway.insight_conversations import ConversationInsight
 
 
@@ -47,17 +48,9 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
-    """A message that could not be answered, or a reply that could not be delivered."""
+class GivenUp(Parked):
+    """With what it says."""
 
-    kind: Literal["message", "reply"]
-    id: str
-    platform: str
-    chat_id: str
-    """Empty where nothing is brought to anybody, as on the page."""
-    since: float
-    """When it came, or was written."""
-    reason: str
     text: str
     """Its beginning; the name of a file. Empty where nothing is left of it."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,11 +31,10 @@ from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
-from agent.tools.terminal import terminal, terminal_in
+from agent.tools.terminal import terminal_in
 from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
-from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config, LoggingConfig
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
@@ -56,6 +54,7 @@ from gateway.sandbox import configured_sandbox
 from gateway.settings import Settings, on_hangup
 from gateway.state_lock import only_process
 from gateway.store.sqlite import SqliteStore
+from gateway.welcome import farewell, welcome
 
 log = structlog.get_logger(__name__)
 
@@ -223,7 +222,8 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         for where in ("web", "terminal"):
             await hermes.gateway.recover(where)
         await asyncio.gather(*(platform.start() for platform in platforms))
-        for line in _welcome(hermes, platforms):
+        model = (hermes.model_choice, hermes.model_line, hermes.caching_line)
+        for line in welcome(loaded, platforms, model=model, traces=hermes.traces_line):
             announce(line)
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
@@ -243,7 +243,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         tell_manager("STOPPING=1")
         log.info("gateway.stopping")
         if answering := hermes.gateway.at_work:
-            announce(_farewell(answering, hermes.settings.config.gateway.drain_seconds))
+            announce(farewell(answering, hermes.settings.config.gateway.drain_seconds))
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
@@ -356,57 +356,3 @@ def _stop_signal() -> asyncio.Event:
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop)
     return stopping
-
-
-def _program() -> str:
-    """As it was called, so that a person can type it: `hermes` may not be on their PATH."""
-    return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
-
-
-def _state(platform: Platform) -> str:
-    if platform.health.state == "up":
-        return platform.where
-    yet = "" if platform.health.state == "refused" else " yet"
-    return f"not connected{yet}. {platform.health.detail}".rstrip()
-
-
-def _dangers(config: Config) -> Iterator[str]:
-    """What an owner has allowed and should be reminded of."""
-    if not any(terminal.name in names for names in (config.tools.enabled, *config.tools.platforms.values())):
-        return
-    if config.tools.sandbox.mode == "off":
-        yield "commands of the agent run without a sandbox (tools.sandbox.mode: off)"
-    if config.tools.approval == "off":
-        yield "commands of the agent run without anybody being asked (tools.approval: off)"
-
-
-def _farewell(answering: int, seconds: float) -> str:
-    answers = "One answer gets" if answering == 1 else f"{answering} answers get"
-    return (
-        f"Stopping. {answers} up to {seconds:g} s to end; what is left goes on at the next start. "
-        "Ctrl-C again stops at once."
-    )
-
-
-def _welcome(hermes: Hermes, platforms: list[Platform]) -> list[str]:
-    loaded = hermes.loaded
-    on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
-    off = [
-        f"{service.capitalize():<10}off; `{_program()} setup --only {service}` connects a bot"
-        for service in TOKEN_VARIABLES
-        if not any(platform.name.partition("/")[0] == service for platform in platforms)
-    ]
-    return [
-        *on,
-        *off,
-        f"Model     {hermes.model_choice}",
-        *([f"          {hermes.model_line}"] if hermes.model_line else []),
-        f"          {hermes.caching_line}",
-        f"Context   {loaded.config.context.engine}",
-        f"Store     {loaded.database}",
-        f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
-        f"Terminal  {_program()} chat",
-        *([f"Traces    {hermes.traces_line}"] if hermes.traces_line else []),
-        *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
-        "Ctrl-C stops Hermes; conversations go on at the next start.",
-    ]

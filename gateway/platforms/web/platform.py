@@ -111,7 +111,7 @@ class WebPlatform:
             log.info("web.stopped")
 
     def _app(self) -> web.Application:
-        views, desk = Views(self._model_line), Desk(self._gateway)
+        views, desk = Views(self._model_line, has_dashboard=self._house is not None), Desk(self._gateway)
         streams = EventStreams(self._heartbeat_seconds)
 
         def port() -> int:

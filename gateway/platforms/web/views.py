@@ -45,9 +45,9 @@ class ToolView:
 class Views:
     """The templates. All are read here: later would be file work on the event loop."""
 
-    def __init__(self, model_line: str) -> None:
+    def __init__(self, model_line: str, *, has_dashboard: bool = False) -> None:
         environment = templates()
-        environment.globals["model_line"] = model_line
+        environment.globals.update(model_line=model_line, has_dashboard=has_dashboard)
         self._chat = environment.get_template("chat.html")
         self._sidebar = environment.get_template("sidebar.html")
         self._problem = environment.get_template("problem.html")
