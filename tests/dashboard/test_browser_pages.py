@@ -17,9 +17,8 @@ from agent.store import Address
 from gateway.access.pairing import Pairing
 from gateway.chat.contract import Author
 from gateway.config.schema import Config
-from gateway.messages import OWNER, InboundMessage
+from gateway.messages import OWNER, InboundMessage, as_taken
 from gateway.platforms.base import Health
-from tests.dashboard.bots import breaking_down, until
 from tests.dashboard.test_overview import Service
 from tests.dashboard.world import PHONE, Watched, barriers, scrolls_sideways, watched
 from tests.web.browser import IN_A_BROWSER, Tab
@@ -50,9 +49,9 @@ async def a_busy_house(tmp_path: Path) -> AsyncIterator[Watched]:
     async with watched(tmp_path, config=config, platforms=services) as house:
         conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
         await house.store._write(_spend, conversation.live_session_id)
-        house.script.will(*breaking_down(3))
-        await house.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, "What is 1/0?"))
-        await until(lambda: house.store.inbox.parked())
+        question = InboundMessage(Address("web", "desk"), OWNER, "What is 1/0?")
+        await house.store.inbox.take(as_taken(question))
+        await house.store.inbox.park([question.id], "Hermes broke down over it")
         pairing = Pairing(house.store.people)
         await pairing.request("telegram", Author("4711", "Zoe <b>Stranger</b>"))
         await pairing.request("telegram", Author("4712", "Max"))
