@@ -28,11 +28,13 @@ function follow(address) {
 }
 
 // <button data-post="/api/dashboard/..." data-body='{"key": "value"}' data-confirm="Sure?">, or a form with data-post.
+// data-wait is said meanwhile, where it takes longer than a moment.
 async function act(element, body) {
   const question = element.dataset.confirm;
   if (question && !window.confirm(question)) return;
   const buttons = element.matches("form") ? [...element.querySelectorAll("button")] : [element];
   buttons.forEach((button) => { button.disabled = true; });
+  if (element.dataset.wait) tell(element.dataset.wait, false);
   try {
     const response = await fetch(element.dataset.post, {
       method: "POST",
