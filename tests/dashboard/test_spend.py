@@ -55,7 +55,7 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
     """No call is counted twice or left out, by whomever it was made."""
     calls = (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4))
     await spend(house, *calls, *calls)
-    added = await house.store.insight.spending(since=time.time())
+    added = await house.store.insight.spending(since=time.time(), by=["day", "person", "model"])
     assert [(each.person, each.model, each.calls) for each in added] == [
         ("", CLAUDE, 2),
         ("telegram:1", CLAUDE, 2),
@@ -65,7 +65,12 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)
     assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
-    assert await house.store.insight.spending(since=time.time() + 86_400) == []
+    together = await house.store.insight.spending(since=time.time(), by=["model"])
+    assert [(each.day, each.person, each.model, each.calls) for each in together] == [
+        ("", "", CLAUDE, 4),
+        ("", "", "x/y", 2),
+    ]
+    assert await house.store.insight.spending(since=time.time() + 86_400, by=["day"]) == []
 
 
 async def test_a_price_that_nobody_knows(house: Watched) -> None:
