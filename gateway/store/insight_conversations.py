@@ -42,6 +42,9 @@ _LAST_SEQ = """
 """One step in an index per session, whatever the number of messages."""
 
 _DESCRIBED = f"""
+    WITH listed AS (
+        SELECT *, {_LAST_SEQ} AS last_seq FROM conversations WHERE id IN (SELECT value FROM json_each(?))
+    )
     SELECT {CONVERSATION_COLUMNS},
         (
             SELECT content FROM sessions JOIN messages ON messages.session_id = sessions.id
@@ -66,7 +69,7 @@ _DESCRIBED = f"""
             WHERE conversation_id = listed.id
         ),
         coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)
-    FROM listed ORDER BY last_seq DESC, seq DESC
+    FROM listed
 """
 
 _WANTED = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
@@ -139,34 +142,19 @@ class StoredConversations:
 def _listing(
     connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
 ) -> Listing:
-    wanted = {"person": person, "platform": platform, "limit": limit, "first": first}
-    rows = connection.execute(
-        f"""
-        WITH listed AS (
-            SELECT *, {_LAST_SEQ} AS last_seq FROM conversations WHERE {_WANTED} AND last_seq IS NOT NULL
-            ORDER BY last_seq DESC, seq DESC LIMIT :limit OFFSET :first
-        )
-        {_DESCRIBED}
-        """,
-        wanted,
-    ).fetchall()
-    (total,) = connection.execute(
-        f"SELECT count(*) FROM conversations WHERE {_WANTED} AND {_LAST_SEQ} IS NOT NULL", wanted
-    ).fetchone()
-    return Listing([_listed(row) for row in rows], total)
+    """Only those on the page are described."""
+    heard = connection.execute(
+        f"SELECT {_LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_WANTED}",
+        {"person": person, "platform": platform},
+    )
+    newest = sorted((row for row in heard if row[0] is not None), reverse=True)
+    ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
+    described = _described(connection, ids)
+    return Listing([described[each] for each in ids], len(newest))
 
 
 def _described(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, Listed]:
-    rows = connection.execute(
-        f"""
-        WITH listed AS (
-            SELECT *, {_LAST_SEQ} AS last_seq FROM conversations
-            WHERE id IN (SELECT value FROM json_each(?))
-        )
-        {_DESCRIBED}
-        """,
-        (json.dumps(list(conversation_ids)),),
-    ).fetchall()
+    rows = connection.execute(_DESCRIBED, (json.dumps(list(conversation_ids)),)).fetchall()
     return {row[0]: _listed(row) for row in rows}
 
 
