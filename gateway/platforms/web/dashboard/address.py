@@ -1,4 +1,4 @@
-"""x, checked: a sentence for whatever cannot be meant."""
+"""What stands in an address or comes from a form, checked: a sentence for whatever cannot be meant."""
 
 from __future__ import annotations
 
