@@ -64,9 +64,9 @@ class SecondChances:
         self._outbox = gateway.store.outbox
 
     async def retry_message(self, message_id: str) -> str:
-        if await self._inbox.has_gone_on(message_id):
-            return _GONE_ON
         async with self._gateway.taking_up:
+            if await self._inbox.has_gone_on(message_id):
+                return _GONE_ON
             taken = await self._inbox.unpark(message_id)
             if taken is None:
                 return _NOT_PARKED
