@@ -9,7 +9,6 @@ from typing import Literal, Protocol
 from gateway.inbox import Parked
 from gateway.insight_conversations import ConversationInsight
 
-
 By = Literal["day", "person", "model"]
 
 

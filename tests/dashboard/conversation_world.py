@@ -86,7 +86,9 @@ async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") ->
 def tool_call(result: str = "wing: a word of 4 letters", *, word: str = "wing") -> Sequence[Message]:
     return [
         Message("user", "How long is wing?"),
-        Message("assistant", "Let me see.", tool_calls=(ToolCall("c1", "look_up", json.dumps({"word": word})),)),
+        Message(
+            "assistant", "Let me see.", tool_calls=(ToolCall("c1", "look_up", json.dumps({"word": word})),)
+        ),
         Message("tool", result, tool_call_id="c1", name="look_up"),
         Message("assistant", "Four letters."),
     ]

@@ -84,9 +84,10 @@ class Frame:
             if html != seen:
                 yield frame({"html": html})
                 seen = html
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-            while (now := await page.version(request)) == seen_version:
+            now = seen_version
+            while now == seen_version:
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                now = await page.version(request)
             seen_version, shown = now, await page.gather(request)
 
 

@@ -12,9 +12,9 @@ from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
 from gateway.insight_conversations import SessionLine
-from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.markdown import remembered_markdown
 from gateway.platforms.web.stored_calls import results_of_calls
+from gateway.platforms.web.templating import local_time
 from gateway.platforms.web.views import Views, stored_call
 
 _LONGEST = 20_000
