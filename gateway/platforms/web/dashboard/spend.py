@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from agent.llm import Usage
+from gateway import insight
 from gateway.insight import Spending
 from gateway.limits.day import Day
 from gateway.limits.spending import dollars
@@ -30,26 +31,10 @@ _MOST_ROWS = 200
 
 
 @dataclass(slots=True)
-class Total:
+class Total(insight.Total):
     """All calls of a day, a person or a model."""
 
-    name: str
-    calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cache_read_tokens: int = 0
-    usd: float = 0.0
-    unpriced_calls: int = 0
     saved: Saved = field(default_factory=Saved)
-
-    def add(self, spending: Spending, saved: Saved) -> None:
-        self.calls += spending.calls
-        self.prompt_tokens += spending.prompt_tokens
-        self.completion_tokens += spending.completion_tokens
-        self.cache_read_tokens += spending.cache_read_tokens
-        self.usd += spending.usd
-        self.unpriced_calls += spending.unpriced_calls
-        self.saved += saved
 
 
 Priced = Sequence[tuple[Spending, Saved]]
@@ -101,7 +86,9 @@ def _saved(each: Spending) -> Saved:
 def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[Total]:
     totals: dict[str, Total] = {}
     for each, saved in priced:
-        totals.setdefault(name(each), Total(name(each))).add(each, saved)
+        total = totals.setdefault(name(each), Total(name(each)))
+        total.add(each)
+        total.saved += saved
     return list(totals.values())
 
 
