@@ -14,6 +14,7 @@ from .copies import for_summary
 from .database import Database
 from .limits import Limits
 from .messages import Stored, messages_by_key
+from .reading import looks_like_a_record
 from .summaries import (
     Node,
     Written,
@@ -95,7 +96,8 @@ class Graph:
         better = [self._redone(child) for child in children]
         if not node.can_be_redone and better == children:
             return node
-        text = self._condensed_text(better) if better else self._leaf_text(messages, frozenset())
+        foreign = frozenset(message.key for message in messages if looks_like_a_record(message.chat))
+        text = self._condensed_text(better) if better else self._leaf_text(messages, foreign)
         return self._rewritten(node, text)
 
     def _rewritten(self, node: Node, text: Written) -> Node:
