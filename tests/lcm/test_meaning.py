@@ -125,7 +125,7 @@ def test_vectors_follow_the_messages(world: World) -> None:
     world.say(*(assistant(f"Answer {n}") for n in range(BLOCK)))
     grep(world, ASKED)
     assert vectors_are_right(world.home) == 2 * BLOCK + 40
-    assert "Search: by words, and 552 messages by meaning, too" in answer(
+    assert "Search: by words and by meaning (552 of 552 messages so far)" in answer(
         "lcm_status", {}, world.place(meaning=ON)
     )
 
@@ -150,7 +150,7 @@ def test_what_is_missing_is_made_again(world: World, damage: str) -> None:
 
 def test_a_compaction_works_them_out(tmp_path: Path) -> None:
     """So that a search need not. Switched off, nothing is kept; the status tells which."""
-    for home, semantic, told in (("on", "on", "by meaning, too"), ("off", False, "semantic` is off")):
+    for home, semantic, told in (("on", "on", "60 of 60 messages"), ("off", False, "semantic` is off")):
         (tmp_path / home).mkdir()
         host = Host(tmp_path / home, 2_000, options={"semantic": semantic})
         host.say(*(user(f"{n}: {TALK[n % 8]}") for n in range(60)))

@@ -234,7 +234,7 @@ def _lines(now: Status) -> Iterator[str]:
     if now.no_meaning:
         yield f"Search: by words ({now.no_meaning})"
     elif now.by_meaning:
-        yield f"Search: by words, and {counted(now.by_meaning, 'message')} by meaning, too"
+        yield f"Search: by words and by meaning ({now.by_meaning:,} of {now.stored:,} messages so far)"
     yield f"Database: {now.database_bytes / 1e6:,.1f} MB, for all conversations"
 
 

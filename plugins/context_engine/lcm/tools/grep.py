@@ -14,7 +14,7 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool import did_you_mean
 
 from ..place import Place, conversations_in_reach, present_turn
-from ..report import CONTEXT, moment, parameters
+from ..report import CONTEXT, counted, moment, parameters
 from ..search import MODES, BadRequest, Found, Request, search
 from ..search.cover import Context
 from ..search.dates import timestamp
@@ -158,7 +158,7 @@ def _text(before: Sequence[Page], found: Found, total: int, request: Request, ro
 def _header(shown: int, left: int, number: int, found: Found, request: Request) -> str:
     order = "best first" if request.mode == "natural" else "newest first"
     more = f"{left:,}{' or more' if found.more else ''} further: page={number + 1}. " if left else ""
-    return f"{shown} messages, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
+    return f"{counted(shown, 'message')}, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
 
 
 def _stopped(found: Found) -> str:
