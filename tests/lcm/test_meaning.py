@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.meaning import Meaning
-from plugins.context_engine.lcm.meaning.blocks import BLOCK, _texts
+from plugins.context_engine.lcm.meaning.blocks import BLOCK
 from plugins.context_engine.lcm.tools import answer
-from tests.lcm.chats import Host
+from tests.lcm.chats import Host, vectors_are_right
 from tests.lcm.tools_world import World, assistant, opened, user
 
 pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
@@ -44,19 +43,6 @@ def grep(world: World, query: str, *, meaning: Meaning = ON, **args: object) -> 
 
 def hits(told: str) -> list[str]:
     return [line for line in told.splitlines()[1:] if line.startswith(("m", "c"))]
-
-
-def vectors_are_right(home: Path) -> int:
-    """Each block holds what the model says about its messages. How many messages there are."""
-    model = ON.model()
-    assert model
-    connection = connect(home / FILE_NAME)
-    rows = connection.execute("SELECT conversation, block, messages, vectors FROM meanings").fetchall()
-    for conversation, block, messages, vectors in rows:
-        texts = _texts(connection, conversation, block)[:messages]
-        assert vectors == model.vectors(texts).tobytes()
-    connection.close()
-    return sum(row["messages"] for row in rows)
 
 
 def test_what_shares_no_word_with_the_question_is_found(world: World) -> None:
