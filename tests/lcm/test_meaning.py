@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plugins.context_engine.lcm.meaning import Meaning
 from plugins.context_engine.lcm.meaning.blocks import BLOCK
@@ -154,26 +156,60 @@ def test_a_file_from_before_gets_them(world: World) -> None:
         assert "sailing yacht" in hits(grep(again, ASKED, limit=1))[0]
 
 
-def test_where_it_is_not_installed(tmp_path: Path) -> None:
-    """Words do, the status says how to get it, and to insist on it is a mistake of the configuration."""
-    script = f"""
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.text(st.characters(), max_size=60), max_size=4))
+def test_any_text_has_a_vector(texts: list[str]) -> None:
+    """Half characters, zeros, no words at all; and always the same one."""
+    model = ON.model()
+    assert model
+    vectors = model.vectors(texts)
+    assert vectors.shape == (len(texts), model.dimensions)
+    assert (vectors == model.vectors(texts)).all()
+
+
+NOT_THERE = """
 import sys
 sys.modules["wordllama"] = None
+"""
+BROKEN = """
+import sys
+sys.path.insert(0, {here!r})
+"""
+
+
+def elsewhere(home: Path, beginning: str) -> str:
+    """What a process says in which the package is not as it should be."""
+    script = f"""{beginning}
 from plugins.context_engine.lcm.engine import LosslessContext
-engine = LosslessContext(9_000, hermes_home={str(tmp_path)!r})
+engine = LosslessContext(9_000, hermes_home={str(home)!r})
 engine.on_session_start("s", conversation_id="c")
 said = ("user", "a sailing yacht"), ("assistant", "Nice."), ("user", "What did I say?")
 engine.should_compress_preflight([{{"role": role, "content": text}} for role, text in said])
 print(engine.handle_tool_call("lcm_grep", {{"query": "yachts"}}))
 print(engine.handle_tool_call("lcm_status", {{}}))
-assert "numpy" not in sys.modules
 try:
     LosslessContext(9_000, options={{"semantic": True}})
 except ValueError as error:
     print(error)
 """
     command = [sys.executable, "-c", script]
-    told = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
-    assert "a sailing yacht" in told.stdout
-    assert "Search: by words (for meaning, too: pip install 'hermes-gateway[semantic]')" in told.stdout
-    assert "is on, and what it needs is not installed" in told.stdout
+    ran = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
+    assert "a sailing yacht" in ran.stdout
+    return ran.stdout
+
+
+def test_where_it_is_not_installed(tmp_path: Path) -> None:
+    """Words do, the status says how to get it, and to insist on it is a mistake of the configuration."""
+    told = elsewhere(tmp_path, NOT_THERE)
+    assert "Search: by words (for meaning, too: pip install 'hermes-gateway[semantic]')" in told
+    assert "is on, and what it needs is not installed" in told
+
+
+def test_where_it_is_broken(tmp_path: Path) -> None:
+    """Words do, and the status says so."""
+    weights = tmp_path / "wordllama" / "weights" / "l2_supercat_256.safetensors"
+    weights.parent.mkdir(parents=True)
+    (tmp_path / "wordllama" / "__init__.py").write_text("")
+    weights.write_bytes(b"nothing of the kind")
+    told = elsewhere(tmp_path, BROKEN.format(here=str(tmp_path)))
+    assert "Search: by words (what is installed for meaning cannot be read" in told

@@ -40,7 +40,9 @@ class Meaning:
         """Empty where there is a model."""
         if self.wanted == "off":
             return "`context.options.semantic` is off"
-        return "" if is_installed() else f"for meaning, too: {INSTALL}"
+        if not is_installed():
+            return f"for meaning, too: {INSTALL}"
+        return "" if self.model() else "what is installed for meaning cannot be read, see the log"
 
 
 @cache
