@@ -52,6 +52,8 @@ class Weights:
     alone: float = 0.4
     """The cosine that something must have where nothing has a word of the question."""
     roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
+    recency: float = 0.05
+    """More for the newest message than for the oldest: what was said later often replaces what was said before."""
     postings: int = 10_000
     """A word that more messages have says little about any of them."""
     anchors: int = 200
@@ -84,8 +86,13 @@ def natural(
         if scores or near.nearest >= weights.alone:
             lines = {**lines, **_lines_at(connection, near.best(weights.anchors))}
             scores = _blended(scores, _nearnesses(near, lines, seen.named, weights), weights)
+    oldest, newest = min(lines, default=0), max(lines, default=0)
     hits = [
-        each.hit(score * weights.roles.get(each.role, 1.0))
+        each.hit(
+            score
+            * weights.roles.get(each.role, 1.0)
+            * (1 + weights.recency * (each.key - oldest) / max(1, newest - oldest))
+        )
         for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
