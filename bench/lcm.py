@@ -45,11 +45,11 @@ def rows() -> Iterator[Row]:
 def _growing(home: Path) -> Iterator[Row]:
     """One conversation of 100,000 messages; then nine hundred others of 1,000 beside it."""
     home.mkdir()
-    began = time.perf_counter()
+    began = time.process_time()
     _fill(home, "chat-0", 100_000, seed=0)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     yield (
-        f"store 100,000 messages, {_AT_ONCE} at a time",
+        f"store 100,000 messages, {_AT_ONCE} at a time, CPU",
         f"{100_000 / seconds:,.0f} messages/s",
         "> 5,000/s",
         "each costs the same",
@@ -105,12 +105,17 @@ def _one_turn(home: Path) -> Row:
     engine.should_compress_preflight(said[:400])
     spent: list[float] = []
     for end in range(402, 600, 2):
-        began = time.perf_counter()
+        began = time.process_time()
         engine.should_compress_preflight(said[end - 400 : end])
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     engine.on_session_end("session", [])
     milliseconds = median(spent) * 1000
-    return "look at 400 messages, 2 of them new", f"{milliseconds:.1f} ms", "< 20 ms", "linear in the context"
+    return (
+        "look at 400 messages, 2 of them new, CPU",
+        f"{milliseconds:.1f} ms",
+        "< 20 ms",
+        "linear in the context",
+    )
 
 
 def _compaction(home: Path) -> Iterator[Row]:
