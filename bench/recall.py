@@ -279,6 +279,7 @@ IDEAS: dict[str, Weights] = {
     ),
     "the same before and after": Weights(after=Weights().before),
     "no regard to length": Weights(length=0.0),
+    "no regard to recency": Weights(recency=0.0),
     "100 anchors": Weights(anchors=100),
 }
 BY_MEANING: dict[str, Weights] = {
