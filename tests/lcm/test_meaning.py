@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.context_engine.lcm.meaning import Meaning
+from plugins.context_engine.lcm.meaning import Meaning, is_installed
 from plugins.context_engine.lcm.meaning.blocks import BLOCK
 from plugins.context_engine.lcm.tools import answer
 from tests.lcm.chats import Host, vectors_are_right
 from tests.lcm.tools_world import World, assistant, opened, user
 
-pytest.importorskip("numpy", reason="the extra `semantic` is not installed")
+if not is_installed():
+    pytest.skip("The extra `semantic` is not installed.", allow_module_level=True)
 
 ON = Meaning("on")
 TALK = (
