@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gateway.inbox import Parked
 from gateway.insight_conversations import ConversationInsight
+
+SpendingBy = Literal["day", "person"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +16,9 @@ class Spending:
     """What the calls of one model came to, for one person on one day."""
 
     day: str
-    """In local time: `2026-11-17`."""
+    """In local time: `2026-11-17`. Empty where days were added up."""
     person: str
-    """Whose budget they counted against; empty where nobody asked."""
+    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
     model: str
     calls: int
     prompt_tokens: int
@@ -59,8 +61,9 @@ class Insight(Protocol):
     @property
     def conversations(self) -> ConversationInsight: ...
 
-    async def spending(self, *, since: float) -> list[Spending]:
-        """From the day of that moment on, oldest day first."""
+    async def spending(self, *, since: float, by: SpendingBy | None = None) -> list[Spending]:
+        """From the day of that moment on, oldest day first; added up by day and model, or by person and model, if that
+        is asked for."""
         ...
 
     async def standing(self, *, since: float) -> Standing: ...

@@ -61,6 +61,14 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
         ("telegram:1", CLAUDE, 2),
         ("telegram:1", "x/y", 2),
     ]
+    by_day = await house.store.insight.spending(since=time.time(), by="day")
+    assert [(each.person, each.model, each.calls) for each in by_day] == [("", CLAUDE, 4), ("", "x/y", 2)]
+    by_person = await house.store.insight.spending(since=time.time(), by="person")
+    assert [(each.day, each.person, each.calls) for each in by_person] == [
+        ("", "", 2),
+        ("", "telegram:1", 2),
+        ("", "telegram:1", 2),
+    ]
     everything = await house.store.usage()
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)

@@ -61,16 +61,21 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         today = date.fromtimestamp(Day.of(time.time()).begins)
         first = today - timedelta(days=days - 1)
         since = time.mktime(first.timetuple())
-        found = await house.insight.spending(since=since)
+        by_day, by_person = await asyncio.gather(
+            house.insight.spending(since=since, by="day"), house.insight.spending(since=since, by="person")
+        )
         # Prices are looked up in a file.
-        shown = await asyncio.to_thread(_shown, found, first, days)
+        shown = await asyncio.to_thread(_shown, by_day, by_person, first, days)
         return frame.answer(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **shown})
 
     return [web.get("/dashboard/spend", show)]
 
 
-def _shown(found: Sequence[Spending], first: date, days: int) -> dict[str, Any]:
+def _shown(
+    found: Sequence[Spending], by_person: Sequence[Spending], first: date, days: int
+) -> dict[str, Any]:
     priced = [(each, _saved(each)) for each in found]
+    of_people = [(each, _saved(each)) for each in by_person]
     dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
     by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
     by_model = _by_cost(_totals(priced, lambda each: each.model))
@@ -80,7 +85,7 @@ def _shown(found: Sequence[Spending], first: date, days: int) -> dict[str, Any]:
         "charts": _charts(priced, dates, by_day, by_model) if found else [],
         "tables": {
             "Day": list(reversed(by_day.values())),
-            "Person": _by_cost(_totals(priced, lambda each: each.person))[:_MOST_ROWS],
+            "Person": _by_cost(_totals(of_people, lambda each: each.person))[:_MOST_ROWS],
             "Model": by_model[:_MOST_ROWS],
         },
     }
