@@ -109,7 +109,7 @@ async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str)
         f"p50 {statistics.median(others) * 1e3:.0f} ms, worst {max(others) * 1e3:.0f} ms, "
         f"CPU {cpu * 1e3:.0f} ms, first {first * 1e3:.0f} ms, {size / 1024:.0f} kB",
         f"< {AIM * 1e3:.0f} ms",
-        "calls in its days" if "spend" in page else "what it shows",
+        "days x people" if "spend" in page else "what it shows",
     )
 
 

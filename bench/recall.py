@@ -4,6 +4,8 @@ A file holds conversations of two people in dated sessions, and questions with t
 (LoCoMo's shape). Each conversation is one chat in a small window, so it is compacted many times. The summariser is
 deterministic and nothing leaves the machine.
 
+It is asked twice: by words alone, and by meaning as well, where the extra `semantic` is installed.
+
 Evidence recall of a question is the share of its evidence turns that came back with their whole text. All figures are
 means over questions; questions without evidence are left out.
 """
@@ -14,7 +16,7 @@ import argparse
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,12 +33,16 @@ from agent.context_engine import ContextEngine
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from gateway.plugins import Plugins, engine_factory
 from plugins.context_engine.lcm.database import FILE_NAME, connect
+from plugins.context_engine.lcm.meaning import INSTALL, Meaning, is_installed
 from plugins.context_engine.lcm.search.cover import Context
 from plugins.context_engine.lcm.search.natural import Weights, natural
 from plugins.context_engine.lcm.search.page import Shelf, pages
 from plugins.context_engine.lcm.search.request import Request
 from plugins.context_engine.lcm.tools.framing import originals
 from plugins.context_engine.lcm.tools.grep import HEADER_TOKENS
+
+if TYPE_CHECKING:
+    from plugins.context_engine.lcm.meaning.model import Model
 
 USUAL_FILE = Path("../shared/data/locomo_dev.json")
 BUDGET = 2_000
@@ -117,14 +123,20 @@ def _turn_ids(written: str) -> list[tuple[int, int]]:
     return [(int(session), int(turn)) for session, turn in _TURN_ID.findall(written)]
 
 
-def replayed(talk: Talk, home: Path) -> ContextEngine:
-    """An engine that has seen all of it, message by message, as the host would show it."""
+def engine_for(talk: Talk, home: Path, session: str, semantic: str) -> ContextEngine:
+    options = {**OPTIONS, "semantic": semantic}
     make = engine_factory(
-        "lcm", home=home, plugins=Plugins(), compressor=_none, context_length=WINDOW, options=OPTIONS
+        "lcm", home=home, plugins=Plugins(), compressor=_none, context_length=WINDOW, options=options
     )
     kind: Callable[..., ContextEngine] = type(make())
-    engine = kind(WINDOW, hermes_home=str(home), options=OPTIONS, summarize=_summarise)
-    engine.on_session_start("session-0", conversation_id=talk.name, person="reader")
+    engine = kind(WINDOW, hermes_home=str(home), options=options, summarize=_summarise)
+    engine.on_session_start(session, conversation_id=talk.name, person="reader")
+    return engine
+
+
+def replayed(talk: Talk, home: Path) -> ContextEngine:
+    """An engine that has seen all of it, message by message, as the host would show it."""
+    engine = engine_for(talk, home, "session-0", "auto")
     context: list[dict[str, Any]] = [{"role": "system", "content": "You are a helpful assistant."}]
     for message in talk.messages:
         context.append(message)
@@ -206,32 +218,49 @@ def came_back(engine: ContextEngine, talk: Talk) -> int:
     )
 
 
+WORDS, MEANING = "by words", "by words and meaning"
+
+
 def measure(paths: list[Path], console: Console) -> None:
-    overall, chats = (
-        Tally(),
-        Table("conversation", "turns", "questions", "compactions", "back byte for byte", "recall"),
-    )
+    kinds = [WORDS, MEANING] if is_installed() else [WORDS]
+    overall = {kind: Tally() for kind in kinds}
+    chats = Table("conversation", "turns", "questions", "compactions", "back byte for byte", *kinds)
     left_out = 0
     for path in paths:
         for talk in talks_in(path):
             with TemporaryDirectory(prefix="hermes-bench-") as home:
-                engine, here = replayed(talk, Path(home)), Tally()
-                for question in talk.questions:
-                    for way in WAYS:
-                        found, tokens = returned(engine, talk, question.text, way)
-                        overall.add(way, question, found, tokens)
-                        here.add(way, question, found, tokens)
+                engine, here = replayed(talk, Path(home)), {kind: Tally() for kind in kinds}
+                last = f"session-{engine.compression_count}"
+                asked = {WORDS: engine_for(talk, Path(home), last, "off"), MEANING: engine}
+                for kind in kinds:
+                    _ask_all(asked[kind], talk, (overall[kind], here[kind]))
                 back = came_back(engine, talk)
                 counts = (len(talk.messages), len(talk.questions), engine.compression_count)
-                chats.add_row(talk.name, *map(str, counts), f"{back} of {counts[0]}", here.mean(WAYS[-1]))
-                engine.on_session_end("the last", [])
+                recalls = (here[kind].mean(WAYS[-1]) for kind in kinds)
+                chats.add_row(talk.name, *map(str, counts), f"{back} of {counts[0]}", *recalls)
+                for each in asked.values():
+                    each.on_session_end(last, [])
                 left_out += talk.without_evidence
-    console.print(_by_category(overall))
+    for kind in kinds:
+        console.print(_by_category(overall[kind], kind))
     console.print(chats)
-    console.print(
-        f"{left_out} questions without evidence were left out. All evidence found within {BUDGET:,} tokens: "
-        f"{mean(overall.complete[WAYS[-1].name]):.3f} of the questions. Largest result: {overall.most_tokens:,} tokens."
-    )
+    console.print(f"{left_out} questions without evidence were left out.")
+    for kind, tally in overall.items():
+        whole = mean(tally.complete[WAYS[-1].name])
+        console.print(
+            f"All evidence found within {BUDGET:,} tokens, {kind}: {whole:.3f} of the questions. "
+            f"Largest result: {tally.most_tokens:,} tokens."
+        )
+    if not is_installed():
+        console.print(f"Not measured: the search by meaning. {INSTALL}")
+
+
+def _ask_all(engine: ContextEngine, talk: Talk, tallies: Sequence[Tally]) -> None:
+    for question in talk.questions:
+        for way in WAYS:
+            found, tokens = returned(engine, talk, question.text, way)
+            for tally in tallies:
+                tally.add(way, question, found, tokens)
 
 
 IDEAS: dict[str, Weights] = {
@@ -250,39 +279,53 @@ IDEAS: dict[str, Weights] = {
     ),
     "the same before and after": Weights(after=Weights().before),
     "no regard to length": Weights(length=0.0),
+    "no regard to recency": Weights(recency=0.0),
     "100 anchors": Weights(anchors=100),
+}
+BY_MEANING: dict[str, Weights] = {
+    "and meaning, as shipped": Weights(),
+    "and meaning 0.3": Weights(meaning=0.3),
+    "and meaning 0.7": Weights(meaning=0.7),
+    "and meaning 1.0": Weights(meaning=1.0),
 }
 
 
 def compare(paths: list[Path], console: Console) -> None:
     """Every idea over the same stores, and what choosing between them would have brought on unseen conversations."""
     names: list[str] = []
-    recall: dict[str, list[list[float]]] = {idea: [] for idea in IDEAS}
+    model = Meaning("auto").model()
+    ideas = {idea: (weights, None) for idea, weights in IDEAS.items()}
+    if model:
+        ideas |= {idea: (weights, model) for idea, weights in BY_MEANING.items()}
+    recall: dict[str, list[list[float]]] = {idea: [] for idea in ideas}
     for path in paths:
         for talk in talks_in(path):
             names.append(talk.name)
             with TemporaryDirectory(prefix="hermes-bench-") as home:
                 replayed(talk, Path(home)).on_session_end("the last", [])
                 with closing(connect(Path(home) / FILE_NAME)) as connection:
-                    for idea, weights in IDEAS.items():
-                        recall[idea].append(_recall(connection, talk, weights))
+                    for idea, (weights, using) in ideas.items():
+                        recall[idea].append(_recall(connection, talk, weights, using))
     table = Table("idea", f"within {BUDGET:,} tokens", *names, title="What each idea brings")
     for idea, shares in recall.items():
         table.add_row(idea, _mean(list(chain(*shares))), *map(_mean, shares))
-    if len(names) > 1:
-        unseen = [recall[_best(recall, but=number)][number] for number in range(len(names))]
-        table.add_row("chosen on the other conversations", _mean(list(chain(*unseen))), *map(_mean, unseen))
+    for kind, some in (("of words", IDEAS), ("of those with meaning", BY_MEANING)):
+        tried = {idea: recall[idea] for idea in some if idea in recall}
+        if len(names) > 1 and tried:
+            unseen = [tried[_best(tried, but=number)][number] for number in range(len(names))]
+            chosen = f"the best {kind}, chosen on the other conversations"
+            table.add_row(chosen, _mean(list(chain(*unseen))), *map(_mean, unseen))
     console.print(table)
 
 
-def _recall(connection: sqlite3.Connection, talk: Talk, weights: Weights) -> list[float]:
+def _recall(connection: sqlite3.Connection, talk: Talk, weights: Weights, model: Model | None) -> list[float]:
     (conversation,) = connection.execute(
         "SELECT key FROM conversations WHERE id = ?", (talk.name,)
     ).fetchone()
     summaries = {row[0] for row in connection.execute("SELECT key FROM summaries")}
     shares: list[float] = []
     for question in talk.questions:
-        found = natural(connection, [conversation], Request(question.text), weights)
+        found = natural(connection, [conversation], Request(question.text), weights, model)
         shelf = Shelf(
             connection, Context(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
         )
@@ -300,10 +343,10 @@ def _mean(shares: list[float]) -> str:
     return f"{mean(shares):.3f}".lstrip("0")
 
 
-def _by_category(tally: Tally) -> Table:
+def _by_category(tally: Tally, how: str) -> Table:
     kinds = sorted({kind for _, kind in tally.recall})
     names = [f"{CATEGORIES.get(kind, '?')} ({kind})" for kind in kinds]
-    table = Table("evidence recall", "all", *names, title="Each question verbatim to lcm_grep")
+    table = Table("evidence recall", "all", *names, title=f"Each question verbatim to lcm_grep, {how}")
     for way in WAYS:
         table.add_row(way.name, tally.mean(way), *(tally.mean(way, kind) for kind in kinds))
     return table

@@ -14,12 +14,12 @@ By = Literal["day", "person", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What the calls of one model came to, for one person on one day; or of several, whose name is empty then."""
+    """What the calls of one model came to, for one person on one day; or of several."""
 
     day: str
-    """In local time: `2026-11-17`."""
+    """In local time: `2026-11-17`. Empty where days were added up."""
     person: str
-    """Whose budget they counted against; empty where nobody asked."""
+    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
     model: str
     calls: int
     prompt_tokens: int

@@ -61,15 +61,18 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
         ("telegram:1", CLAUDE, 2),
         ("telegram:1", "x/y", 2),
     ]
+    by_day = await house.store.insight.spending(since=time.time(), by=["day", "model"])
+    assert [(each.person, each.model, each.calls) for each in by_day] == [("", CLAUDE, 4), ("", "x/y", 2)]
+    by_person = await house.store.insight.spending(since=time.time(), by=["person", "model"])
+    assert [(each.day, each.person, each.calls) for each in by_person] == [
+        ("", "", 2),
+        ("", "telegram:1", 2),
+        ("", "telegram:1", 2),
+    ]
     everything = await house.store.usage()
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)
     assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
-    together = await house.store.insight.spending(since=time.time(), by=["model"])
-    assert [(each.day, each.person, each.model, each.calls) for each in together] == [
-        ("", "", CLAUDE, 4),
-        ("", "", "x/y", 2),
-    ]
     assert await house.store.insight.spending(since=time.time() + 86_400, by=["day"]) == []
 
 

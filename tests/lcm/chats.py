@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.engine import LosslessContext
 from plugins.context_engine.lcm.messages import OF_THE_HOST
 from plugins.context_engine.lcm.summarising import without_a_model
@@ -126,3 +127,18 @@ def stored_in(home: Path, conversation: str = "chat-1") -> list[Chat]:
 def plain_chat(chat: Chat) -> Chat:
     """Without what the host adds, and without content that is not there."""
     return {key: value for key, value in chat.items() if key not in OF_THE_HOST and value is not None}
+
+
+def vectors_are_right(home: Path) -> int:
+    """Each block holds what the model says about its messages. How many messages there are in all of them."""
+    from plugins.context_engine.lcm.meaning import Meaning
+    from plugins.context_engine.lcm.meaning.blocks import _texts
+
+    model = Meaning("auto").model()
+    assert model
+    with closing(connect(home / FILE_NAME)) as connection:
+        rows = connection.execute("SELECT conversation, block, messages, vectors FROM meanings").fetchall()
+        for conversation, block, messages, vectors in rows:
+            texts = _texts(connection, conversation, block)[:messages]
+            assert vectors == model.vectors(texts).tobytes()
+    return sum(row["messages"] for row in rows)

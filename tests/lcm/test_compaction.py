@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,28 @@ def test_the_same_sources_are_never_paid_for_twice(tmp_path: Path) -> None:
     host.restart()
     assert host.compress()
     assert first and len(asked) == first
+
+
+def test_others_can_write_while_a_model_is_asked(tmp_path: Path) -> None:
+    """At once: no transaction waits for a summary, neither for a new one nor for one that is redone."""
+    answers = 0
+
+    def ask(prompt: str, max_tokens: int) -> str:
+        nonlocal answers
+        with closing(sqlite3.connect(tmp_path / "lcm.db", timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        answers += 1
+        if answers == 1:
+            raise NetworkFailed("no network")
+        return "They talked.\nExpand for details about: talk"
+
+    host = Host(tmp_path, 4_000, summarize=ask)
+    for number in range(12):
+        host.say(*chat(8, words=80)[1:], user(f"number {number}"))
+        host.compress()
+    assert answers > 12
+    assert "Depth 1:" in host.tool("lcm_status")
 
 
 def test_a_quoted_record_is_nobodys_record(tmp_path: Path) -> None:

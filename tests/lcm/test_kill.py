@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.lcm.chats import Host, plain_chat, stored_in
+from plugins.context_engine.lcm.meaning import is_installed
+from tests.lcm.chats import Host, plain_chat, stored_in, vectors_are_right
 from tests.lcm.talker import WINDOW, load, turn
 
 KILLS = 6
@@ -26,6 +27,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     assert stored_in(tmp_path) == said
     assert "All is well" in host.tool("lcm_doctor")
     assert "[LCM RECORD]" in str(host.messages)
+    host.tool("lcm_grep", query="answers and lines")
+    assert not is_installed() or vectors_are_right(tmp_path) == len(said)
     host.close()
 
 

@@ -29,6 +29,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"threshold": "half"}, "not 'half'"),
         ({"recall_hints": "no"}, "`context.options.recall_hints` must be true or false, not 'no'."),
         ({"leaf_chunk_tokens": 0}, "a whole number, 1 or more"),
+        ({"semantic": "maybe"}, "`context.options.semantic` must be auto, on or off, not 'maybe'."),
+        ({"semantic": 1}, "must be auto, on or off, not 1."),
     ],
 )
 def test_a_mistake_is_told(given: dict[str, Any], sentence: str) -> None:

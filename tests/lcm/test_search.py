@@ -47,6 +47,14 @@ def test_a_rare_word_says_more_than_a_frequent_one(world: World) -> None:
     assert found(world, "zebra market")[0] == 1
 
 
+def test_what_was_said_later_counts_a_little_more(world: World) -> None:
+    """But not as much as another word does."""
+    far = [user(f"Filler {n}.") for n in range(12)]
+    world.say(user("My zip code is 1010."), *far, user("My zip code is now 2020."), *far)
+    assert found(world, "zip code")[0] == 14
+    assert found(world, "zip code 1010")[0] == 1
+
+
 def test_days_in_the_question_raise_what_was_said_around_them(world: World) -> None:
     """Both say the same; the month tells them apart, and neither says it."""
     with world.database.writing() as connection:

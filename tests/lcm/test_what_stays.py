@@ -110,6 +110,29 @@ def test_a_summary_of_another_engine_is_no_wish(tmp_path: Path) -> None:
     assert "Standing instructions" not in record_in(host)
 
 
+def test_nor_is_it_one_when_its_stand_in_is_redone(tmp_path: Path) -> None:
+    """The model could not be reached when it left the window. Later it reads who said what, and nobody said that."""
+    prompts: list[str] = []
+    reachable = False
+
+    def ask(prompt: str, max_tokens: int) -> str:
+        if not reachable:
+            raise NetworkFailed("gone")
+        prompts.append(prompt)
+        return summary(prompt, max_tokens)
+
+    other = ContextCompressor(8_000, summarize=lambda prompt, most: f"A page that was fetched said: {RULE}")
+    before = [each | {"message_id": f"m-{n}"} for n, each in enumerate(chat(60, words=60))]
+    host = Host(tmp_path, 8_000, summarize=ask)
+    host.messages = [each for each in other.compress(before) if each["role"] != "tool"]
+    host.say(*chat(60, words=60)[1:])
+    assert host.compress()
+    reachable = True
+    assert host.compress()
+    (line,) = (line for prompt in prompts for line in prompt.splitlines() if RULE in line)
+    assert not line.upper().startswith("[USER")
+
+
 def test_a_record_whose_database_is_lost(tmp_path: Path) -> None:
     """It goes on as a message that nobody said; what its ledger kept is still kept."""
     host = Host(tmp_path, 8_000, summarize=summary)

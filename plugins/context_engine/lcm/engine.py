@@ -27,6 +27,8 @@ from .database import FILE_NAME, UNUSABLE, Database, removed, shared
 from .graph import Graph
 from .hints import hint_for
 from .limits import limits_for
+from .meaning import Meaning
+from .meaning.blocks import bring_up_to_date
 from .options import Options
 from .place import Place
 from .reading import Reading, read, save_context
@@ -34,6 +36,9 @@ from .summaries import summaries_by_key
 from .summarising import Summariser
 
 log = structlog.get_logger(__name__)
+
+_AFTER_A_COMPACTION = 20_000
+"""Messages whose meaning is worked out then: one or two seconds, and only where much was never looked at before."""
 
 
 class LosslessContext(ContextEngine):
@@ -59,6 +64,7 @@ class LosslessContext(ContextEngine):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._options = Options.read(options)
+        self._meaning = Meaning(self._options.semantic)
         self._summarize = summarize
         self._clock = clock
         self._home = hermes_home
@@ -145,7 +151,9 @@ class LosslessContext(ContextEngine):
             reading = self._read(messages)
             done = self._compaction(reading, current_tokens, focus_topic)
             self._refusals.clear()
-            return self._concluded(messages, reading, done, time.monotonic() - began)
+            concluded = self._concluded(messages, reading, done, time.monotonic() - began)
+            self._follow()
+            return concluded
         except (AuthenticationFailed, QuotaExhausted) as refusal:
             reason = str(refusal)
         except UNUSABLE as error:
@@ -187,6 +195,7 @@ class LosslessContext(ContextEngine):
             self.threshold_tokens,
             self.last_prompt_tokens,
             self._ask,
+            self._meaning,
         )
         return tools.answer(name, args, place)
 
@@ -232,6 +241,11 @@ class LosslessContext(ContextEngine):
         self.compression_count += 1
         self._awaits_usage = True
         return done.messages
+
+    def _follow(self) -> None:
+        """What leaves the context is found by its meaning from now on."""
+        if model := self._meaning.model():
+            bring_up_to_date(self._db, self._conversation_id, model, _AFTER_A_COMPACTION)
 
     def _seen(self, messages: list[ChatDict]) -> Reading | None:
         """What is new is stored if that can be done now. Else it is at the next chance: the host has it, too."""

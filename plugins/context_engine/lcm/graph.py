@@ -14,6 +14,7 @@ from .copies import for_summary
 from .database import Database
 from .limits import Limits
 from .messages import Stored, messages_by_key
+from .reading import looks_like_a_record
 from .summaries import (
     Node,
     Written,
@@ -91,12 +92,10 @@ class Graph:
     def _redone(self, node: Node) -> Node:
         with self._database.reading() as connection:
             children = children_of(connection, node.key)
-            messages = messages_under(connection, node.key) if node.depth == 0 else []
         better = [self._redone(child) for child in children]
         if not node.can_be_redone and better == children:
             return node
-        text = self._condensed_text(better) if better else self._leaf_text(messages, frozenset())
-        return self._rewritten(node, text)
+        return self._rewritten(node, self._condensed_text(better) if better else self._leaf_text_again(node))
 
     def _rewritten(self, node: Node, text: Written) -> Node:
         # A stand-in for a summary would be no gain. That nobody could be asked is no attempt.
@@ -124,6 +123,12 @@ class Graph:
         read = [for_summary(message, self._limits.large) for message in messages]
         read = [_as_record(message) if message.key in foreign else message for message in read]
         return self._summariser.leaf(read, target=target, focus=self._focus)
+
+    def _leaf_text_again(self, leaf: Node) -> Written:
+        with self._database.reading() as connection:
+            messages = messages_under(connection, leaf.key)
+        foreign = frozenset(message.key for message in messages if looks_like_a_record(message.chat))
+        return self._leaf_text(messages, foreign)
 
     def _condensed_text(self, children: Sequence[Node]) -> Written:
         target = self._limits.condensed_target(sum(child.tokens for child in children))

@@ -65,7 +65,7 @@ def _told(name: str, findings: Iterable[Finding], advice: str) -> Iterator[Probl
 
 def conversation_exists(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
     """Everything hangs on one."""
-    for table in ("messages", "summaries", "sessions", "written"):
+    for table in ("messages", "summaries", "sessions", "written", "meanings"):
         rows = connection.execute(
             f"SELECT conversation, count(*) AS number FROM {table} WHERE {_only('conversation', conversation)} "
             "AND conversation NOT IN (SELECT key FROM conversations) GROUP BY conversation",

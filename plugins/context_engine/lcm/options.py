@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from agent.tool import did_you_mean
+
+from .meaning import INSTALL, WANTED, Wanted, is_installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Options:
     large_tokens: int = 25_000
     """A tool's result or a message from this size on leaves the context for a digest at the next compaction."""
     recall_hints: bool = True
+    semantic: Wanted = "auto"
+    """Whether questions are searched by meaning, too: if the extra is installed, always, or never."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> Options:
@@ -35,8 +39,22 @@ class Options:
         for name, value in (given or {}).items():
             if name not in known:
                 raise ValueError(f"`context.options` has no `{name}`. {did_you_mean(name, known)}")
-            _check(name, value, type(known[name].default))
-        return cls(**(given or {}))
+            if name != "semantic":
+                _check(name, value, type(known[name].default))
+        return cls(**{**(given or {}), "semantic": _semantic((given or {}).get("semantic", "auto"))})
+
+
+def _semantic(value: Any) -> Wanted:
+    """YAML reads `on` and `off` as true and false."""
+    wanted = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+    if wanted not in WANTED:
+        raise ValueError(f"`context.options.semantic` must be auto, on or off, not {value!r}.")
+    if wanted == "on" and not is_installed():
+        raise ValueError(
+            f"`context.options.semantic` is on, and what it needs is not installed. Install it with {INSTALL}, or "
+            "write auto."
+        )
+    return cast(Wanted, wanted)
 
 
 _SHARES = ("threshold", "target")

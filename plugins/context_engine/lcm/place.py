@@ -5,8 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .database import Database
+from .meaning import Meaning
+from .meaning.blocks import bring_up_to_date
+
+if TYPE_CHECKING:
+    from .meaning.model import Model
+
+_BEFORE_A_SEARCH = 2_048
+"""Messages whose meaning is worked out while somebody waits: about a sixth of a second."""
 
 Ask = Callable[[str, int], str]
 """The auxiliary model: a prompt and the most tokens of the answer. Raises a ModelError of `agent.errors`."""
@@ -23,6 +32,15 @@ class Place:
     threshold_tokens: int
     last_prompt_tokens: int
     ask: Ask
+    meaning: Meaning | None = None
+    """Whether it is searched by meaning, too; None where nobody knows."""
+
+    def model(self) -> Model | None:
+        """For a search by meaning; what was said last is part of it then. None where words have to do."""
+        model = self.meaning.model() if self.meaning else None
+        if model:
+            bring_up_to_date(self.database, self.conversation_id, model, _BEFORE_A_SEARCH)
+        return model
 
 
 def conversations_in_reach(

@@ -153,9 +153,14 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None
 
 def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
     """What somebody asks just now is a request, whatever it looks like."""
-    if index >= _FIRST or not text_of(messages[index]).startswith((RECORD, OTHERS_MARK)):
+    if index >= _FIRST or not looks_like_a_record(messages[index]):
         return False
     return any(each.get("role") == "user" for each in messages[index + 1 :])
+
+
+def looks_like_a_record(message: ChatDict) -> bool:
+    """Of this engine or of another."""
+    return text_of(message).startswith((RECORD, OTHERS_MARK))
 
 
 def _stored(

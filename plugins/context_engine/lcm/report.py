@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.untrusted import in_a_note
 
+from .meaning.blocks import known
 from .place import Place
 
 CONTEXT = (
@@ -70,6 +71,10 @@ class Status:
     compactions: int
     last: LastCompaction | None
     database_bytes: int
+    by_meaning: int
+    """Messages that are found by their meaning, too."""
+    no_meaning: str
+    """Why questions are not searched so, where that is known."""
 
     @property
     def elsewhere(self) -> int:
@@ -162,6 +167,8 @@ def _status(connection: sqlite3.Connection, place: Place) -> Status:
         compactions=compactions,
         last=last,
         database_bytes=_size(place.database.path),
+        by_meaning=known(connection, place.conversation_id),
+        no_meaning=place.meaning.why_not if place.meaning else "",
     )
 
 
@@ -224,6 +231,10 @@ def _lines(now: Status) -> Iterator[str]:
     yield _last(now)
     if now.stand_ins:
         yield f"Extracts that wait for a summary: {now.stand_ins:,}"
+    if now.no_meaning:
+        yield f"Search: by words ({now.no_meaning})"
+    elif now.by_meaning:
+        yield f"Search: by words and by meaning ({now.by_meaning:,} of {now.stored:,} messages so far)"
     yield f"Database: {now.database_bytes / 1e6:,.1f} MB, for all conversations"
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from agent.words import parse_query
 
@@ -19,6 +21,10 @@ from .dates import ISO, Days, days_in, moment_of
 from .postings import Postings, bounds_of, postings
 from .request import Found, Hit, Line, Request, messages_in
 from .speakers import LINE_COLUMNS, line, named_in
+
+if TYPE_CHECKING:
+    from ..meaning.model import Model
+    from .near import Near
 
 _AT_ONCE = 500
 _MOST_OF_A_PERIOD = 1_000
@@ -41,7 +47,13 @@ class Weights:
     """More for what was said by somebody whom the question names."""
     days: float = 0.5
     """More for what was said around the days that the question names, as a share of a good hit."""
+    meaning: float = 0.5
+    """What is near the question in meaning, against what has its words."""
+    alone: float = 0.4
+    """The cosine that something must have where nothing has a word of the question."""
     roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
+    recency: float = 0.05
+    """More for the newest message than for the oldest: what was said later often replaces what was said before."""
     postings: int = 10_000
     """A word that more messages have says little about any of them."""
     anchors: int = 200
@@ -56,18 +68,32 @@ def natural(
     conversations: Sequence[int],
     request: Request,
     weights: Weights = USUAL,
+    model: Model | None = None,
 ) -> Found:
+    """With a model, what is near in meaning is found, too."""
     words = words_of(request.text)
     bounds = bounds_of(connection, conversations, request)
     if not words or bounds is None:
         return Found([], words)
-    seen = look(connection, conversations, words, bounds, weights)
-    scores = seen.scores(weights)
-    _raise_speakers(scores, seen.lines, seen.named, weights)
-    _raise_days(scores, seen.lines, days_in(request.text), weights)
+    seen = look(connection, conversations, words, bounds, weights, request.without)
+    scores, lines = seen.scores(weights), seen.lines
+    _raise_speakers(scores, lines, seen.named, weights)
+    _raise_days(scores, lines, days_in(request.text), weights)
+    if not scores and (around := _said_around(connection, conversations, request)):
+        return Found(around, words)
+    if model:
+        near = _near(connection, conversations, request, seen, bounds, model, weights)
+        if scores or near.nearest >= weights.alone:
+            lines = {**lines, **_lines_at(connection, near.best(weights.anchors))}
+            scores = _blended(scores, _nearnesses(near, lines, seen.named, weights), weights)
+    oldest, newest = min(lines, default=0), max(lines, default=0)
     hits = [
-        each.hit(score * weights.roles.get(each.role, 1.0))
-        for each in seen.lines.values()
+        each.hit(
+            score
+            * weights.roles.get(each.role, 1.0)
+            * (1 + weights.recency * (each.key - oldest) / max(1, newest - oldest))
+        )
+        for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
     hits.sort(key=lambda hit: (-hit.score, -hit.key))
@@ -113,11 +139,12 @@ def look(
     words: Sequence[str],
     bounds: tuple[int, int],
     weights: Weights,
+    without: AbstractSet[int] = frozenset(),
 ) -> Seen:
+    """What stands in the messages `without` counts neither for them nor for those around them."""
     total = messages_in(connection, conversations)
-    telling = _telling(
-        [postings(connection, conversations, word, bounds, weights.postings) for word in words]
-    )
+    found = [postings(connection, conversations, word, bounds, weights.postings) for word in words]
+    telling = _telling([replace(each, keys=each.keys - without) for each in found])
     anchors = _anchors(telling, total, weights.anchors)
     lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
     named = named_in(words, lines.values())
@@ -246,3 +273,62 @@ def _raise_days(
         moment = moment_of(lines[key].said_at)
         if moment and any(each.spoken_of_at(moment) for each in days):
             scores[key] += more
+
+
+def _near(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    request: Request,
+    seen: Seen,
+    bounds: tuple[int, int],
+    model: Model,
+    weights: Weights,
+) -> Near:
+    from .near import nearness  # noqa: PLC0415 - numpy is there if a model is
+
+    names = frozenset[str]().union(*seen.named.values())
+    words = words_of(request.text)
+    question = " ".join(word for word in words if word.casefold() not in names) or " ".join(words)
+    return nearness(
+        connection,
+        conversations,
+        question,
+        model,
+        bounds=bounds,
+        without=request.without,
+        before=weights.before,
+        after=weights.after,
+    )
+
+
+def _lines_at(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]) -> dict[int, Line]:
+    lines: dict[int, Line] = {}
+    for conversation, seq in places:
+        rows = connection.execute(
+            f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo",
+            (conversation, seq),
+        )
+        lines.update((row["key"], line(row)) for row in rows)
+    return lines
+
+
+def _nearnesses(
+    near: Near, lines: Mapping[int, Line], named: Mapping[str, frozenset[str]], weights: Weights
+) -> dict[int, float]:
+    found = {key: near.of(each.conversation, each.seq) for key, each in lines.items()}
+    _raise_speakers(found, lines, named, weights)
+    return found
+
+
+def _blended(scores: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, float]:
+    """Both as shares of a good hit of their own kind."""
+    good_score, good_near = _good(scores.values()), _good(near.values())
+    return {
+        key: scores.get(key, 0.0) / good_score + weights.meaning * share / good_near
+        for key, share in near.items()
+    }
+
+
+def _good(values: Iterable[float]) -> float:
+    """The tenth best, or the last of fewer."""
+    return min(heapq.nlargest(10, (value for value in values if value > 0)), default=1.0)

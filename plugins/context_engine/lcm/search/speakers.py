@@ -27,6 +27,12 @@ def speaker_of(opening: str | None, rest: str | None) -> str:
     return label[1].casefold() if label else ""
 
 
+def without_label(text: str) -> str:
+    """What was said, without the name before it."""
+    label = _LABEL.match(text[:OPENING])
+    return text[label.end() :] if label else text
+
+
 def named_in(words: Iterable[str], lines: Iterable[Line]) -> dict[str, frozenset[str]]:
     """The speakers that a query names, each with the words that do. "Note:" before one message is nobody."""
     counts = Counter(line.speaker for line in lines)

@@ -13,9 +13,10 @@ _HITS = 40
 
 def found_for(place: Place, question: str) -> list[Passage]:
     """The best hits, in the order in which they were said."""
+    model = place.model()
     with place.database.reading() as connection:
         conversation = conversation_here(connection, place)
         request = Request(question, without=present_turn(connection, place))
-        hits = search(connection, [conversation], request).hits[:_HITS]
+        hits = search(connection, [conversation], request, model).hits[:_HITS]
         found = messages_by_key(connection, (hit.key for hit in hits)).values()
     return [Passage(message.id, message) for message in sorted(found, key=lambda message: message.seq)]

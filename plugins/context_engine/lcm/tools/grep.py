@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.messages import ChatDict
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool import did_you_mean
 
 from ..place import Place, conversations_in_reach, present_turn
-from ..report import CONTEXT, moment, parameters
+from ..report import CONTEXT, counted, moment, parameters
 from ..search import MODES, BadRequest, Found, Request, search
 from ..search.cover import Context
 from ..search.dates import timestamp
@@ -22,6 +22,9 @@ from ..search.neighbours import with_neighbours
 from ..search.page import LEGEND, Page, Shelf, pages
 from .bounds import MOST_CHARACTERS, most_tokens
 from .refusal import Refused
+
+if TYPE_CHECKING:
+    from ..meaning.model import Model
 
 _USUAL_TOKENS = 2_000
 _MOST_CONTEXT = 5
@@ -86,8 +89,9 @@ def run(place: Place, args: Mapping[str, Any]) -> str:
     """Raises Refused with a sentence for what cannot be searched."""
     try:
         request = _request(args)
+        model = place.model() if request.mode == "natural" else None
         with place.database.reading() as connection:
-            return _answer(connection, place, request, args)
+            return _answer(connection, place, request, args, model)
     except BadRequest as error:
         raise Refused(str(error)) from None
 
@@ -116,11 +120,17 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
-def _answer(connection: sqlite3.Connection, place: Place, request: Request, args: Mapping[str, Any]) -> str:
+def _answer(
+    connection: sqlite3.Connection,
+    place: Place,
+    request: Request,
+    args: Mapping[str, Any],
+    model: Model | None,
+) -> str:
     within = conversations_in_reach(connection, place, everywhere=bool(args.get("everywhere")))
     newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
     request = replace(request, without=present_turn(connection, place))
-    found = search(connection, newest_first[:_MOST_CONVERSATIONS], request)
+    found = search(connection, newest_first[:_MOST_CONVERSATIONS], request, model)
     if not found.hits:
         return _nothing(request, found, bool(args.get("everywhere")))
     hits = found.hits[: args.get("limit")]
@@ -148,7 +158,7 @@ def _text(before: Sequence[Page], found: Found, total: int, request: Request, ro
 def _header(shown: int, left: int, number: int, found: Found, request: Request) -> str:
     order = "best first" if request.mode == "natural" else "newest first"
     more = f"{left:,}{' or more' if found.more else ''} further: page={number + 1}. " if left else ""
-    return f"{shown} messages, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
+    return f"{counted(shown, 'message')}, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
 
 
 def _stopped(found: Found) -> str:

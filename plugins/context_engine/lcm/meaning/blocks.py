@@ -1,0 +1,119 @@
+# ruff: noqa: S608 - nothing from outside is put into the SQL
+"""The vectors of messages in the store: made between turns and before a search, never while a message is taken in."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import structlog
+
+from agent.chat_text import call_of, text_of
+from agent.messages import ChatDict
+
+from ..database import UNUSABLE, Database
+from ..messages import stored
+from ..search.speakers import without_label
+
+if TYPE_CHECKING:
+    from .model import Model
+
+log = structlog.get_logger(__name__)
+
+BLOCK = 256
+"""Messages. A whole block has 32 kB."""
+
+
+def bring_up_to_date(database: Database, conversation_id: str, model: Model, most: int) -> None:
+    """Makes what is missing, the newest first, up to so many messages. What cannot be written now is at the next
+    chance, and is found by its words until then."""
+    try:
+        with database.reading() as connection:
+            row = connection.execute(
+                "SELECT key FROM conversations WHERE id = ?", (conversation_id,)
+            ).fetchone()
+        if row:
+            _follow(database, row["key"], model, most)
+    except UNUSABLE as error:
+        log.warning("lcm.meaning_not_stored", reason=str(error))
+
+
+def _follow(database: Database, conversation: int, model: Model, most: int) -> None:
+    """Each block is a transaction of its own, so whoever is killed here loses nothing but the time."""
+    with database.reading() as connection:
+        missing = list(_missing(connection, conversation, model))
+    for block, count in missing:
+        if most <= 0:
+            return
+        most -= count
+        with database.reading() as connection:
+            texts = _texts(connection, conversation, block)
+        vectors = model.vectors(texts).tobytes()
+        with database.writing() as connection:
+            connection.execute(
+                "INSERT INTO meanings (conversation, block, model, messages, vectors) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (conversation, block) DO UPDATE "
+                "SET model = excluded.model, messages = excluded.messages, vectors = excluded.vectors "
+                "WHERE meanings.model <> excluded.model OR meanings.messages < excluded.messages "
+                "OR length(meanings.vectors) < length(excluded.vectors)",
+                (conversation, block, model.name, len(texts), vectors),
+            )
+
+
+def known(connection: sqlite3.Connection, conversation_id: str) -> int:
+    """How many messages of the conversation have a vector, be it of an earlier model."""
+    (count,) = connection.execute(
+        "SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations ON conversations.key = conversation "
+        "WHERE conversations.id = ?",
+        (conversation_id,),
+    ).fetchone()
+    return int(count)
+
+
+def newest_blocks(
+    connection: sqlite3.Connection, conversation: int, model: Model, most: int
+) -> list[tuple[int, int, bytes]]:
+    """Number, messages and vectors of each, the newest first."""
+    rows = connection.execute(
+        f"SELECT block, messages, vectors FROM meanings WHERE {_WHOLE} ORDER BY block DESC LIMIT ?",
+        (*_of(conversation, model), most),
+    )
+    return list(map(tuple, rows))
+
+
+_WHOLE = "conversation = ? AND model = ? AND length(vectors) = messages * ?"
+"""A block of an earlier model, or of the wrong size, is as good as none."""
+
+
+def _of(conversation: int, model: Model) -> tuple[int, str, int]:
+    return conversation, model.name, model.dimensions
+
+
+def _missing(connection: sqlite3.Connection, conversation: int, model: Model) -> Iterator[tuple[int, int]]:
+    """Blocks that are not there as they should be, with how many messages they have to get; the newest first."""
+    (last,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
+    ).fetchone()
+    rows = connection.execute(
+        f"SELECT block, messages FROM meanings WHERE {_WHOLE}", _of(conversation, model)
+    )
+    there = dict(map(tuple, rows))
+    for block in range((last - 1) // BLOCK, -1, -1):
+        count = min(BLOCK, last - block * BLOCK)
+        if there.get(block, 0) < count:
+            yield block, count
+
+
+def _texts(connection: sqlite3.Connection, conversation: int, block: int) -> list[str]:
+    """What the messages of a block say. A search of ours and what it found say nothing of their own."""
+    rows = connection.execute(
+        "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
+        (conversation, block * BLOCK + 1, (block + 1) * BLOCK),
+    )
+    return ["" if row["echo"] else _said(stored(row).chat) for row in rows]
+
+
+def _said(chat: ChatDict) -> str:
+    calls = (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
+    return "\n".join(filter(None, (without_label(text_of(chat)), *calls)))

@@ -1,0 +1,158 @@
+# ruff: noqa: S608 - only question marks are put into the SQL
+"""How near messages are to a question in meaning.
+
+Like a word, a meaning counts for the messages around the one that has it, too. What all messages of a conversation have
+in common says nothing, so their mean is taken away first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..meaning.blocks import BLOCK, newest_blocks
+from ..meaning.model import DIMENSIONS, Bytes, Model, Numbers
+from .postings import ALL_KEYS
+
+MOST_BLOCKS = 400
+"""The newest 102,400 messages. Older ones are found by their words."""
+_AT_ONCE = 4_096
+_AS_MANY_WITHOUT = 50
+"""Few messages have no mean to speak of: it is taken as if there were so many more that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """By conversation: the number of the first message that was looked at, and how near it and those behind it are."""
+
+    shares: dict[int, tuple[int, Numbers]]
+    nearest: float
+    """The cosine of the message that is nearest by itself. Hardly anything that has nothing to do with it has 0.4."""
+
+    def of(self, conversation: int, seq: int) -> float:
+        """0 for what is not near, or was not looked at."""
+        first, shares = self.shares.get(conversation, (0, _NOTHING))
+        return max(0.0, float(shares[seq - first])) if 0 <= seq - first < len(shares) else 0.0
+
+    def best(self, most: int) -> list[tuple[int, int]]:
+        """Conversation and number of the nearest messages."""
+        places: list[tuple[float, int, int]] = []
+        for conversation, (first, shares) in self.shares.items():
+            chosen = np.argpartition(-shares, most)[:most] if len(shares) > most else np.arange(len(shares))
+            places += [(float(shares[i]), conversation, first + int(i)) for i in chosen if shares[i] > 0]
+        places.sort(reverse=True)
+        return [(conversation, seq) for _, conversation, seq in places[:most]]
+
+
+_NOTHING: Numbers = np.zeros(0, np.float32)
+
+
+def nearness(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    question: str,
+    model: Model,
+    *,
+    bounds: tuple[int, int],
+    without: AbstractSet[int],
+    before: Sequence[float],
+    after: Sequence[float],
+) -> Near:
+    """Of messages with keys within the bounds. Those in `without` say nothing; `before` and `after` are the shares of
+    what stands around a message."""
+    (asked,) = model.vectors([question]).astype(np.float32)
+    read = _read(connection, conversations, model)
+    for conversation, seq in _places(connection, without):
+        first, rows = read.get(conversation, (0, None))
+        if rows is not None and 0 <= seq - first < len(rows):
+            rows[seq - first] = 0
+    mean = _mean([rows for _, rows in read.values()])
+    kernel = np.array([*reversed(after), 1.0, *before], np.float32)
+    shares: dict[int, tuple[int, Numbers]] = {}
+    nearest = 0.0
+    for conversation, (first, rows) in read.items():
+        own = _cosines(rows, asked, mean)
+        nearest = max(nearest, float(own.max()))
+        near = np.convolve(own, kernel)[len(after) : len(after) + len(rows)]
+        if bounds != ALL_KEYS:
+            near = _within(connection, conversation, first, near, bounds)
+        shares[conversation] = (first, near)
+    return Near(shares, nearest)
+
+
+def _read(
+    connection: sqlite3.Connection, conversations: Sequence[int], model: Model
+) -> dict[int, tuple[int, Bytes]]:
+    """The number of the first message, and a row for it and each one behind it. What is not made yet is zeros."""
+    read: dict[int, tuple[int, Bytes]] = {}
+    left = MOST_BLOCKS
+    for conversation in conversations:
+        blocks = newest_blocks(connection, conversation, model, left)
+        if not blocks:
+            continue
+        left -= len(blocks)
+        newest, oldest = blocks[0], blocks[-1]
+        rows = np.zeros(((newest[0] - oldest[0]) * BLOCK + newest[1], DIMENSIONS), np.int8)
+        for block, count, vectors in blocks:
+            start = (block - oldest[0]) * BLOCK
+            rows[start : start + count] = np.frombuffer(vectors, np.int8).reshape(count, DIMENSIONS)
+        read[conversation] = (oldest[0] * BLOCK + 1, rows)
+        if left <= 0:
+            break
+    return read
+
+
+def _places(connection: sqlite3.Connection, keys: AbstractSet[int]) -> list[tuple[int, int]]:
+    rows = connection.execute(
+        f"SELECT conversation, seq FROM messages WHERE key IN ({', '.join('?' * len(keys))})", tuple(keys)
+    )
+    return list(map(tuple, rows))
+
+
+def _mean(all_rows: Sequence[Bytes]) -> Numbers:
+    total = np.zeros(DIMENSIONS, np.int64)
+    for rows in all_rows:
+        total += rows.sum(axis=0, dtype=np.int64)
+    return (total / (sum(map(len, all_rows)) + _AS_MANY_WITHOUT)).astype(np.float32)
+
+
+def _cosines(rows: Bytes, asked: Numbers, mean: Numbers) -> Numbers:
+    """Between -1 and 1; 0 for what says nothing."""
+    wanted = asked - mean
+    wanted /= max(1e-6, float(np.linalg.norm(wanted)))
+    cosines = np.zeros(len(rows), np.float32)
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE].astype(np.float32)
+        squares = np.einsum("ij,ij->i", some, some)
+        lengths = np.sqrt(np.maximum(1.0, squares - 2 * _dot(some, mean) + mean @ mean))
+        near = (_dot(some, wanted) - mean @ wanted) / lengths
+        cosines[start : start + _AT_ONCE] = np.where(squares > 0, near, 0.0)
+    return cosines
+
+
+def _dot(rows: Numbers, vector: Numbers) -> Numbers:
+    """Without BLAS, whose threads take longer to wait for each other than all of this takes one."""
+    product: Numbers = np.einsum("ij,j->i", rows, vector)
+    return product
+
+
+def _within(
+    connection: sqlite3.Connection, conversation: int, first: int, near: Numbers, bounds: tuple[int, int]
+) -> Numbers:
+    """Without what lies outside."""
+    ends = [
+        connection.execute(
+            "SELECT seq FROM messages WHERE conversation = ? AND key BETWEEN ? AND ? "
+            f"ORDER BY seq {direction} LIMIT 1",
+            (conversation, *bounds),
+        ).fetchone()
+        for direction in ("ASC", "DESC")
+    ]
+    if ends[0] is None:
+        return np.zeros_like(near)
+    numbers = np.arange(first, first + len(near))
+    return np.where((numbers >= ends[0][0]) & (numbers <= ends[1][0]), near, 0.0).astype(np.float32)
