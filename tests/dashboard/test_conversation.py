@@ -54,6 +54,15 @@ async def test_secrets_are_left_out(house: Watched) -> None:
         assert key not in await house.page(path)
 
 
+async def test_half_a_secret_is_left_out_as_well(house: Watched) -> None:
+    """Where a long text is cut: what is left of a key there looks like none."""
+    key = "sk-ant-api03-" + "A1b2C3d4" * 8
+    conversation = await opened(house.store)
+    await said(house.store, conversation, "word " * 3_998 + key + " and more" * 9)
+    page = await house.page(f"{PAGES}/{conversation.id}")
+    assert "more characters" in page and key[:6] not in page
+
+
 async def test_the_border_between_two_sessions(house: Watched) -> None:
     """Why, from how much to how much, and a link to what left; also while nothing has been said since."""
     chat = await told(house)
