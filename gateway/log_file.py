@@ -72,9 +72,7 @@ class Kept:
 
     def close(self) -> None:
         with self._one_at_a_time:
-            if self._file:
-                self._file.close()
-                self._file = None
+            self._closed()
 
     def _opened(self) -> IO[bytes]:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -84,8 +82,13 @@ class Kept:
         self._file.seek(0, os.SEEK_END)
         return self._file
 
+    def _closed(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
+
     def _begun_anew(self) -> IO[bytes]:
-        self.close()
+        self._closed()
         for number in range(OLDER, 0, -1):
             younger = _numbered(self._path, number - 1) if number > 1 else self._path
             with suppress(FileNotFoundError):
