@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ def all_files(path: Path) -> list[Path]:
     ]
 
 
-def parsed(lines: IO[str] | list[str]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Without what is no event, as half a line that was being written during a power cut."""
     for line in lines:
         with suppress(ValueError, RecursionError):
