@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gateway.cli.output import one_line
 from gateway.insight import Spending, Total
+from gateway.limits.spending import dollars
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24
@@ -126,8 +127,7 @@ def cost(usd: float, unpriced_calls: int, calls: int) -> str:
     """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
     if calls and unpriced_calls == calls:
         return "?"
-    known = f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
-    return f"{known} + ?" if unpriced_calls else known
+    return f"{dollars(usd)} + ?" if unpriced_calls else dollars(usd)
 
 
 def brief(number: float) -> str:
