@@ -22,6 +22,7 @@ from agent.errors import HermesError, ModelNotAvailable
 from agent.tool import discover
 from agent.toolbox import choose_tools
 from gateway.cli.model_probe import ask_model
+from gateway.cli.running import reached_at
 from gateway.config import load as configuration_files
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.load import Loaded, load, provider_keys
@@ -38,7 +39,6 @@ _MEGABYTE = 1_000_000
 _LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
 _OTHERS = 0o077
 """The permission bits of everybody but the owner."""
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def try_to_listen(host: str, port: int) -> None:
 
 
 def _is_hermes(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(_WILDCARDS.get(host, host), port, timeout=2)
+    connection = http.client.HTTPConnection(reached_at(host), port, timeout=2)
     try:
         connection.request("GET", "/healthz")
         answer = json.loads(connection.getresponse().read(1000))

@@ -13,8 +13,13 @@ _PATIENCE = 5.0
 """Seconds. A gateway on this machine answers at once, or something is wrong with it."""
 
 
+def reached_at(host: str) -> str:
+    """From this machine, whoever listens there."""
+    return _WILDCARDS.get(host, host)
+
+
 def address_of(web: WebConfig) -> str:
-    host = _WILDCARDS.get(web.host, web.host)
+    host = reached_at(web.host)
     return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
 
 

@@ -50,10 +50,12 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
     ensure_home(loaded.home)
     path = _unit_path()
     try:
+        # systemd starts nothing that may write into a folder that is not there.
+        loaded.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ServiceFailed(f"{path}: {error.strerror}.") from None
+        raise ServiceFailed(f"{error.filename or path}: {error.strerror}.") from None
     _say(f"Wrote {path}")
     for note in _notes(loaded):
         _say(f"Note: {note}")

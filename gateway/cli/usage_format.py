@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -12,7 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.output import one_line
-from gateway.insight import Spending
+from gateway.insight import Spending, Total
+from gateway.limits.spending import dollars
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24
@@ -22,50 +22,29 @@ _NOBODY = "(nobody)"
 """Hermes asked by itself, as for a summary between turns."""
 
 
-@dataclass(slots=True)
-class Line:
-    name: str
-    calls: int = 0
-    prompt_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    completion_tokens: int = 0
-    usd: float = 0.0
-    unpriced_calls: int = 0
-
-    def add(self, spending: Spending | Line) -> None:
-        self.calls += spending.calls
-        self.prompt_tokens += spending.prompt_tokens
-        self.cache_read_tokens += spending.cache_read_tokens
-        self.cache_write_tokens += spending.cache_write_tokens
-        self.completion_tokens += spending.completion_tokens
-        self.usd += spending.usd
-        self.unpriced_calls += spending.unpriced_calls
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
-
-
-def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[Line]:
+def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[Total]:
     """Days in their order, also those on which nothing happened; persons and models with the most first."""
-    lines = {f"{day}": Line(f"{day}") for day in days} if by == "day" else {}
+    lines = {f"{day}": Total(f"{day}") for day in days} if by == "day" else {}
     for spending in spendings:
         name = str(getattr(spending, by))
-        lines.setdefault(name, Line(name)).add(spending)
+        lines.setdefault(name, Total(name)).add(spending)
     if by == "day":
         return list(lines.values())
-    return sorted(lines.values(), key=lambda line: (line.usd, line.tokens), reverse=True)
+    return sorted(lines.values(), key=lambda line: (line.usd, _tokens(line)), reverse=True)
 
 
-def total_of(lines: Iterable[Line]) -> Line:
-    total = Line("total")
+def total_of(lines: Iterable[Total]) -> Total:
+    total = Total("total")
     for line in lines:
         total.add(line)
     return total
 
 
-def as_dict(lines: Sequence[Line], by: str, since: date) -> dict[str, Any]:
+def _tokens(line: Total) -> int:
+    return line.prompt_tokens + line.completion_tokens
+
+
+def as_dict(lines: Sequence[Total], by: str, since: date) -> dict[str, Any]:
     return {
         "since": f"{since}",
         "by": by,
@@ -74,7 +53,7 @@ def as_dict(lines: Sequence[Line], by: str, since: date) -> dict[str, Any]:
     }
 
 
-def _numbers(line: Line) -> dict[str, float]:
+def _numbers(line: Total) -> dict[str, float]:
     return {
         "calls": line.calls,
         "prompt_tokens": line.prompt_tokens,
@@ -86,7 +65,7 @@ def _numbers(line: Line) -> dict[str, float]:
     }
 
 
-def print_usage(lines: Sequence[Line], by: str, out: Console) -> None:
+def print_usage(lines: Sequence[Total], by: str, out: Console) -> None:
     """A table with bars for a person; in a pipe, tabs between exact numbers and no bars."""
     total = total_of(lines)
     if not out.is_terminal:
@@ -97,7 +76,7 @@ def print_usage(lines: Sequence[Line], by: str, out: Console) -> None:
     rows = [[by.upper(), "IN", "CACHED", "OUT", "COST"], *(_cells(line) for line in [*lines, total])]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     room = min(_BAR, out.width - sum(widths) - 2 * len(widths))
-    amounts = [line.usd if by_cost else line.tokens for line in lines]
+    amounts = [line.usd if by_cost else _tokens(line) for line in lines]
     bars = ["", *(_bar(amount, max(amounts), room) for amount in amounts), ""]
     for number, (row, bar) in enumerate(zip(rows, bars, strict=True)):
         numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
@@ -110,7 +89,7 @@ def print_usage(lines: Sequence[Line], by: str, out: Console) -> None:
     out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _NARROWEST_BAR), "dim"))
 
 
-def _footnote(total: Line, *, by_cost: bool, has_bars: bool) -> str:
+def _footnote(total: Total, *, by_cost: bool, has_bars: bool) -> str:
     sentences = [f"{total.calls:,} calls."]
     if has_bars:
         sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
@@ -122,11 +101,11 @@ def _footnote(total: Line, *, by_cost: bool, has_bars: bool) -> str:
     return " ".join(sentences)
 
 
-def _name(line: Line) -> str:
+def _name(line: Total) -> str:
     return one_line(line.name, _LONGEST_NAME) or _NOBODY
 
 
-def _exact(line: Line) -> list[float]:
+def _exact(line: Total) -> list[float]:
     return [
         line.prompt_tokens,
         line.cache_read_tokens,
@@ -136,7 +115,7 @@ def _exact(line: Line) -> list[float]:
     ]
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: Total) -> list[str]:
     return [
         _name(line),
         *(brief(number) for number in (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)),
@@ -148,8 +127,7 @@ def cost(usd: float, unpriced_calls: int, calls: int) -> str:
     """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
     if calls and unpriced_calls == calls:
         return "?"
-    known = f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
-    return f"{known} + ?" if unpriced_calls else known
+    return f"{dollars(usd)} + ?" if unpriced_calls else dollars(usd)
 
 
 def brief(number: float) -> str:
