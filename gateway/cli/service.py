@@ -21,7 +21,7 @@ _INSTALL = "`hermes service install` does that"
 
 
 class ServiceFailed(HermesError):
-    """The service was not set up as asked:"""
+    """That did not work with the service:"""
 
 
 @click.group()
@@ -79,8 +79,11 @@ def uninstall() -> None:
         _say(f"There is nothing to remove: {path} does not exist.")
         return
     systemctl = _program("systemctl")
-    _run(systemctl, "--user", "disable", "--now", UNIT)
-    path.unlink(missing_ok=True)
+    try:
+        _run(systemctl, "--user", "disable", "--now", UNIT)
+    finally:
+        # Also where no manager answers: then nothing runs, and nothing should at the next login.
+        path.unlink(missing_ok=True)
     _run(systemctl, "--user", "daemon-reload")
     _say(f"Removed {path}. Conversations and settings are where they were.")
 

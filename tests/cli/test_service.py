@@ -195,6 +195,9 @@ def test_no_session(desk: Desk) -> None:
     assert refused.returncode == 1
     assert "Failed to connect to bus: No medium found" in refused.stderr
     assert "Log in as this user" in refused.stderr
+    desk.with_systemd(fails="disable", says="Failed to connect to bus: No medium found")
+    assert desk.service("uninstall").returncode == 1
+    assert not desk.unit.exists(), "or it would start at the next login"
 
 
 def test_it_does_not_start(desk: Desk) -> None:
