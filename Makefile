@@ -18,7 +18,7 @@ help:
 	@echo "make soak          random load and faults for SECONDS=600; prints memory, files, lag and growth"
 	@echo "make fuzz          arbitrary input for the parsers, for longer than in make test"
 	@echo "make lint          ruff, mypy and the import rules alone"
-	@echo "make docs          rewrites the configuration reference, then tries every page: links, commands, code"
+	@echo "make docs          rewrites the references of settings and commands, then tries every page: links, commands, code"
 	@echo "make pictures      takes the README's pictures anew, in a real browser"
 	@echo "make bench         performance, as ratios; ARGS=chat for one part"
 	@echo "make bench-recall  how much of what was said lcm_grep finds again; ARGS=file.json or ARGS=--ideas"

@@ -15,7 +15,6 @@ HermesError                     (agent/errors.py, where the models', the store's
 ├── BackupUnusable
 ├── RestoreFailed
 ├── ImportRefused
-├── ExportFailed
 ├── QueueFull
 ├── CommandFailed
 ├── ShuttingDown
@@ -94,10 +93,6 @@ class RestoreFailed(HermesError):
 
 class ImportRefused(HermesError):
     """This cannot be imported:"""
-
-
-class ExportFailed(HermesError):
-    """The export was not finished:"""
 
 
 class QueueFull(HermesError):

@@ -34,29 +34,25 @@ class Spending:
 
 @dataclass(slots=True)
 class Total:
-    """What several came to, under one name."""
+    """What many of them come to: all of a day, a person or a model."""
 
     name: str
     calls: int = 0
     prompt_tokens: int = 0
+    completion_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
-    completion_tokens: int = 0
     usd: float = 0.0
     unpriced_calls: int = 0
 
     def add(self, spending: Spending | Total) -> None:
         self.calls += spending.calls
         self.prompt_tokens += spending.prompt_tokens
+        self.completion_tokens += spending.completion_tokens
         self.cache_read_tokens += spending.cache_read_tokens
         self.cache_write_tokens += spending.cache_write_tokens
-        self.completion_tokens += spending.completion_tokens
         self.usd += spending.usd
         self.unpriced_calls += spending.unpriced_calls
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ def all_files(path: Path) -> list[Path]:
     ]
 
 
-def parsed(lines: IO[str] | list[str]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Without what is no event, as half a line that was being written during a power cut."""
     for line in lines:
         with suppress(ValueError, RecursionError):
@@ -74,11 +74,6 @@ class Kept:
         with self._one_at_a_time:
             self._closed()
 
-    def _closed(self) -> None:
-        if self._file:
-            self._file.close()
-            self._file = None
-
     def _opened(self) -> IO[bytes]:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         # Unbuffered: what was logged last is what one looks for after a crash.
@@ -86,6 +81,11 @@ class Kept:
         self._file = os.fdopen(handle, "ab", 0)
         self._file.seek(0, os.SEEK_END)
         return self._file
+
+    def _closed(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
 
     def _begun_anew(self) -> IO[bytes]:
         self._closed()

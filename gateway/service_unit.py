@@ -66,7 +66,7 @@ LockPersonality=yes
 RestrictRealtime=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 SystemCallArchitectures=native
-# The last three are for bubblewrap, the sandbox of the terminal.
+# The last two are for bubblewrap, the sandbox of the terminal.
 SystemCallFilter=@system-service @mount sethostname
 SystemCallErrorNumber=EPERM
 

@@ -24,7 +24,8 @@ and `--json` where a program reads it. `NO_COLOR` is respected. Answers go to st
 errors go to standard error. Work that takes long shows how far it is.
 
 The exit code is 0 where it worked, 1 where something went wrong, 2 where the command line or the configuration has a
-mistake, and 130 after Ctrl-C. `hermes status` has one more: 3 where no Hermes runs.
+mistake, and 130 after Ctrl-C. `hermes status` has one more, 3 where no Hermes runs, and ends with its own after Ctrl-C;
+`hermes service status` and `hermes service logs` have those of systemd's programs.
 """
 
 _AFTERWORD = """\
@@ -38,8 +39,8 @@ the same chat before, that chat is refused, because nothing stored is ever moved
 
 - **`state.db` of hermes-agent**: sessions with their parents. Copies and summaries that its compression made are
   recognised, and each message is there once. System prompts and what was taken back are left out.
-- **`result.json` of Telegram Desktop** (*Export chat history*, format JSON; a full export works, too): media become a
-  word in brackets. In a chat with a bot, the bot's messages are the agent's.
+- **`result.json` of Telegram Desktop** (*Export chat history*, format JSON; a full export works, too, with the chats
+  that were left): media become a word in brackets. In a chat with a bot, the bot's messages are the agent's.
 - **JSON of DiscordChatExporter**: files become their names. In a direct chat with a bot, the bot's messages are the
   agent's.
 

@@ -71,7 +71,7 @@ EXAMPLES: dict[str, list[str]] = {
     "hermes service uninstall": ["hermes service uninstall"],
     "hermes export": [
         "hermes export -o everything.jsonl",
-        "hermes export --format html -o pages/ --force  # `pages` is there: a page each, and an index",
+        "hermes export --format html -o pages/ --force  # a page each, and an index",
         "hermes export --person telegram:4711 --platform telegram --since 2026-11-01 --format markdown",
         "hermes export --conversation latest --format html -o latest.html",
     ],

@@ -10,6 +10,15 @@ import click
 from gateway.cli import Options
 from gateway.cli.stored import find_overview, read_store
 
+format_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["jsonl", "markdown", "html"]),
+    default="jsonl",
+    show_default=True,
+    help="For programs, for reading, or a page for a browser.",
+)
+
 
 @click.command()
 @click.option(
@@ -25,20 +34,12 @@ from gateway.cli.stored import find_overview, read_store
     metavar="DATE",
     help="Only what was said since then: 2026-11-17, or with a time.",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["jsonl", "markdown", "html"]),
-    default="jsonl",
-    show_default=True,
-    help="For programs, for reading, or a page for a browser.",
-)
+@format_option
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A file, or a directory for a file each; else standard output.",
+    help="A file, or a directory for a file each (one that ends in / is made); else standard output.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files.")
 @click.pass_obj
@@ -49,7 +50,7 @@ def export(
     platform: str | None,
     since: datetime | None,
     style: str,
-    output: Path | None,
+    output: str | None,
     force: bool,
 ) -> None:
     """Write conversations to a file, to a directory or to standard output.
@@ -63,12 +64,25 @@ def export(
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store, wanted)) if wanted else None
-    wish = Wanted(style, moment, output, force)
     if not load(options.config_path).database.exists():
         click.echo("Nothing was said yet, so nothing was written.", err=True)
         return
+    wish = Wanted(style, moment, _target(output), force)
     written = export_many(options, Selection(person, platform, moment), wish, only)
     if not written:
         click.echo("No conversation fits that, so nothing was written.", err=True)
     elif output is not None:
         click.echo(f"Wrote {len(written):,} conversations to {output}.", err=True)
+
+
+def _target(output: str | None) -> Path | None:
+    """Made, where it is said to be a directory: what is in it is for the owner's eyes only."""
+    if not output:
+        return None
+    path = Path(output)
+    if output.endswith("/"):
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.ClickException(f"{path} cannot be made: {error.strerror}.") from None
+    return path

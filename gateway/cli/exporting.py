@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+import click
+
 from agent.messages import Message
 from agent.redaction import keeping_secret, redact
 from agent.store import Overview
@@ -93,13 +95,26 @@ def _write(store: Exporter, listed: Sequence[Overview], form: Format, wanted: Wa
     total = sum(overview.messages for overview in listed)
     count = _Count(total)
     if wanted.output is None:
-        _write_together(store, listed, form, wanted, sys.stdout, count)
+        with _standard_output() as out:
+            _write_together(store, listed, form, wanted, out, count)
     elif wanted.output.is_dir():
         _write_apart(store, listed, wanted, wanted.output, count)
     else:
         with new_private_file(wanted.output, overwrite=wanted.overwrite) as file:
             _write_together(store, listed, form, wanted, file, count)
     tell(_WHAT, 1, 1)
+
+
+@contextmanager
+def _standard_output() -> Iterator[IO[str]]:
+    """In UTF-8, whatever the shell is set to: so it is with a file, and so the page says."""
+    try:
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as out:
+            yield out
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"Standard output cannot be written: {error.strerror}.") from error
 
 
 def _write_together(

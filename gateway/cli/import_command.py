@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +12,16 @@ import click
 
 from agent.errors import HermesError
 from gateway.cli import Options
+from gateway.cli.output import one_line
 from gateway.cli.progress import progress_shown
 
 if TYPE_CHECKING:
+    from agent.store import Address
     from gateway.config.load import Loaded
     from gateway.imports.model import ImportedConversation, TakenIn
     from gateway.imports.reading import Source
-    from gateway.store import SqliteStore
+
+    Verb = Callable[[ImportedConversation], Awaitable[TakenIn]]
 
 _RUNNING = "Hermes is running; stop it first, then import. `--dry-run` works meanwhile."
 
@@ -36,6 +40,9 @@ class _Outcome:
         self.messages += taken.messages
         self.known += taken.known
         self.left_out += imported.left_out
+
+    def refuse(self, address: Address, why: str) -> None:
+        self.refused.append(f"{one_line(address.chat_id, 80)}: {why}")
 
 
 @click.command("import")
@@ -77,15 +84,17 @@ def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
     from gateway.store import SqliteStore  # noqa: PLC0415
 
     outcome = _Outcome()
-    if not loaded.database.exists():
-        for imported in source.conversations:
-            outcome.count(imported, TakenIn(imported.id, True, len(imported.messages), 0))
-        return outcome
+
+    async def into_nothing(imported: ImportedConversation) -> TakenIn:
+        return TakenIn(imported.id, True, len(imported.messages), 0)
 
     async def look() -> None:
+        if not loaded.database.exists():
+            await _each(source, into_nothing, outcome)
+            return
         store = await SqliteStore.open(loaded.database, read_only=True)
         try:
-            await _each(store, source, outcome, dry_run=True)
+            await _each(source, store.imports.look, outcome)
         finally:
             await store.close()
 
@@ -106,7 +115,7 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
     async def take_in() -> None:
         store = await SqliteStore.open(loaded.database)
         try:
-            await _each(store, source, outcome, dry_run=False)
+            await _each(source, store.imports.take_in, outcome)
         finally:
             await store.close()
 
@@ -125,15 +134,18 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
     return outcome
 
 
-async def _each(store: SqliteStore, source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
+async def _each(source: Source, verb: Verb, outcome: _Outcome) -> None:
     from gateway.errors import ImportRefused  # noqa: PLC0415
+    from gateway.imports.model import Unreadable  # noqa: PLC0415
 
-    verb = store.imports.look if dry_run else store.imports.take_in
     for imported in source.conversations:
+        if isinstance(imported, Unreadable):
+            outcome.refuse(imported.address, imported.detail)
+            continue
         try:
             outcome.count(imported, await verb(imported))
         except ImportRefused as error:
-            outcome.refused.append(f"{imported.address.chat_id}: {error.detail}")
+            outcome.refuse(imported.address, error.detail)
 
 
 def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -52,16 +53,15 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
 
     loaded = load(options.config_path)
     path = log_file(loaded.home)
-    reader = _Reader(level, wanted)
     if not all_files(path):
         click.echo(_nothing_yet(path, is_on=loaded.config.logging.file), err=True)
         if not follow:
             return
     out = console()
-    for event in reader.last(path, lines):
-        _show(event, out, as_json=as_json)
-    if follow:
-        for event in reader.coming(path):
+    with closing(Reader(level, wanted)) as reader:
+        for event in reader.last(path, lines):
+            _show(event, out, as_json=as_json)
+        for event in reader.coming(path) if follow else ():
             _show(event, out, as_json=as_json)
 
 
@@ -71,41 +71,60 @@ def _nothing_yet(path: Path, *, is_on: bool) -> str:
     return f"Nothing was logged yet: `hermes run` writes {path}."
 
 
-class _Reader:
+class Reader:
     def __init__(self, level: str, wanted: str | None) -> None:
         self._least = _LEVELS.index(level)
         self._wanted = wanted
         self._file: IO[str] | None = None
         """Where `last` has come to the end, and `coming` goes on."""
+        self._half = ""
+        """Of a line at its end that is being written."""
 
     def last(self, path: Path, count: int) -> Iterator[Event]:
-        from gateway.log_file import all_files, parsed  # noqa: PLC0415
+        from gateway.log_file import all_files  # noqa: PLC0415
 
         newest: deque[Event] = deque(maxlen=count)
         for each in all_files(path):
-            file = each.open(encoding="utf-8", errors="replace")
-            newest.extend(filter(self._is_wanted, parsed(file)))
-            if each == path:
-                self._file = file
-            else:
-                file.close()
+            self._open(each)
+            newest.extend(self._events())
+            if each != path:
+                self.close()
         yield from newest
 
     def coming(self, path: Path) -> Iterator[Event]:
         """Without an end, also when the file is full and another one begins."""
-        from gateway.log_file import parsed  # noqa: PLC0415
-
         while True:
             if self._file is None and path.exists():
-                self._file = path.open(encoding="utf-8", errors="replace")
+                self._open(path)
             if self._file is not None:
-                yield from filter(self._is_wanted, parsed(self._file))
+                yield from self._events()
                 if _is_another(path, self._file):
-                    yield from filter(self._is_wanted, parsed(self._file))  # what was written just before
-                    self._file.close()
-                    self._file = None
+                    yield from self._events()  # what was written just before
+                    self.close()
                     continue
             time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _open(self, path: Path) -> None:
+        self._file = path.open(encoding="utf-8", errors="replace")
+        self._half = ""
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _events(self) -> Iterator[Event]:
+        from gateway.log_file import parsed  # noqa: PLC0415
+
+        return filter(self._is_wanted, parsed(self._lines()))
+
+    def _lines(self) -> Iterator[str]:
+        """Whole ones."""
+        while self._file is not None and (piece := self._file.readline()):
+            self._half += piece
+            if piece.endswith("\n"):
+                line, self._half = self._half, ""
+                yield line
 
     def _is_wanted(self, event: Event) -> bool:
         level = event.get("level", "info")

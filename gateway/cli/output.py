@@ -89,14 +89,16 @@ def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str
 @contextmanager
 def new_private_file(path: Path, *, overwrite: bool) -> Iterator[IO[str]]:
     """For the owner's eyes only, and there only once it is complete. Refuses to replace a file unless told to."""
+    if path.exists() and not path.is_file():  # root could replace even /dev/stdout
+        raise click.ClickException(f"{path} is no file; without -o it goes to standard output.")
     if path.exists() and not overwrite:
         raise click.ClickException(f"{path} exists; --force overwrites it.")
     draft = path.with_name(f".{path.name}.part")
     try:
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as file:
-            os.fchmod(file.fileno(), 0o600)
+        draft.unlink(missing_ok=True)
+        # Made anew: a link that somebody else put there would be followed.
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             yield file
         draft.replace(path)
     except OSError as error:

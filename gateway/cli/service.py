@@ -21,7 +21,7 @@ _INSTALL = "`hermes service install` does that"
 
 
 class ServiceFailed(HermesError):
-    """The service was not set up as asked:"""
+    """That did not work with the service:"""
 
 
 @click.group()
@@ -50,10 +50,12 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
     ensure_home(loaded.home)
     path = _unit_path()
     try:
+        # systemd starts nothing that may write into a folder that is not there.
+        loaded.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ServiceFailed(f"{path}: {error.strerror}.") from None
+        raise ServiceFailed(f"{error.filename or path}: {error.strerror}.") from None
     _say(f"Wrote {path}")
     for note in _notes(loaded):
         _say(f"Note: {note}")
@@ -77,8 +79,11 @@ def uninstall() -> None:
         _say(f"There is nothing to remove: {path} does not exist.")
         return
     systemctl = _program("systemctl")
-    _run(systemctl, "--user", "disable", "--now", UNIT)
-    path.unlink(missing_ok=True)
+    try:
+        _run(systemctl, "--user", "disable", "--now", UNIT)
+    finally:
+        # Also where no manager answers: then nothing runs, and nothing should at the next login.
+        path.unlink(missing_ok=True)
     _run(systemctl, "--user", "daemon-reload")
     _say(f"Removed {path}. Conversations and settings are where they were.")
 

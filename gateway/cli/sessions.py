@@ -11,6 +11,7 @@ import click
 
 from agent.errors import NotFound
 from gateway.cli import Options
+from gateway.cli.export import format_option
 from gateway.cli.output import console, print_json, print_rows
 from gateway.cli.stored import NOTHING_YET, begins, find_overview, read_store
 
@@ -96,14 +97,7 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
 
 @sessions.command()
 @wanted_id
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["jsonl", "markdown", "html"]),
-    default="jsonl",
-    show_default=True,
-    help="For programs, for reading, or a page for a browser.",
-)
+@format_option
 @click.option(
     "-o",
     "--output",

@@ -145,7 +145,10 @@ def _state(seen: Seen) -> tuple[str, str]:
         return "not running; `hermes run` starts it", "yellow"
     if seen.state == "running":
         return "running; with `platforms.web` off or on port 0 it cannot be asked for more", "green"
-    return "running, but it does not answer; `hermes logs` may say why", "bold red"
+    return (
+        "in use, but it does not answer: a `hermes chat` has no page, otherwise see `hermes logs`",
+        "bold red",
+    )
 
 
 def _work(seen: Seen) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from gateway.cli.output import one_line
 from gateway.insight import Spending, Total
+from gateway.limits.spending import dollars
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24
@@ -29,7 +30,7 @@ def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> li
         lines.setdefault(name, Total(name)).add(spending)
     if by == "day":
         return list(lines.values())
-    return sorted(lines.values(), key=lambda line: (line.usd, line.tokens), reverse=True)
+    return sorted(lines.values(), key=lambda line: (line.usd, _tokens(line)), reverse=True)
 
 
 def total_of(lines: Iterable[Total]) -> Total:
@@ -37,6 +38,10 @@ def total_of(lines: Iterable[Total]) -> Total:
     for line in lines:
         total.add(line)
     return total
+
+
+def _tokens(line: Total) -> int:
+    return line.prompt_tokens + line.completion_tokens
 
 
 def as_dict(lines: Sequence[Total], by: str, since: date) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def print_usage(lines: Sequence[Total], by: str, out: Console) -> None:
     rows = [[by.upper(), "IN", "CACHED", "OUT", "COST"], *(_cells(line) for line in [*lines, total])]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     room = min(_BAR, out.width - sum(widths) - 2 * len(widths))
-    amounts = [line.usd if by_cost else line.tokens for line in lines]
+    amounts = [line.usd if by_cost else _tokens(line) for line in lines]
     bars = ["", *(_bar(amount, max(amounts), room) for amount in amounts), ""]
     for number, (row, bar) in enumerate(zip(rows, bars, strict=True)):
         numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
@@ -122,8 +127,7 @@ def cost(usd: float, unpriced_calls: int, calls: int) -> str:
     """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
     if calls and unpriced_calls == calls:
         return "?"
-    known = f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
-    return f"{known} + ?" if unpriced_calls else known
+    return f"{dollars(usd)} + ?" if unpriced_calls else dollars(usd)
 
 
 def brief(number: float) -> str:

@@ -45,8 +45,10 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
             id=made,
             created_at=moment(each.get("timestamp")),
         )
-    began = min((message.created_at for message in messages.values()), default=0.0)
-    session = ImportedSession(session_id(address), began, list(messages.values()))
+    # The exporter can also be told to write the newest first.
+    in_order = sorted(messages.values(), key=lambda message: message.created_at)
+    began = in_order[0].created_at if in_order else 0.0
+    session = ImportedSession(session_id(address), began, in_order)
     if messages:
         yield ImportedConversation(address, person, [session], session.id, left_out)
 

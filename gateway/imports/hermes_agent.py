@@ -14,10 +14,12 @@ from typing import Any, cast
 
 from agent.messages import Message, Role, ToolCall
 from agent.store import Address, SplitReason
+from gateway.errors import ImportRefused
 from gateway.imports.copies import Copies, Key
 from gateway.imports.model import (
     ImportedConversation,
     ImportedSession,
+    Unreadable,
     address_of,
     message_id,
     session_id,
@@ -42,13 +44,17 @@ def check(path: Path) -> None:
         database.sessions()
 
 
-def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation]:
-    """A tree of sessions each, read when it is asked for."""
+def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation | Unreadable]:
+    """A tree of sessions each, read when it is asked for. One that makes no sense does not stand before the others."""
     with AgentDatabase.open(path) as database:
         trees = _trees(database.sessions())
         for number, tree in enumerate(trees):
             tell("Reading conversations", number, len(trees))
-            imported = _Tree(tree, person).read(database)
+            try:
+                imported = _Tree(tree, person).read(database)
+            except ImportRefused as error:
+                yield Unreadable(_address(tree), error.detail)
+                continue
             if imported.messages:
                 yield imported
         tell("Reading conversations", len(trees), len(trees))
@@ -90,7 +96,7 @@ class _Tree:
     def __init__(self, sessions: list[AgentSession], person: str) -> None:
         self._sessions = sessions
         self._person = person
-        self._address: Address = address_of("hermes-agent", str(sessions[0].id))
+        self._address = _address(sessions)
         self._by_id = {session.id: session for session in sessions}
         self._said: dict[Any, list[tuple[Key, str]]] = {}
         """By session: what was said before it and in it, with the ids it has here."""
@@ -111,7 +117,9 @@ class _Tree:
         is_child = session is not self._sessions[0]
         rows = [row for row in rows if self._counts(row)]
         keys = [None if _is_handed_over(row) else _key(row) for row in rows]
-        copies = Copies(self._said[session.parent_session_id] if is_child else [], keys)
+        # After a reset nothing is copied: whoever greets again has greeted twice.
+        has_copies = is_child and self._reason(session) != "reset"
+        copies = Copies(self._said[session.parent_session_id] if has_copies else [], keys)
         context: dict[str, str | Message] = {}
         messages: list[Message] = []
         for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
@@ -164,6 +172,10 @@ class _Tree:
         if ended in ("compression", "compaction"):
             return "compression"
         return "reset" if "reset" in ended or "new" in ended else "branch"
+
+
+def _address(tree: list[AgentSession]) -> Address:
+    return address_of("hermes-agent", str(tree[0].id))
 
 
 def _key(row: AgentMessage) -> Key:

@@ -46,6 +46,14 @@ class ImportedConversation:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """One conversation of a file that cannot be taken in, although the file is good."""
+
+    address: Address
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class TakenIn:
     """What came of one conversation."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gateway.errors import ImportRefused
 from gateway.imports import discord, hermes_agent, telegram
-from gateway.imports.model import ImportedConversation
+from gateway.imports.model import ImportedConversation, Unreadable
 from gateway.imports.values import read_json
 
 _DATABASE = b"SQLite format 3\0"
@@ -16,7 +16,7 @@ _DATABASE = b"SQLite format 3\0"
 
 class Source(NamedTuple):
     name: str
-    conversations: Iterator[ImportedConversation]
+    conversations: Iterator[ImportedConversation | Unreadable]
 
 
 def read_source(path: Path, *, person: str, assistant: str = "") -> Source:

@@ -31,7 +31,9 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
 
 
 def _chats(given: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = [given, *map(mapping, items(mapping(given.get("chats")).get("list")))]
+    """That of a file with one, or those of a full export: also the ones that were left."""
+    folders = (mapping(given.get(name)) for name in ("chats", "left_chats"))
+    listed = [given, *(mapping(chat) for folder in folders for chat in items(folder.get("list")))]
     return [chat for chat in listed if "id" in chat and "type" in chat and "messages" in chat]
 
 

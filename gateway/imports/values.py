@@ -52,8 +52,6 @@ def moment(*values: Any) -> float:
 
 
 def _seconds(value: Any) -> float | None:
-    if isinstance(value, int | float):
-        return float(value)
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -30,17 +30,23 @@ class StoredImports:
 
 
 def _look(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
-    messages = imported.messages
-    known = reads.known(connection, [message.id for message in messages])
+    return _compared(connection, imported, _known(connection, imported))
+
+
+def _known(connection: sqlite3.Connection, imported: ImportedConversation) -> set[str]:
+    return reads.known(connection, [message.id for message in imported.messages])
+
+
+def _compared(connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]) -> TakenIn:
     for session in imported.sessions:
-        _check_order(session, known)
+        _check_order(connection, session, known)
     is_new = _live_session(connection, imported.id) is None
-    return TakenIn(imported.id, is_new, len(messages) - len(known), len(known))
+    return TakenIn(imported.id, is_new, len(imported.messages) - len(known), len(known))
 
 
 def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
-    found = _look(connection, imported)
-    known = reads.known(connection, [message.id for message in imported.messages])
+    known = _known(connection, imported)
+    found = _compared(connection, imported, known)
     live = _live_session(connection, imported.id)
     if live is None:
         began = imported.sessions[0].created_at
@@ -57,9 +63,8 @@ def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> 
         check_appended(session.messages)
         append(connection, session.id, [message for message in session.messages if message.id not in known])
     ours = {session.id for session in imported.sessions}
-    if (
-        live in ours and live != imported.live_session_id
-    ):  # it went on there; nobody has led it elsewhere here
+    # It went on there, and nobody has led it elsewhere here.
+    if live in ours and live != imported.live_session_id:
         reads.session(connection, imported.live_session_id)
         connection.execute(
             "UPDATE conversations SET live_session_id = ? WHERE id = ?",
@@ -84,10 +89,16 @@ def _insert(connection: sqlite3.Connection, imported: ImportedConversation, sess
     insert_context(connection, row, ids)
 
 
-def _check_order(session: ImportedSession, known: set[str]) -> None:
+def _check_order(connection: sqlite3.Connection, session: ImportedSession, known: set[str]) -> None:
     """What was stored stays where it is, so nothing can be put before it any more."""
     are_known = [message.id in known for message in session.messages]
-    if are_known != sorted(are_known, reverse=True):
+    is_in_order = are_known == sorted(are_known, reverse=True)
+    if session.messages and not any(are_known):
+        (newest,) = connection.execute(
+            "SELECT max(created_at) FROM messages WHERE session_id = ? AND kind = 'said'", (session.id,)
+        ).fetchone()
+        is_in_order = newest is None or newest <= session.messages[0].created_at
+    if not is_in_order:
         raise ImportRefused(
             "it holds messages older than those that were imported before, and nothing can be put in between. "
             "Import the older file first, into a state directory of its own."

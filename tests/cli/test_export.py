@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_a_part_of_it(store: Path, options: list[str], wanted: list[str]) -> Non
     assert ("nothing was written" in done.stderr) == (not wanted)
 
 
+def test_a_pipe(store: Path) -> None:
+    """UTF-8, whatever the shell is set to; a reader who leaves, or a full disk, is no trouble with the store."""
+    command = [*HERMES, "export", "--format", "markdown"]
+    latin = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert "since 20" in latin.stdout.decode() and latin.returncode == 0, latin.stderr
+    reader, writer = os.pipe()
+    os.close(reader)
+    alone = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (alone.returncode, alone.stderr) == (1, b"")
+    with Path("/dev/full").open("w") as disk:
+        full = subprocess.run(command, stdout=disk, stderr=subprocess.PIPE)
+    assert full.returncode == 1 and b"Standard output cannot be written: No space" in full.stderr
+
+
 def test_one_page_with_everything_escaped(store: Path, tmp_path: Path) -> None:
     """No markup of anybody's comes through, in a name, a title, a tool call or an answer; nothing is fetched."""
     file = tmp_path / "all.html"
@@ -106,10 +122,11 @@ def test_one_page_with_everything_escaped(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_each(store: Path, tmp_path: Path) -> None:
-    """In a directory that is there; pages get an index, and nothing is overwritten unless it is told to."""
+    """In a directory, which is made where it is called one; pages get an index, and nothing is overwritten unless it is
+    told to."""
     folder = tmp_path / "pages"
-    folder.mkdir()
-    assert export("--format", "html", "-o", str(folder)).returncode == 0
+    assert export("--format", "html", "-o", f"{folder}/").returncode == 0
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) == 3 and names[-1] == "index.html"
     index = (folder / "index.html").read_text()
@@ -130,6 +147,8 @@ def test_bad_input_and_nothing_yet(private_home: Path, tmp_path: Path) -> None:
     assert export("--format", "pdf").returncode == 2
     private_home.mkdir()
     asyncio.run(_fill(private_home / "state.db"))
+    device = export("-o", "/dev/null", "--force")
+    assert device.returncode == 1 and "/dev/null is no file" in device.stderr
     missing = export("-o", str(tmp_path / "no" / "x"))
     assert missing.returncode == 1 and "No such file or directory" in missing.stderr
     assert "No conversation begins with 'zzz'" in export("--conversation", "zzz").stderr

@@ -147,6 +147,19 @@ def test_what_is_said_again_after_a_compression_is_heard_again(tmp_path: Path) -
     assert texts == ["go on", "one", "Looking.", "a long result", "go on", "two"]
 
 
+def test_after_a_reset_nothing_is_a_copy(tmp_path: Path) -> None:
+    """Whoever begins anew with the same words has said them twice."""
+    file = AgentFile(tmp_path / "agent.db")
+    file.session("a", ended="session_reset")
+    file.say("a", ("user", "hi"), ("assistant", "Hello!"))
+    file.session("b", parent="a")
+    file.say("b", ("user", "hi"), ("assistant", "Hello!"), ("user", "again"))
+    taken_in(file.path)
+    conversation = the_only_one()
+    assert [text for _, text in said(conversation)] == ["hi", "Hello!", "hi", "Hello!", "again"]
+    assert len(asked(lambda store: store.history(conversation.live_session_id))) == 3
+
+
 def test_content_with_pictures_and_sessions_in_a_circle(tmp_path: Path) -> None:
     """Of what is more than text, the text; and no file makes it run for ever."""
     file = AgentFile(tmp_path / "agent.db")
@@ -197,6 +210,13 @@ def test_a_channel_of_discord(tmp_path: Path) -> None:
     taken_in(discord_file(tmp_path / "dm.json", "Hello", "Hi"))
     assert said(the_only_one()) == [("user", "[file: notes.txt]\nHello"), ("assistant", "Hi")]
     assert transcript(the_only_one())[0].created_at == 1_700_000_000.5
+    newest_first = json.loads(
+        discord_file(tmp_path / "more.json", "Hello", "Hi", "Bye", "See you").read_text()
+    )
+    newest_first["messages"].reverse()
+    (tmp_path / "more.json").write_text(json.dumps(newest_first))
+    taken_in(tmp_path / "more.json")
+    assert [text for _, text in said(the_only_one())][1:] == ["Hi", "Bye", "See you"]
     taken_in(
         discord_file(tmp_path / "dm.json", "Hello", "Hi", kind="GuildTextChat").rename(tmp_path / "x.json")
     )
@@ -230,12 +250,16 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
     early = {**late, "messages": late["messages"][1:]}
     (tmp_path / "late.json").write_text(json.dumps(early))
     taken_in(tmp_path / "late.json")
-    other = {**late, "id": 1234}
-    (tmp_path / "full.json").write_text(json.dumps({"chats": {"list": [late, other]}}))
+    left = {"left_chats": {"list": [{**late, "id": 1234}]}}
+    (tmp_path / "full.json").write_text(json.dumps({"chats": {"list": [late]}, **left}))
     refused = hermes("import", str(tmp_path / "full.json"))
     assert refused.returncode == 1
     assert "Not imported: telegram:99: it holds messages older than" in refused.stderr
     assert sorted(each.messages for each in imported()) == [2, 3]
+    (tmp_path / "first.json").write_text(json.dumps({**late, "messages": late["messages"][:1]}))
+    refused = hermes("import", str(tmp_path / "first.json"))
+    assert refused.returncode == 1, "nor what was said before all that is there"
+    assert "it holds messages older than" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -249,6 +273,11 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
         (b'{"id": 1, "type": "x", "messages": [{"type": "message", "text": "x", "id": 1}]}', "has no time"),
         (
             b'{"id": 1, "type": "x", "messages": [{"type": "message", "text": "x", "id": 1, "date_unixtime": NaN}]}',
+            "has no time",
+        ),
+        (
+            b'{"id": 1, "type": "x", "messages": [{"type": "message", "text": "x", "id": 1, "date_unixtime": 1%s}]}'
+            % (b"0" * 400),
             "has no time",
         ),
         (b"SQLite format 3\0 and then something else", "it is not a database of hermes-agent"),
@@ -272,15 +301,31 @@ def test_our_own_database_and_a_file_that_is_not_there(tmp_path: Path, private_h
     assert "No such file or directory" in hermes("import", str(tmp_path / "missing")).stderr
 
 
+def test_one_conversation_that_makes_no_sense(tmp_path: Path) -> None:
+    """It is named, without what steers a terminal; the others are taken in."""
+    file = AgentFile(tmp_path / "agent.db")
+    for name in ("a", "b\x1b[31m", "c"):
+        file.session(name)
+        file.say(name, ("user", f"hello from {name}"))
+    file._run("UPDATE messages SET timestamp = 'never' WHERE session_id LIKE 'b%'", ())
+    file._run("UPDATE sessions SET started_at = -1 WHERE id LIKE 'b%'", ())
+    for options in (["--dry-run"], []):
+        refused = hermes("import", str(file.path), *options)
+        assert refused.returncode == 1
+        assert "2 new conversations and 2 new messages" in refused.stdout
+        assert "Not imported: hermes-agent:b\\x1b[31m: a message in it has no time" in refused.stderr
+
+
 def test_a_database_that_is_damaged_half_way(tmp_path: Path) -> None:
     """What came before is whole, and it says that the import can be repeated."""
     file = AgentFile(tmp_path / "agent.db")
-    for name in ("a", "b"):
+    for name, length in (("a", 1), ("b", 100_000)):
         file.session(name)
-        file.say(name, ("user", f"hello from {name}"))
-    file._run("UPDATE messages SET timestamp = 'never' WHERE session_id = 'b'", ())
-    file._run("UPDATE sessions SET started_at = 9e99 WHERE id = 'b'", ())
+        file.say(name, ("user", f"hello from {name}" * length))
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole[:-200_000] + b"\xff" * 200_000)
     refused = hermes("import", str(file.path))
     assert refused.returncode == 1
+    assert "or it is damaged" in refused.stderr
     assert "1 conversations (1 messages) are complete; import the file again to go on." in refused.stderr
     assert said(the_only_one()) == [("user", "hello from a")]

@@ -8,8 +8,10 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+from gateway.cli.logs_command import Reader
 from gateway.log_file import LARGEST, OLDER, Kept, all_files, log_file
 from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, hermes
@@ -87,6 +89,19 @@ async def test_following(private_home: Path) -> None:
         await terminal.until("in_another_file")
         terminal.interrupt()
         assert await terminal.ended() == 130
+
+
+def test_half_a_line_is_waited_for(private_home: Path) -> None:
+    """Whoever looks while a line is being written sees it whole, once."""
+    path = kept(private_home, {"event": "before"})
+    line = json.dumps({"event": "whole"})
+    with path.open("a") as file, closing(Reader("debug", None)) as reader:
+        file.write(line[:9])
+        file.flush()
+        assert [event["event"] for event in reader.last(path, 10)] == ["before"]
+        file.write(f"{line[9:]}\n")
+        file.flush()
+        assert next(reader.coming(path))["event"] == "whole"
 
 
 def test_it_does_not_grow_without_bounds(private_home: Path) -> None:

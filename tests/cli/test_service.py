@@ -195,6 +195,9 @@ def test_no_session(desk: Desk) -> None:
     assert refused.returncode == 1
     assert "Failed to connect to bus: No medium found" in refused.stderr
     assert "Log in as this user" in refused.stderr
+    desk.with_systemd(fails="disable", says="Failed to connect to bus: No medium found")
+    assert desk.service("uninstall").returncode == 1
+    assert not desk.unit.exists(), "or it would start at the next login"
 
 
 def test_it_does_not_start(desk: Desk) -> None:
@@ -220,7 +223,9 @@ def test_variables_of_this_shell(desk: Desk) -> None:
     desk.with_systemd()
     desk.home.mkdir()
     (desk.home / ".env").write_text("OPENAI_API_KEY=sk-kept\n")
-    (desk.home / "hermes.yaml").write_text("platforms: {web: {token: '${PAGE_TOKEN}'}}\n")
+    (desk.home / "hermes.yaml").write_text(
+        "platforms: {web: {token: '${PAGE_TOKEN}'}}\nstorage: {path: db/x.db}\n"
+    )
     desk.variables |= {"OPENAI_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "sk-y", "PAGE_TOKEN": "a-long-password"}
     shown = warm.run(
         [*HERMES, "--config", str(desk.home / "hermes.yaml"), "service", "install"],
@@ -229,6 +234,7 @@ def test_variables_of_this_shell(desk: Desk) -> None:
     assert "ANTHROPIC_API_KEY, PAGE_TOKEN are set in this shell only" in shown
     assert f"add them to {desk.home / '.env'}" in shown
     assert "sk-" not in shown and "a-long-password" not in shown
+    assert (desk.home / "db").is_dir(), "a folder that it may write into has to be there"
 
 
 def test_a_unit_that_is_out_of_date(desk: Desk, tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from agent.llm import Usage
-from gateway import insight
-from gateway.insight import Spending
+from gateway.insight import Spending, Total
 from gateway.limits.day import Day
 from gateway.limits.spending import dollars
 from gateway.models.savings import Saved, saved_by_cache
@@ -31,10 +30,14 @@ _MOST_ROWS = 200
 
 
 @dataclass(slots=True)
-class Total(insight.Total):
-    """All calls of a day, a person or a model."""
+class PricedTotal(Total):
+    """With what the cache saved."""
 
     saved: Saved = field(default_factory=Saved)
+
+    def add_priced(self, spending: Spending, saved: Saved) -> None:
+        self.add(spending)
+        self.saved += saved
 
 
 Priced = Sequence[tuple[Spending, Saved]]
@@ -66,7 +69,7 @@ def _shown(
     dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
     by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
     by_model = _by_cost(_totals(priced, lambda each: each.model))
-    total = next(iter(_totals(priced, lambda each: "all")), Total("all"))
+    total = next(iter(_totals(priced, lambda each: "all")), PricedTotal("all"))
     return {
         "total": total,
         "charts": _charts(priced, dates, by_day, by_model) if of_days else [],
@@ -83,23 +86,21 @@ def _saved(each: Spending) -> Saved:
     return saved_by_cache(each.model, usage)
 
 
-def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[Total]:
-    totals: dict[str, Total] = {}
+def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[PricedTotal]:
+    totals: dict[str, PricedTotal] = {}
     for each, saved in priced:
-        total = totals.setdefault(name(each), Total(name(each)))
-        total.add(each)
-        total.saved += saved
+        totals.setdefault(name(each), PricedTotal(name(each))).add_priced(each, saved)
     return list(totals.values())
 
 
-def _by_cost(totals: Iterable[Total]) -> list[Total]:
+def _by_cost(totals: Iterable[PricedTotal]) -> list[PricedTotal]:
     return sorted(totals, key=lambda total: (-total.usd, -total.prompt_tokens, total.name))
 
 
 def _charts(
-    priced: Priced, dates: Sequence[str], by_day: dict[str, Total], by_model: Sequence[Total]
+    priced: Priced, dates: Sequence[str], by_day: dict[str, PricedTotal], by_model: Sequence[PricedTotal]
 ) -> list[Any]:
-    nothing = Total("")
+    nothing = PricedTotal("")
     days = [by_day.get(day, nothing) for day in dates]
     tokens = [
         Series("In, fresh", [each.prompt_tokens - each.cache_read_tokens for each in days]),
@@ -112,7 +113,7 @@ def _charts(
     return charts
 
 
-def _costs(priced: Priced, dates: Sequence[str], by_model: Sequence[Total]) -> list[Series]:
+def _costs(priced: Priced, dates: Sequence[str], by_model: Sequence[PricedTotal]) -> list[Series]:
     named = [total.name for total in by_model[:_NAMED_MODELS]]
     names = [*named, *(["other models"] if len(by_model) > len(named) else [])]
     costs = {name: dict.fromkeys(dates, 0.0) for name in names}
