@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gateway.inbox import Parked
 from gateway.insight_conversations import ConversationInsight
 
-SpendingBy = Literal["day", "person"]
+By = Literal["day", "person", "model"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What the calls of one model came to, for one person on one day."""
+    """What the calls of one model came to, for one person on one day; or of several."""
 
     day: str
     """In local time: `2026-11-17`. Empty where days were added up."""
@@ -84,9 +85,8 @@ class Insight(Protocol):
     @property
     def conversations(self) -> ConversationInsight: ...
 
-    async def spending(self, *, since: float, by: SpendingBy | None = None) -> list[Spending]:
-        """From the day of that moment on, oldest day first; added up by day and model, or by person and model, if that
-        is asked for."""
+    async def spending(self, *, since: float, by: Sequence[By]) -> list[Spending]:
+        """From the day of that moment on, a sum for each of these; oldest day first."""
         ...
 
     async def standing(self, *, since: float) -> Standing: ...

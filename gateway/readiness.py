@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.errors import StoreError
-from agent.redaction import redact
 from gateway.gateway import Gateway
 
 _WRITE_SECONDS = 2.0
@@ -61,7 +60,7 @@ class Readiness:
 
     async def check(self) -> Verdict:
         problems = {
-            platform.name: redact(platform.health.detail) or f"It is {platform.health.state}."
+            platform.name: platform.health.detail or f"It is {platform.health.state}."
             for platform in self._platforms
             if platform.health.state != "up"
         }

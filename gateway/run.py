@@ -237,6 +237,8 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
             hermes.metrics.lag.measure(),
         )
         beside = [asyncio.create_task(job) for job in jobs]
+        for task in beside:
+            task.add_done_callback(_say_why)
         await stopping.wait()
         for task in beside:
             task.cancel()
@@ -251,6 +253,12 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
 
 def _log_as(config: LoggingConfig, home: Path) -> None:
     configure_logging(config.level, config.format, file=configured_log_file(config, home))
+
+
+def _say_why(task: asyncio.Task[None]) -> None:
+    """Nobody waits for such a task, so what ended it too early would not be heard of."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("gateway.job_crashed", exc_info=error)
 
 
 async def _tidy_daily(hermes: Hermes) -> None:

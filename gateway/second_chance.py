@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 
@@ -25,9 +25,13 @@ _GONE_ON = (
 _UNREADABLE = "It cannot be read any more, so nothing can be made of it; dismiss it."
 _NOTHING_LEFT = "Nothing of it is left that could be sent; dismiss it."
 _TAKEN_UP = "It is being answered now."
+_REFUSED = "Whoever wrote it may not talk to this bot any more, so it was let go."
 _ON_ITS_WAY = "It is on its way again."
 _WHEN_BACK = "It waits until {} is connected again."
 _DISMISSED = "Dismissed."
+
+
+TakenUp = Literal["yes", "refused", "unreadable"]
 
 
 class Bot(Protocol):
@@ -38,8 +42,8 @@ class Bot(Protocol):
         """Whether it has taken up what was left at the last stop; until then it will find more."""
         ...
 
-    async def take_up(self, taken: Taken, *, has_begun: bool) -> None:
-        """A message that was given up on before."""
+    async def take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
+        """A message that was given up on before. Whether it gets an answer; if not, it is settled or parked again."""
         ...
 
     def bring(self, outgoing: Outgoing) -> None:
@@ -55,6 +59,9 @@ class Bot(Protocol):
         ...
 
 
+_SENTENCES: dict[TakenUp, str] = {"yes": _TAKEN_UP, "refused": _REFUSED, "unreadable": _UNREADABLE}
+
+
 class SecondChances:
     """Every verb gives a sentence for the one who asked for it."""
 
@@ -64,9 +71,9 @@ class SecondChances:
         self._outbox = gateway.store.outbox
 
     async def retry_message(self, message_id: str) -> str:
-        if await self._inbox.has_gone_on(message_id):
-            return _GONE_ON
         async with self._gateway.taking_up:
+            if await self._inbox.has_gone_on(message_id):
+                return _GONE_ON
             taken = await self._inbox.unpark(message_id)
             if taken is None:
                 return _NOT_PARKED
@@ -98,8 +105,7 @@ class SecondChances:
             bot = self._gateway.bots.get(taken.platform)
             if bot is None or not bot.is_open:
                 return _WHEN_BACK.format(taken.platform)
-            await bot.take_up(taken, has_begun=has_begun)
-            return _TAKEN_UP
+            return _SENTENCES[await bot.take_up(taken, has_begun=has_begun)]
         try:
             inbound = from_taken(taken)
         except (KeyError, TypeError, ValueError):

@@ -49,6 +49,8 @@ class Settings:
         self._followers: list[Follower] = []
         self._asked = asyncio.Event()
         self._seen = self._look()
+        self._secrets: set[str] = set()
+        """That came with a changed file. One that is replaced stays secret."""
 
     @property
     def loaded(self) -> Loaded:
@@ -86,7 +88,9 @@ class Settings:
             problems = error.problems if isinstance(error, ConfigError) else [str(error)]
             log.error("config.refused", problems=problems, hint="the settings in effect stay as they are")
             return
-        secrets.enter_context(keeping_secret(known))
+        if new := set(known) - self._secrets:
+            secrets.enter_context(keeping_secret(new))
+            self._secrets |= new
         self._read = loaded
         config = in_effect(self._started.config, loaded.config)
         applied = list(differences(self.config, config))

@@ -35,6 +35,7 @@ from gateway.media.intake import MediaIntake
 from gateway.messages import InboundMessage
 from gateway.outbox import Outgoing
 from gateway.patience import patiently
+from gateway.second_chance import TakenUp
 
 log = structlog.get_logger(__name__)
 
@@ -152,11 +153,11 @@ class Reception:
     async def newest(self) -> dict[Place, str]:
         return await self._inbox.newest(self._port.platform, limit=_MOST_PLACES)
 
-    async def take_up(self, taken: Taken, *, has_begun: bool) -> None:
+    async def take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
         """It may have come in this process, and is not seen twice then but another time."""
         with suppress(KeyError, TypeError, ValueError):
             self._recent.forget(from_payload(taken.payload, self._port))
-        await self._take_up(taken, has_begun=has_begun)
+        return await self._take_up(taken, has_begun=has_begun)
 
     def bring(self, outgoing: Outgoing) -> None:
         self._followers.bring(outgoing)
@@ -187,7 +188,7 @@ class Reception:
         for taken in waiting:
             await self._take_up(taken, has_begun=taken.id in begun)
 
-    async def _take_up(self, taken: Taken, *, has_begun: bool) -> None:
+    async def _take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
         """A message that was left at the last stop."""
         try:
             message = from_payload(taken.payload, self._port)
@@ -196,20 +197,21 @@ class Reception:
         except (KeyError, TypeError, ValueError):
             log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
             await self._inbox.park([taken.id], "it cannot be read any more")
-            return
+            return "unreadable"
         if self._recent.get(message) is not None:
-            return
+            return "yes"
         if await self._gate.verdict(message.author, message.place) != "yes":
             # Sent away meanwhile: no file of theirs is fetched, no command is carried out.
             log.info("chat.refused", platform=self._port.platform, author=message.author.id)
             await self._inbox.settle([taken.id])
-            return
+            return "refused"
         log.info("chat.recovered", platform=self._port.platform, message=taken.id, has_begun=has_begun)
         self._recent.add(message)
         if has_begun:
             self._lines.put(message.place, partial(self._bring_in, message, has_begun=True))
         else:
             self._go_on(message)
+        return "yes"
 
     def _is_within_limits(self, message: ChatMessage) -> bool:
         """Only what begins a turn counts. What people in a group say to each other does not, nor do the further parts

@@ -22,11 +22,10 @@ from agent.errors import HermesError, ModelNotAvailable
 from agent.tool import discover
 from agent.toolbox import choose_tools
 from gateway.cli.model_probe import ask_model
-from gateway.cli.running import reached_at
 from gateway.config import load as configuration_files
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.load import Loaded, load, provider_keys
-from gateway.config.platforms import WebConfig
+from gateway.config.platforms import WebConfig, reachable
 from gateway.errors import ConfigError
 from gateway.models import embedded
 from gateway.models.choose import explain_choice
@@ -213,7 +212,7 @@ def try_to_listen(host: str, port: int) -> None:
 
 
 def _is_hermes(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(reached_at(host), port, timeout=2)
+    connection = http.client.HTTPConnection(reachable(host), port, timeout=2)
     try:
         connection.request("GET", "/healthz")
         answer = json.loads(connection.getresponse().read(1000))

@@ -8,19 +8,8 @@ if TYPE_CHECKING:
     from gateway.config.load import Loaded
     from gateway.config.platforms import WebConfig
 
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a server listens, not where it is found
 _PATIENCE = 5.0
 """Seconds. A gateway on this machine answers at once, or something is wrong with it."""
-
-
-def reached_at(host: str) -> str:
-    """From this machine, whoever listens there."""
-    return _WILDCARDS.get(host, host)
-
-
-def address_of(web: WebConfig) -> str:
-    host = reached_at(web.host)
-    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
 
 
 def can_be_asked(web: WebConfig) -> bool:
@@ -32,13 +21,15 @@ async def ask_status(loaded: Loaded) -> dict[str, Any] | None:
     """What the gateway of this state directory says about itself; None where none answers."""
     import aiohttp  # noqa: PLC0415 - slow to import, and needed only here
 
+    from gateway.config.platforms import url_of  # noqa: PLC0415
+
     web = loaded.config.platforms.web
     headers = {"Authorization": f"Bearer {web.token.get_secret_value()}"} if web.token else {}
     timeout = aiohttp.ClientTimeout(total=_PATIENCE)
     try:
         async with (
             aiohttp.ClientSession(headers=headers, timeout=timeout) as http,
-            http.get(f"{address_of(web)}/api/status") as response,
+            http.get(f"{url_of(web.host, web.port)}/api/status") as response,
         ):
             told = await response.json() if response.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +13,7 @@ from gateway.cli.stored import read_store
 
 if TYPE_CHECKING:
     from agent.store import SessionStore
-    from gateway.insight import Spending
-
-By = Literal["day", "person", "model"]
+    from gateway.insight import By, Spending
 
 
 @click.command()
@@ -43,7 +41,7 @@ def usage(options: Options, days: int, by: By, as_json: bool) -> None:
     today = date.today()
     first = today - timedelta(days=days - 1)
     since = datetime.combine(first, time.min).timestamp()
-    spendings = read_store(options, lambda store: _spending(store, since))
+    spendings = read_store(options, lambda store: _spending(store, since, by))
     lines = form.lines_by(spendings, by, [first + timedelta(days=number) for number in range(days)])
     if as_json:
         print_json(form.as_dict(lines, by, first))
@@ -53,7 +51,7 @@ def usage(options: Options, days: int, by: By, as_json: bool) -> None:
         click.echo(f"No model was asked since {first}.", err=True)
 
 
-async def _spending(store: SessionStore, since: float) -> list[Spending]:
+async def _spending(store: SessionStore, since: float, by: By) -> list[Spending]:
     from gateway.store import SqliteStore  # noqa: PLC0415
 
-    return await store.insight.spending(since=since) if isinstance(store, SqliteStore) else []
+    return await store.insight.spending(since=since, by=[by]) if isinstance(store, SqliteStore) else []

@@ -13,6 +13,8 @@ from gateway.config.section import Count, Name, Port, Section, Url, refuse_boole
 TOKEN_VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN", "discord": "DISCORD_BOT_TOKEN"}
 """Where a bot's token comes from if the file names none."""
 
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised here, never chosen
+
 
 def _numeric(value: object) -> object:
     """A name can change hands; the number of an account never does."""
@@ -289,6 +291,17 @@ def bot_in(platforms: PlatformsConfig, platform: str) -> TelegramBotConfig | Dis
     if service == "telegram":
         return platforms.telegram.bots[name] if name else platforms.telegram
     return platforms.discord.bots[name] if name else platforms.discord
+
+
+def reachable(host: str) -> str:
+    """Where one finds, on this machine, who listens there."""
+    return _WILDCARDS.get(host, host)
+
+
+def url_of(host: str, port: int) -> str:
+    """Of a server on this machine that listens there."""
+    host = reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from agent.redaction import own_rules, redact
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -13,6 +15,10 @@ class Health:
     state: Literal["up", "starting", "down", "refused"]
     """`down` is tried again by itself; `refused` needs a person, and is tried again now and then."""
     detail: str = ""
+    """Everybody may read it, so no secret is in it, whatever a service has quoted."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", redact(self.detail, own_rules()))
 
 
 class Platform(Protocol):

@@ -1,11 +1,12 @@
-# ruff: noqa: S608 - only our own columns are put into the SQL; values are always bound
+# ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
 """What an operator asks: `gateway.insight.Insight` in the store's database."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
-from gateway.insight import GivenUp, Spending, SpendingBy, Standing
+from gateway.insight import By, GivenUp, Spending, Standing
 from gateway.store.insight_conversations import StoredConversations
 from gateway.store.parked import given_up
 from gateway.store.people import Run
@@ -18,8 +19,8 @@ class StoredInsight:
         self._read = read
         self.conversations = StoredConversations(read)
 
-    async def spending(self, *, since: float, by: SpendingBy | None = None) -> list[Spending]:
-        return await self._read(_spending, since, by)
+    async def spending(self, *, since: float, by: Sequence[By]) -> list[Spending]:
+        return await self._read(spending, since, by)
 
     async def standing(self, *, since: float) -> Standing:
         return await self._read(_standing, since)
@@ -28,12 +29,15 @@ class StoredInsight:
         return await self._read(given_up, limit)
 
 
-def _spending(connection: sqlite3.Connection, since: float, by: SpendingBy | None) -> list[Spending]:
-    """Of sums that are kept up as calls are recorded: there are far fewer of those than of calls."""
-    day, person = ("''" if by == "person" else "day"), ("''" if by == "day" else "spender")
+_SPENDING = {"day": "day", "person": "spender", "model": "model"}
+
+
+def spending(connection: sqlite3.Connection, since: float, by: Sequence[By]) -> list[Spending]:
+    """There is a row per day, person and model: they are added up as calls are recorded."""
+    columns = [column if name in by else "''" for name, column in _SPENDING.items()]
     rows = connection.execute(
         f"""
-        SELECT {day}, {person}, model, sum(calls), sum(prompt_tokens), sum(completion_tokens), sum(cache_read_tokens),
+        SELECT {", ".join(columns)}, sum(calls), sum(prompt_tokens), sum(completion_tokens), sum(cache_read_tokens),
             sum(cache_write_tokens), sum(cost_usd), sum(unpriced_calls)
         FROM spending WHERE day >= date(?, 'unixepoch', 'localtime')
         GROUP BY 1, 2, 3 ORDER BY 1, 2, 3

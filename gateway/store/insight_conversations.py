@@ -26,33 +26,18 @@ from gateway.store import reads
 from gateway.store.hits import search
 from gateway.store.people import Run
 from gateway.store.places import place_from
-from gateway.store.rows import CONVERSATION_COLUMNS, MESSAGE_COLUMNS, conversation_from, messages_from
+from gateway.store.rows import MESSAGE_COLUMNS, conversation_from, messages_from
 from gateway.store.rules import title_from
 from gateway.store.search import Scope
 
 _MOST_RESULTS = 50
 """Of tool calls at the end of an excerpt that are shown beyond its limit."""
 
-_LAST_SEQ = """
-    (
-        SELECT max((SELECT max(seq) FROM messages WHERE session_id = sessions.id AND kind = 'said'))
-        FROM sessions WHERE conversation_id = conversations.id
-    )
-"""
-"""One step in an index per session, whatever the number of messages."""
-
 _DESCRIBED = f"""
-    SELECT {CONVERSATION_COLUMNS},
-        (
-            SELECT content FROM sessions JOIN messages ON messages.session_id = sessions.id
-            WHERE conversation_id = listed.id AND kind = 'said' AND role = 'user'
-            ORDER BY sessions.seq, messages.seq LIMIT 1
-        ),
-        (
-            SELECT count(*) FROM sessions JOIN messages ON messages.session_id = sessions.id
-            WHERE conversation_id = listed.id AND kind = 'said'
-        ),
-        (SELECT count(*) FROM sessions WHERE conversation_id = listed.id),
+    WITH listed AS (
+        SELECT *, {reads.LAST_SEQ} AS last_seq FROM conversations WHERE id IN (SELECT value FROM json_each(?))
+    )
+    SELECT {reads.LISTED_COLUMNS},
         coalesce(
             (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id),
             (SELECT tokens_after FROM compactions WHERE session_id = live_session_id)
@@ -65,8 +50,8 @@ _DESCRIBED = f"""
             SELECT count(*) - count(cost_usd) FROM sessions JOIN model_calls ON session_id = sessions.id
             WHERE conversation_id = listed.id
         ),
-        coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)
-    FROM listed ORDER BY last_seq DESC, seq DESC
+        {reads.UPDATED_AT}
+    FROM listed
 """
 
 _WANTED = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
@@ -139,34 +124,19 @@ class StoredConversations:
 def _listing(
     connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
 ) -> Listing:
-    wanted = {"person": person, "platform": platform, "limit": limit, "first": first}
-    rows = connection.execute(
-        f"""
-        WITH listed AS (
-            SELECT *, {_LAST_SEQ} AS last_seq FROM conversations WHERE {_WANTED} AND last_seq IS NOT NULL
-            ORDER BY last_seq DESC, seq DESC LIMIT :limit OFFSET :first
-        )
-        {_DESCRIBED}
-        """,
-        wanted,
-    ).fetchall()
-    (total,) = connection.execute(
-        f"SELECT count(*) FROM conversations WHERE {_WANTED} AND {_LAST_SEQ} IS NOT NULL", wanted
-    ).fetchone()
-    return Listing([_listed(row) for row in rows], total)
+    """Only those on the page are described."""
+    heard = connection.execute(
+        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_WANTED}",
+        {"person": person, "platform": platform},
+    )
+    newest = sorted((row for row in heard if row[0] is not None), reverse=True)
+    ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
+    described = _described(connection, ids)
+    return Listing([described[each] for each in ids], len(newest))
 
 
 def _described(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, Listed]:
-    rows = connection.execute(
-        f"""
-        WITH listed AS (
-            SELECT *, {_LAST_SEQ} AS last_seq FROM conversations
-            WHERE id IN (SELECT value FROM json_each(?))
-        )
-        {_DESCRIBED}
-        """,
-        (json.dumps(list(conversation_ids)),),
-    ).fetchall()
+    rows = connection.execute(_DESCRIBED, (json.dumps(list(conversation_ids)),)).fetchall()
     return {row[0]: _listed(row) for row in rows}
 
 
@@ -202,7 +172,7 @@ def _newest(connection: sqlite3.Connection) -> int:
 def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[object, ...]:
     row = connection.execute(
         f"""
-        SELECT live_session_id, {_LAST_SEQ},
+        SELECT live_session_id, {reads.LAST_SEQ},
             (SELECT count(*) FROM sessions WHERE conversation_id = conversations.id),
             (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id)
         FROM conversations WHERE id = ?

@@ -33,6 +33,32 @@ ANCESTRY = """
 """
 
 
+LAST_SEQ = """
+    (
+        SELECT max((SELECT max(seq) FROM messages WHERE session_id = sessions.id AND kind = 'said'))
+        FROM sessions WHERE conversation_id = conversations.id
+    )
+"""
+"""One step in an index per session, whatever the number of messages."""
+
+LISTED_COLUMNS = f"""
+    {CONVERSATION_COLUMNS},
+    (
+        SELECT content FROM sessions JOIN messages ON messages.session_id = sessions.id
+        WHERE conversation_id = listed.id AND kind = 'said' AND role = 'user'
+        ORDER BY sessions.seq, messages.seq LIMIT 1
+    ),
+    (
+        SELECT count(*) FROM sessions JOIN messages ON messages.session_id = sessions.id
+        WHERE conversation_id = listed.id AND kind = 'said'
+    ),
+    (SELECT count(*) FROM sessions WHERE conversation_id = listed.id)
+"""
+"""Of `listed`, conversations with their `last_seq`: with what they begin, how many messages and how many sessions."""
+
+UPDATED_AT = "coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)"
+
+
 def conversation(connection: sqlite3.Connection, conversation_id: str) -> Conversation:
     row = connection.execute(
         f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation_id,)
@@ -54,33 +80,16 @@ def conversation_at(connection: sqlite3.Connection, address: Address) -> Convers
 def conversations(
     connection: sqlite3.Connection, person: str | None, platform: str | None, limit: int
 ) -> list[Overview]:
-    """The innermost query is one step in an index per session, whatever the number of messages."""
     rows = connection.execute(
         f"""
         WITH listed AS (
-            SELECT *, (
-                SELECT max((SELECT max(seq) FROM messages WHERE session_id = sessions.id AND kind = 'said'))
-                FROM sessions WHERE conversation_id = conversations.id
-            ) AS last_seq
+            SELECT *, {LAST_SEQ} AS last_seq
             FROM conversations
             WHERE (:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)
             ORDER BY last_seq DESC, seq DESC
             LIMIT :limit
         )
-        SELECT {CONVERSATION_COLUMNS},
-            (
-                SELECT content FROM sessions JOIN messages ON messages.session_id = sessions.id
-                WHERE conversation_id = listed.id AND kind = 'said' AND role = 'user'
-                ORDER BY sessions.seq, messages.seq LIMIT 1
-            ),
-            (
-                SELECT count(*) FROM sessions JOIN messages ON messages.session_id = sessions.id
-                WHERE conversation_id = listed.id AND kind = 'said'
-            ),
-            (SELECT count(*) FROM sessions WHERE conversation_id = listed.id),
-            coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)
-        FROM listed
-        ORDER BY last_seq DESC, seq DESC
+        SELECT {LISTED_COLUMNS}, {UPDATED_AT} FROM listed ORDER BY last_seq DESC, seq DESC
         """,
         {"person": person, "platform": platform, "limit": max(limit, 0)},
     ).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,10 +83,12 @@ async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") ->
     return Told(house, conversation.id)
 
 
-def tool_call(result: str = "wing: a word of 4 letters") -> Sequence[Message]:
+def tool_call(result: str = "wing: a word of 4 letters", *, word: str = "wing") -> Sequence[Message]:
     return [
         Message("user", "How long is wing?"),
-        Message("assistant", "Let me see.", tool_calls=(ToolCall("c1", "look_up", '{"word": "wing"}'),)),
+        Message(
+            "assistant", "Let me see.", tool_calls=(ToolCall("c1", "look_up", json.dumps({"word": word})),)
+        ),
         Message("tool", result, tool_call_id="c1", name="look_up"),
         Message("assistant", "Four letters."),
     ]

@@ -83,6 +83,31 @@ async def test_a_tool_call_is_unfolded(browser: Browser, chat: Told) -> None:
         await expect(fold.locator("pre").last).to_be_visible()
 
 
+_COUNTED = """
+  let told = 0;
+  window.EventSource = class extends EventSource {
+    constructor(address) {
+      super(address);
+      this.addEventListener("message", () => { document.documentElement.dataset.told = ++told; });
+    }
+  };
+"""
+
+
+async def test_what_came_while_somebody_marked_words(browser: Browser, chat: Told) -> None:
+    """Nothing is taken from under the pointer; it shows as soon as nothing is marked any more."""
+    async with Tab.visiting(browser) as tab:
+        await tab.page.add_init_script(_COUNTED)
+        await tab.page.goto(chat.house.url + chat.page)
+        await tab.sees("html[data-told='1']")
+        await tab.page.evaluate("getSelection().selectAllChildren(document.querySelector('.words'))")
+        await chat.house.store.append(await chat.live(), [Message("user", "And stork?")])
+        await tab.sees("html[data-told='2']")
+        await expect(tab.page.locator(".message", has_text="And stork?")).to_have_count(0)
+        await tab.page.evaluate("getSelection().removeAllRanges()")
+        await tab.sees(".message", "And stork?")
+
+
 async def test_compress_now_and_back(browser: Browser, chat: Told) -> None:
     """Each says what it did, and the page shows it without being loaded again."""
     async with Tab.visiting(browser, f"{chat.house.url}{chat.page}/context") as tab:

@@ -46,11 +46,21 @@ async def test_secrets_are_left_out(house: Watched) -> None:
     key = "sk-ant-api03-" + "A1b2C3d4" * 8
     conversation = await opened(house.store)
     await said(house.store, conversation, f"My key is {key}", f"Your key is {key}")
-    await house.store.append(conversation.live_session_id, tool_call(f"api_key={key}"))
+    await house.store.append(conversation.live_session_id, tool_call(f"api_key={key}", word=key))
     page = await house.page(f"{PAGES}/{conversation.id}")
-    assert key not in page and page.count("[redacted]") == 3 + 2  # with both titles
+    # With both titles, and what the folded call shows of its argument.
+    assert key not in page and page.count("[redacted]") == 3 + 2 + 2
     for path in (PAGES, f"{PAGES}?q=key"):
         assert key not in await house.page(path)
+
+
+async def test_half_a_secret_is_left_out_as_well(house: Watched) -> None:
+    """Where a long text is cut: what is left of a key there looks like none."""
+    key = "sk-ant-api03-" + "A1b2C3d4" * 8
+    conversation = await opened(house.store)
+    await said(house.store, conversation, "word " * 3_998 + key + " and more" * 9)
+    page = await house.page(f"{PAGES}/{conversation.id}")
+    assert "more characters" in page and key[:6] not in page
 
 
 async def test_the_border_between_two_sessions(house: Watched) -> None:
@@ -193,3 +203,21 @@ async def test_a_reset_has_no_summary(house: Watched) -> None:
     await (await house.open("desk")).ask("/reset")
     page = await house.page(f"{chat.page}/splits/{await chat.live()}")
     assert "Begun anew" in page and "No summary was written." in page and "8 messages, about" in page
+
+
+async def test_a_stream_whose_place_is_gone(house: Watched) -> None:
+    """Somebody went back to a session in which less was said: it ends in good order, and then the address says why."""
+    conversation = await opened(house.store)
+    first = conversation.live_session_id
+    await said(house.store, conversation, "One", "Two")
+    branch = await house.store.split(Split(first, "branch", [], "Prompt."))
+    await said(house.store, conversation, "Three")
+    path = f"{PAGES}/{conversation.id}/live?from=3"
+    async with house.http.get(house.url + path) as response:
+        events = Events(response)
+        assert "Three" in (await events.next())["html"]
+        await house.store.make_live(first, instead_of=branch.id)
+        with pytest.raises(EOFError):
+            await events.next()
+    status, told = await house.get(path)
+    assert status == 404 and "only 2 messages" in told

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agent.store import Address
 from gateway.chat.errors import Undeliverable
+from gateway.config.platforms import TelegramBotConfig
 from gateway.insight import GivenUp
 from gateway.messages import OWNER, InboundMessage
-from gateway.store.sqlite import SqliteStore
 from tests.dashboard.bots import ANNA, Bot, bot, breaking_down, until
 from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
 
@@ -85,6 +85,18 @@ async def test_a_chat_message_is_answered_after_all(house: Watched) -> None:
         assert (given_up.platform, given_up.chat_id, given_up.text) == ("memory", ANNA.id, "hello")
         assert await house.act(RETRY, {"kind": "message", "id": given_up.id}) == "It is being answered now."
         await here.shows("Yes.")
+        await parked(house, 0)
+
+
+async def test_a_chat_message_of_somebody_who_was_sent_away(house: Watched) -> None:
+    """Is not answered, and the owner hears why."""
+    async with bot(house) as here:
+        house.script.will(*breaking_down(3))
+        await here.hears("hello")
+        (given_up,) = await parked(house)
+        here.reception.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
+        said = await house.act(RETRY, {"kind": "message", "id": given_up.id})
+        assert "may not talk to this bot any more" in said
         await parked(house, 0)
 
 
@@ -193,11 +205,8 @@ def _write_nonsense(connection: sqlite3.Connection) -> None:
     )
 
 
-async def test_the_list_is_bounded(tmp_path: Path) -> None:
+async def test_the_list_is_bounded(house: Watched) -> None:
     """A text of any length shows its beginning."""
-    store = await SqliteStore.open(tmp_path / "state.db")
-    await store.close()
-    async with watched(tmp_path) as house:
-        given_up = await a_message_on_the_page(house, "long " * 10_000)
-        assert len(given_up.text) == 500
-        assert len(await house.page("/dashboard/parked")) < 10_000
+    given_up = await a_message_on_the_page(house, "long " * 10_000)
+    assert len(given_up.text) == 500
+    assert len(await house.page("/dashboard/parked")) < 10_000

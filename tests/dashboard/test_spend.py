@@ -55,15 +55,15 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
     """No call is counted twice or left out, by whomever it was made."""
     calls = (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4))
     await spend(house, *calls, *calls)
-    added = await house.store.insight.spending(since=time.time())
+    added = await house.store.insight.spending(since=time.time(), by=["day", "person", "model"])
     assert [(each.person, each.model, each.calls) for each in added] == [
         ("", CLAUDE, 2),
         ("telegram:1", CLAUDE, 2),
         ("telegram:1", "x/y", 2),
     ]
-    by_day = await house.store.insight.spending(since=time.time(), by="day")
+    by_day = await house.store.insight.spending(since=time.time(), by=["day", "model"])
     assert [(each.person, each.model, each.calls) for each in by_day] == [("", CLAUDE, 4), ("", "x/y", 2)]
-    by_person = await house.store.insight.spending(since=time.time(), by="person")
+    by_person = await house.store.insight.spending(since=time.time(), by=["person", "model"])
     assert [(each.day, each.person, each.calls) for each in by_person] == [
         ("", "", 2),
         ("", "telegram:1", 2),
@@ -73,7 +73,7 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)
     assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
-    assert await house.store.insight.spending(since=time.time() + 86_400) == []
+    assert await house.store.insight.spending(since=time.time() + 86_400, by=["day"]) == []
 
 
 async def test_a_price_that_nobody_knows(house: Watched) -> None:

@@ -25,15 +25,15 @@ async def test_ready(world: Measured) -> None:
 
 async def test_a_platform_that_cannot_take_messages(world: Measured) -> None:
     """It is named, with the reason, and without the secret that the reason quotes; Hermes is still alive."""
-    world.platforms.append(
-        Bot(health=Health("refused", "Telegram refused 7000000001:AAsecret_token_of_a_bot_0."))
-    )
     with keeping_secret(["7000000001:AAsecret_token_of_a_bot_0"]):
-        status, told = await world.get("/readyz")
+        health = Health("refused", "Telegram refused 7000000001:AAsecret_token_of_a_bot_0.")
+    world.platforms.append(Bot(health=health))
+    status, told = await world.get("/readyz")
     assert (status, told["status"], list(told["problems"])) == (503, "not ready", ["telegram"])
     assert "Telegram refused" in told["problems"]["telegram"]
-    assert "AAsecret" not in str(told)
-    assert (await world.get("/healthz"))[0] == 200
+    alive, health_told = await world.get("/healthz")
+    assert alive == 200 and "Telegram refused" in str(health_told)
+    assert "AAsecret" not in f"{told}{health_told}"
     seen = await world.scraped()
     assert (seen("hermes_ready"), seen("hermes_platform_up", platform="telegram")) == (0, 0)
 

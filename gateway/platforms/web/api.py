@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 from urllib.parse import quote
 
 from aiohttp import web
@@ -58,7 +58,7 @@ class Api:
         platform, chat_id = body.get("platform"), body.get("chat_id")
         if platform not in PLATFORMS:
             raise web.HTTPBadRequest(text="`platform` must be `web` or `terminal`.")
-        if chat_id is not None and not (_is_text(chat_id) and 0 < len(chat_id) <= _LONGEST_CHAT_ID):
+        if chat_id is not None and not (is_text(chat_id) and 0 < len(chat_id) <= _LONGEST_CHAT_ID):
             raise web.HTTPBadRequest(text=f"`chat_id` must be text of 1 to {_LONGEST_CHAT_ID} characters.")
         conversation = await self._desk.open(platform, chat_id)
         after = self._gateway.hub.last_number(conversation.id)
@@ -169,7 +169,7 @@ def _checked_text(body: dict[str, Any]) -> str:
         raise web.HTTPBadRequest(text="`text` must be there, and it must be text.")
     if not text.strip():
         raise web.HTTPBadRequest(text="The message is empty.")
-    if not _is_text(text):
+    if not is_text(text):
         raise web.HTTPBadRequest(text="The message holds half a character, which cannot be stored.")
     size = len(text.encode())
     if size > _LONGEST_TEXT:
@@ -179,12 +179,12 @@ def _checked_text(body: dict[str, Any]) -> str:
 
 def _checked_key(body: dict[str, Any]) -> str:
     key = body.get("key", "")
-    if not (_is_text(key) and len(key) <= _LONGEST_KEY):
+    if not (is_text(key) and len(key) <= _LONGEST_KEY):
         raise web.HTTPBadRequest(text=f"`key` must be text of at most {_LONGEST_KEY} characters.")
     return str(key)
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> TypeGuard[str]:
     """JSON can spell lone surrogates, which no encoding can store."""
     if not isinstance(value, str):
         return False

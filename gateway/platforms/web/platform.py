@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import structlog
 from aiohttp import web
 
+from gateway.config.platforms import url_of
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
 from gateway.metrics import Metrics
@@ -36,8 +37,6 @@ _BODY_LIMIT = 1024 * 1024
 
 _SHUTDOWN_SECONDS = 2.0
 """What a request in flight gets to finish; event streams are ended at once."""
-
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104  recognised here, never chosen
 
 
 class WebPlatform:
@@ -75,8 +74,7 @@ class WebPlatform:
 
     @property
     def where(self) -> str:
-        host = _WILDCARDS.get(self._host, self._host)
-        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+        return url_of(self._host, self._port)
 
     @property
     def health(self) -> Health:

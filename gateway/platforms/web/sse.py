@@ -51,7 +51,7 @@ class EventStreams:
                     await response.write(piece)
         except ConnectionResetError:
             log.debug("web.client_gone")
-        except HermesError as error:
+        except (HermesError, web.HTTPException) as error:
             # The status has long been sent. The client connects again, and is then told what is wrong.
             log.warning("web.stream_failed", error=type(error).__name__)
         return response

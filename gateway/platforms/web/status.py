@@ -13,13 +13,13 @@ from gateway.platforms.web.dashboard import House
 
 
 def routes(house: House) -> list[web.RouteDef]:
-    began = time.time()
+    began, installed = time.time(), version("hermes-gateway")  # which is read from a file
 
     async def status(request: web.Request) -> web.Response:
         return web.json_response(
             {
                 "service": "hermes",
-                "version": version("hermes-gateway"),
+                "version": installed,
                 "pid": os.getpid(),
                 "since": began,
                 "database": str(house.loaded.database),

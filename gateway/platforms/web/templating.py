@@ -53,6 +53,11 @@ def _ago(stamp: float) -> str:
     return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y").lstrip("0")
 
 
+def local_time(stamp: float) -> str:
+    """With the day, in words."""
+    return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y, %H:%M").lstrip("0")
+
+
 def _clock(stamp: float) -> str:
     """In local time; with the date if that is not today's."""
     then = datetime.fromtimestamp(stamp).astimezone()

@@ -180,11 +180,16 @@ def _pretty(arguments: str, parsed: object) -> str:
     if parsed == {}:
         return ""
     text = arguments.strip() if parsed is None else json.dumps(parsed, indent=2, ensure_ascii=False)
-    if len(text) <= _LONGEST_ARGUMENTS:
+    return beginning(text, _LONGEST_ARGUMENTS)
+
+
+def beginning(text: str, longest: int) -> str:
+    """Without secrets, and so much of it."""
+    if len(text) <= longest:
         return redact(text, own_rules())
     # Between two words, if possible: half a key does not look like one.
-    beginning = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:_LONGEST_ARGUMENTS])
-    return f"{redact(beginning, own_rules())}\n… {len(text) - len(beginning):,} more characters"
+    shown = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:longest])
+    return f"{redact(shown, own_rules())}\n… {len(text) - len(shown):,} more characters"
 
 
 def _bounded(text: str) -> str:

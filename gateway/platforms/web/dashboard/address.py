@@ -1,9 +1,6 @@
-"""x, checked: a sentence for whatever cannot be meant."""
+"""What stands in an address, checked: a sentence for whatever cannot be meant."""
 
 from __future__ import annotations
-
-from datetime import datetime
-from typing import Any
 
 from aiohttp import web
 
@@ -22,15 +19,3 @@ def text(request: web.Request, name: str, *, longest: int) -> str:
     if len(given) > longest:
         raise web.HTTPBadRequest(text=f"`{name}` may have at most {longest} characters.")
     return given
-
-
-def field(body: dict[str, Any], name: str, *, longest: int) -> str:
-    """Text on one line; empty where it is not given."""
-    given = body.get(name, "")
-    if not isinstance(given, str) or len(given) > longest:
-        raise web.HTTPBadRequest(text=f"`{name}` must be text of at most {longest} characters.")
-    return " ".join(given.encode("utf-8", "replace").decode().split())
-
-
-def local_time(stamp: float) -> str:
-    return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y, %H:%M").lstrip("0")

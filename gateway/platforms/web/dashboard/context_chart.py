@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from gateway.insight_conversations import SessionLine, WindowCall
-from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.dashboard.svg import element, linear
 from gateway.platforms.web.dashboard.transcript import REASONS
+from gateway.platforms.web.templating import local_time
 
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232

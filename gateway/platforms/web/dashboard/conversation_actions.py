@@ -9,7 +9,7 @@ from gateway import on_behalf
 from gateway.errors import CommandFailed
 from gateway.messages import OWNER
 from gateway.platforms.web.api import json_object
-from gateway.platforms.web.dashboard import address
+from gateway.platforms.web.dashboard.asked import line, said
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import line_to
@@ -30,7 +30,7 @@ _NO_TOPIC = "A topic does not begin with a dash."
 def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
-        topic = address.field(await json_object(request), "topic", longest=_LONGEST_TOPIC)
+        topic = line(await json_object(request), "topic", longest=_LONGEST_TOPIC)
         if topic.startswith("-"):
             raise web.HTTPBadRequest(text=_NO_TOPIC)
         if refusal := house.gateway.limits.refusal(OWNER):
@@ -40,8 +40,8 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     async def restore(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
         body = await json_object(request)
-        session_id = address.field(body, "session", longest=_LONGEST_ID)
-        seen_live = address.field(body, "instead_of", longest=_LONGEST_ID)
+        session_id = line(body, "session", longest=_LONGEST_ID)
+        seen_live = line(body, "instead_of", longest=_LONGEST_ID)
         sessions = await house.insight.conversations.sessions(conversation.id)
         if session_id == conversation.live_session_id:
             raise web.HTTPConflict(text=_IS_LIVE)
@@ -62,7 +62,6 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
 async def _carried_out(house: House, conversation: Conversation, text: str) -> web.Response:
     chat = await house.insight.conversations.chat_of(conversation)
     try:
-        said = await on_behalf.command(house.gateway, conversation, text, chat)
+        return said(await on_behalf.command(house.gateway, conversation, text, chat))
     except CommandFailed as error:
         raise web.HTTPConflict(text=str(error)) from error
-    return web.json_response({"said": said})

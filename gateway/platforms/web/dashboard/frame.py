@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from jinja2 import Environment
@@ -31,6 +31,16 @@ Version = Callable[[web.Request], Awaitable[object]]
 """Something small that differs whenever the page does."""
 
 
+async def _always_new(request: web.Request) -> object:
+    return object()
+
+
+class _Page(NamedTuple):
+    template: str
+    gather: Gather
+    version: Version
+
+
 class Frame:
     """Turns a template and what it shows into a page, and into a stream of what has changed on it."""
 
@@ -39,12 +49,13 @@ class Frame:
         self._streams = streams
 
     def page(
-        self, path: str, template: str, gather: Gather, version: Version | None = None
+        self, path: str, template: str, gather: Gather, version: Version = _always_new
     ) -> list[web.RouteDef]:
         """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
 
         Everything between `{% block live %}` and `{% endblock %}` of the template is one such part; a macro that it
         uses has to stand inside it. With a `version`, nothing is gathered again until that has changed."""
+        page = _Page(template, gather, version)
 
         async def show(request: web.Request) -> web.Response:
             query = f"?{request.query_string}" if request.query_string else ""
@@ -52,9 +63,9 @@ class Frame:
             return self.answer(request, template, shown)
 
         async def follow(request: web.Request) -> web.StreamResponse:
-            # Once before the stream begins: what is wrong with the address can still be said then.
-            await gather(request)
-            return await self._streams.send(request, self._changes(request, template, gather, version))
+            # Before the stream begins: what is wrong with the address can still be said then.
+            now, shown = await version(request), await gather(request)
+            return await self._streams.send(request, self._changes(request, page, now, shown))
 
         return [web.get(path, show), web.get(f"{path}/live", follow)]
 
@@ -64,24 +75,20 @@ class Frame:
         return web.Response(text=html, content_type="text/html")
 
     async def _changes(
-        self, request: web.Request, template: str, gather: Gather, version: Version | None
+        self, request: web.Request, page: _Page, seen_version: object, shown: dict[str, Any]
     ) -> AsyncGenerator[bytes, None]:
-        block = self._templates.get_template(template).blocks["live"]
-        seen, seen_version = "", object()
+        template = self._templates.get_template(page.template)
+        seen = ""
         while True:
-            now = await version(request) if version else object()
-            if now == seen_version:
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-                continue
-            seen_version = now
-            around = self._templates.get_template(template).new_context(
-                {**_around(request), **await gather(request)}
-            )
-            html = "".join(block(around))
+            html = "".join(template.blocks["live"](template.new_context({**_around(request), **shown})))
             if html != seen:
                 yield frame({"html": html})
                 seen = html
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            now = seen_version
+            while now == seen_version:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                now = await page.version(request)
+            seen_version, shown = now, await page.gather(request)
 
 
 def _around(request: web.Request) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from gateway.insight_conversations import SessionLine
 from gateway.lineage import Gap, Strand, strands
-from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.dashboard.svg import element
 from gateway.platforms.web.dashboard.transcript import REASONS
+from gateway.platforms.web.templating import local_time
 
 _TRACK = 22
 """Pixels between two tracks."""

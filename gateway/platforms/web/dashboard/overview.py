@@ -44,7 +44,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
             "queued": _queued(turns),
             "standing": await house.insight.standing(since=midnight),
             "newest": await house.insight.given_up(limit=_NEWEST),
-            "today": _today(await house.insight.spending(since=midnight)),
+            "today": _today(await house.insight.spending(since=midnight, by=["person"])),
             "spent": await house.gateway.limits.budget.of_everybody(),
             "person_cap": limits.daily_usd_per_person,
             "now": house.metrics.snapshot() if house.metrics else None,

@@ -49,31 +49,33 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
         today = date.fromtimestamp(Day.of(time.time()).begins)
         first = today - timedelta(days=days - 1)
         since = time.mktime(first.timetuple())
-        by_day, by_person = await asyncio.gather(
-            house.insight.spending(since=since, by="day"), house.insight.spending(since=since, by="person")
+        # What the cache saved depends on the model, whomever it is for.
+        of_days, of_people = await asyncio.gather(
+            house.insight.spending(since=since, by=["day", "model"]),
+            house.insight.spending(since=since, by=["person", "model"]),
         )
         # Prices are looked up in a file.
-        shown = await asyncio.to_thread(_shown, by_day, by_person, first, days)
+        shown = await asyncio.to_thread(_shown, of_days, of_people, first, days)
         return frame.answer(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **shown})
 
     return [web.get("/dashboard/spend", show)]
 
 
 def _shown(
-    found: Sequence[Spending], by_person: Sequence[Spending], first: date, days: int
+    of_days: Sequence[Spending], of_people: Sequence[Spending], first: date, days: int
 ) -> dict[str, Any]:
-    priced = [(each, _saved(each)) for each in found]
-    of_people = [(each, _saved(each)) for each in by_person]
+    priced = [(each, _saved(each)) for each in of_days]
+    people = [(each, _saved(each)) for each in of_people]
     dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
     by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
     by_model = _by_cost(_totals(priced, lambda each: each.model))
     total = next(iter(_totals(priced, lambda each: "all")), PricedTotal("all"))
     return {
         "total": total,
-        "charts": _charts(priced, dates, by_day, by_model) if found else [],
+        "charts": _charts(priced, dates, by_day, by_model) if of_days else [],
         "tables": {
             "Day": list(reversed(by_day.values())),
-            "Person": _by_cost(_totals(of_people, lambda each: each.person))[:_MOST_ROWS],
+            "Person": _by_cost(_totals(people, lambda each: each.person))[:_MOST_ROWS],
             "Model": by_model[:_MOST_ROWS],
         },
     }

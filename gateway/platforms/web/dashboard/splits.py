@@ -22,6 +22,7 @@ from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import line_to
 from gateway.platforms.web.dashboard.transcript import REASONS, Reader, discreet
 from gateway.platforms.web.markdown import remembered_markdown
+from gateway.platforms.web.templating import local_time
 from gateway.platforms.web.views import Views
 
 _SHOWN = 50
@@ -67,7 +68,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
             "parent": known[child.parent_id],
             "parent_number": numbers[child.parent_id],
             "reason": REASONS[child.reason],
-            "when": address.local_time(child.created_at),
+            "when": local_time(child.created_at),
             "can_restore": child.parent_id in ancestors,
         }
         return frame.answer(request, "dashboard/conversation_split.html", shown)

@@ -12,10 +12,10 @@ from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
 from gateway.insight_conversations import SessionLine
-from gateway.platforms.web.dashboard.address import local_time
 from gateway.platforms.web.markdown import remembered_markdown
 from gateway.platforms.web.stored_calls import results_of_calls
-from gateway.platforms.web.views import Views, stored_call
+from gateway.platforms.web.templating import local_time
+from gateway.platforms.web.views import Views, beginning, stored_call
 
 _LONGEST = 20_000
 """Of a message; more than that nobody reads on a page."""
@@ -116,10 +116,9 @@ def discreet(text: str) -> str:
     return redact(text, own_rules())
 
 
+@lru_cache(maxsize=256)
 def _bounded(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return discreet(text)
-    return f"{discreet(text[:_LONGEST])}\n… {len(text) - _LONGEST:,} more characters"
+    return beginning(text, _LONGEST)
 
 
 def _who(message: Message, person: str) -> str:

@@ -16,15 +16,22 @@ function isInUse(part) {
 
 function follow(address) {
   const part = document.getElementById("live");
-  const stream = new EventSource(address);
-  stream.addEventListener("message", (event) => {
-    if (isInUse(part)) return;
+  let newest = null;
+  function show() {
+    if (newest === null || isInUse(part)) return;
     const open = new Set([...part.querySelectorAll("details[open][id]")].map((fold) => fold.id));
     const focused = document.activeElement?.id;
-    part.innerHTML = JSON.parse(event.data).html;
+    part.innerHTML = newest;
+    newest = null;
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     if (focused) document.getElementById(focused)?.focus();
+  }
+  new EventSource(address).addEventListener("message", (event) => {
+    newest = JSON.parse(event.data).html;
+    show();
   });
+  // It is told once, so what came while the part was in use is shown when it is not any more.
+  for (const ends of ["selectionchange", "focusout"]) document.addEventListener(ends, show);
 }
 
 // <button data-post="/api/dashboard/..." data-body='{"key": "value"}' data-confirm="Sure?">, or a form with data-post.
