@@ -15,8 +15,7 @@ from gateway.config.tracing import tracing_settings
 Facts = Mapping[str, str | int | float]
 
 NOT_INSTALLED = (
-    "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; "
-    "pip install 'hermes-gateway[otel]'"
+    "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; pip install -e '.[otel]'"
 )
 NO_ADDRESS = "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, as in http://127.0.0.1:4318"
 

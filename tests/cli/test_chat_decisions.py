@@ -201,13 +201,13 @@ async def test_a_question_to_a_busy_chat_says_that_it_waits(attached: tuple[Hous
         terminal.type("one\r")
         await gate.reached.wait()
         process = await shell.start("--chat", "main", "-q", "two")
-        assert process.stdin
+        assert process.stdin and process.stderr
         process.stdin.close()
-        await house.gateway.arrival_of("two")
+        told = await asyncio.wait_for(process.stderr.readline(), 60)
         gate.set()
         stdout, stderr = await asyncio.wait_for(process.communicate(), 60)
-    assert stdout == b"You said: two\n"
-    assert stderr == b"This chat is busy; the question waits.\n"
+    assert told == b"This chat is busy; the question waits.\n"
+    assert (stdout, stderr) == (b"You said: two\n", b"")
 
 
 async def test_with_the_agent_in_this_process(tmp_path: Path) -> None:

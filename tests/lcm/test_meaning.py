@@ -202,7 +202,7 @@ except ValueError as error:
 def test_where_it_is_not_installed(tmp_path: Path) -> None:
     """Words do, the status says how to get it, and to insist on it is a mistake of the configuration."""
     told = elsewhere(tmp_path, NOT_THERE)
-    assert "Search: by words (for meaning, too: pip install 'hermes-gateway[semantic]')" in told
+    assert "Search: by words (for meaning, too: pip install -e '.[semantic]')" in told
     assert "is on, and what it needs is not installed" in told
 
 

@@ -227,7 +227,7 @@ async def test_the_extra_is_missing(tmp_path: Path) -> None:
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry')))\n"
     )
     told = await _python(code, home, hidden)
-    assert "pip install 'hermes-gateway[otel]'" in told[0]
+    assert "pip install -e '.[otel]'" in told[0]
     assert told[1] == "[]"
     told = await _python(code, home, None)
     assert told[0] == "sent to http://127.0.0.1:9", "without the password"

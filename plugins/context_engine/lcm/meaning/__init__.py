@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 Wanted = Literal["auto", "on", "off"]
 WANTED: tuple[Wanted, ...] = get_args(Wanted)
-INSTALL = "pip install 'hermes-gateway[semantic]'"
+INSTALL = "pip install -e '.[semantic]'"
 _NEEDED = ("numpy", "tokenizers")
 _CARRIER = "wordllama"
 
