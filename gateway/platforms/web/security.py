@@ -133,7 +133,9 @@ class TokenGate:
         for token in (self._token, self._read_token):
             if token is not None and hmac.compare_digest(given, token):
                 return token
-        raise web.HTTPUnauthorized(text="That is not the token. It is in the `hermes.yaml` of whoever runs this Hermes.")
+        raise web.HTTPUnauthorized(
+            text="That is not the token. It is in the `hermes.yaml` of whoever runs this Hermes."
+        )
 
     def _admits(self, request: web.Request, token: bytes) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")

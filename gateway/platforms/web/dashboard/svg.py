@@ -41,7 +41,8 @@ def element(name: str, /, *inside: str, **attributes: str | float | None) -> Mar
 
 
 def picture(height: int, *inside: str, title: str, description: str, name: str) -> Markup:
-    """The whole drawing, as wide as there is room. `title` and `description` are what a screen reader says; `name` is unique on its page."""
+    """The whole drawing, as wide as its place. A screen reader says `title` and `description`; `name` is unique on its
+    page."""
     return element(
         "svg",
         element("title", title, id=f"{name}-title"),
