@@ -103,7 +103,7 @@ async def test_errors_are_sentences(tmp_path: Path) -> None:
         page = await house.page("/dashboard")
     assert "has a mistake" in page and "<code>hermes config check</code>" in page
     assert "See <code>hermes logs --level warning</code>." in page and "some.plugin_broke" in page
-    assert "kept anybody waiting" in page
+    assert "the longest wait for Hermes itself" in page
 
 
 def test_every_meaning_is_of_something_that_is_logged() -> None:

@@ -184,7 +184,7 @@ async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
     await tab.type("/stop")
     await tab.sees(".notice", "Nothing is running.")
     await tab.sees(".waiting", count=0)
-    parts = await tab.parts()
+    parts = await tab.said()
     assert parts[-2] == "said: /stop" and parts[-1].startswith("notice: Nothing is running")
 
 
