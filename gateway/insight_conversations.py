@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.messages import Message
@@ -58,6 +58,8 @@ class SessionLine:
     said: int
     """Messages in the session itself."""
     compaction: Compaction | None
+    has_summary: bool = False
+    """Whether the compaction wrote one; else it only shortened or left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Replaced:
     """Messages that stayed as they were."""
     left: Excerpt
     left_characters: int
+    originals: list[Message] = field(default_factory=list)
+    """Of the shortened copies."""
 
 
 class ConversationInsight(Protocol):

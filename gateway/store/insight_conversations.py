@@ -234,6 +234,11 @@ def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Sess
         """
         SELECT sessions.id, parent_id, reason, sessions.created_at, sessions.engine, model, prompt_tokens,
             (SELECT count(*) FROM messages WHERE session_id = sessions.id AND kind = 'said'),
+            trigger IS NOT NULL AND EXISTS (
+                SELECT 1 FROM session_context JOIN messages ON messages.seq = message_seq
+                WHERE session_context.session_id = sessions.id AND messages.session_id = sessions.id
+                    AND kind = 'summary'
+            ),
             trigger, compactions.engine, messages_before, messages_after, tokens_before, tokens_after, focus,
             seconds, cost_usd, outcome
         FROM sessions LEFT JOIN compactions ON session_id = sessions.id
@@ -246,9 +251,11 @@ def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Sess
 
 def _session_line(row: tuple[Any, ...]) -> SessionLine:
     """The trigger is the first column of a compaction, and empty where there was none."""
-    session_id, parent_id, reason, created_at, engine, model, tokens, said, *compaction = row
+    session_id, parent_id, reason, created_at, engine, model, tokens, said, has_summary, *compaction = row
     done = None if compaction[0] is None else Compaction(*compaction)
-    return SessionLine(session_id, parent_id, reason, created_at, engine, model, tokens, said, done)
+    return SessionLine(
+        session_id, parent_id, reason, created_at, engine, model, tokens, said, done, bool(has_summary)
+    )
 
 
 def _window(connection: sqlite3.Connection, session_id: str) -> list[WindowCall]:
@@ -288,7 +295,13 @@ def _replaced(connection: sqlite3.Connection, session_id: str, first: int, limit
         {**named, "limit": limit, "first": first - 1},
     )
     left = Excerpt(messages_from(rows), first, total)
-    return Replaced(written, in_all - len(written), left, characters)
+    originals = messages_from(
+        connection.execute(
+            f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps([message.source_id for message in written if message.source_id]),),
+        )
+    )
+    return Replaced(written, in_all - len(written), left, characters, originals)
 
 
 def _chat_of(connection: sqlite3.Connection, conversation: Conversation) -> Place | None:

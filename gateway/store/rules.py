@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agent.errors import StoreError
@@ -10,6 +11,15 @@ from agent.store import Session, Split
 from agent.untrusted import own_words
 
 TITLE_LENGTH = 80
+
+
+_LOOKED_AT = 1_000
+"""Characters: a title needs no more, and a message may have very many."""
+
+_MARKS = re.compile(
+    r"^(?:#{1,6} |> )|\*\*(?!\s)([^*]+)(?<!\s)\*\*|`{1,3}([^`]+)`{1,3}|~~([^~]+)~~|(?<!\w)\*([^\s*][^*]*)\*(?!\w)"
+)
+"""Not underscores: names in programs have them."""
 
 
 def check_appended(messages: Sequence[Message]) -> None:
@@ -43,10 +53,14 @@ _ASIDE = "[End of that. To you:]"
 
 
 def title_from(text: str | None) -> str:
-    """The beginning of a text, on one line."""
+    """The beginning of a text, on one line, without the simple marks of Markdown: a title is shown as it is."""
     said = own_words(text or "").rpartition(_ASIDE)[2]
-    line = " ".join(said.split())
+    line = _MARKS.sub(_unmarked, " ".join(said[:_LOOKED_AT].split()))
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def _unmarked(found: re.Match[str]) -> str:
+    return next((inside.strip() for inside in found.groups() if inside), "")
 
 
 def storable(text: str) -> str:

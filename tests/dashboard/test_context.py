@@ -73,6 +73,17 @@ def test_many_drops_stay_readable() -> None:
         assert (picture.count("<circle"), picture.count('<text x="') - 4) == (dots, numbers)
 
 
+def test_a_call_that_is_alone_in_its_session_is_drawn() -> None:
+    """As a step as wide as its place: a point alone would be nothing."""
+    line = [session("s0"), *(session(f"s{at}", f"s{at - 1}") for at in range(1, 5))]
+    calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
+    picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
+    curve = re.search(r'<path d="([^"]*)" class="curve"', picture)
+    assert curve
+    steps = re.findall(r"M([\d.]+),[\d.]+L([\d.]+),[\d.]+", curve[1])
+    assert len(steps) == 5 and all(float(end) - float(begin) >= 80 for begin, end in steps)
+
+
 def test_a_curve_is_broken_where_it_begins_anew() -> None:
     """Nothing leads from the end of a session to the one after a reset."""
     line = [session("a"), session("b", "a")]

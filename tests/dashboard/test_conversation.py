@@ -7,7 +7,7 @@ import re
 import pytest
 
 from agent.messages import Message
-from agent.store import Split
+from agent.store import Compaction, Split
 from tests.dashboard.conversation_world import PAGES, opened, said, told, tool_call
 from tests.dashboard.world import Watched
 from tests.web.world import Events, Gate
@@ -194,6 +194,27 @@ async def test_what_was_replaced_has_pages(house: Watched) -> None:
     assert "51 to 97 of 97" in await house.page(f"{split}?from=51")
     status, page = await house.get(f"{split}?from=98")
     assert status == 404 and "Only 97 messages were replaced here." in page
+
+
+async def test_what_was_only_shortened_is_beside_what_it_was(house: Watched) -> None:
+    """A compaction that wrote no summary is not said to have one."""
+    conversation = await opened(house.store)
+    live = conversation.live_session_id
+    asked, called, result, answer = await house.store.append(live, tool_call("a very long result"))
+    short = Message(
+        "tool", "[shortened]", tool_call_id="c1", name="look_up", kind="pruned", source_id=result.id
+    )
+    done = Compaction("loop", "compressor", 4, 4, 9_000, 2_000)
+    child = await house.store.split(
+        Split(live, "compression", [asked.id, called.id, short, answer.id], "Prompt.", compaction=done)
+    )
+    page = f"{PAGES}/{conversation.id}"
+    context = await house.page(f"{page}/context")
+    assert "What was shortened or left out" in context and "Summary and what it replaced" not in context
+    _, _, shortened = (await house.page(f"{page}/splits/{child.id}")).partition('id="shortened"')
+    assert (
+        shortened.index("[shortened]") < shortened.index("As it was") < shortened.index("a very long result")
+    )
 
 
 async def test_a_reset_has_no_summary(house: Watched) -> None:

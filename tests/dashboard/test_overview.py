@@ -6,12 +6,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import gateway
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
 from gateway.messages import OWNER, InboundMessage
+from gateway.metrics import Metrics
 from gateway.platforms.base import Health
+from gateway.platforms.web.dashboard.troubles import MEANINGS
 from tests.dashboard.world import SCRIPT, Watched, watched
 from tests.web.world import Gate
 
@@ -89,6 +92,31 @@ async def test_compactions_of_today(house: Watched) -> None:
     await house.store.split(Split(conversation.live_session_id, "compression", compaction=compaction))
     page = await house.page("/dashboard")
     assert "7,000 tokens freed" in page
+
+
+async def test_errors_are_sentences(tmp_path: Path) -> None:
+    """Each known one says what it means; of any other, where to read about it."""
+    metrics = Metrics()
+    metrics.logged("config.refused", None)
+    metrics.logged("some.plugin_broke", "KeyError")
+    async with watched(tmp_path, metrics=metrics) as house:
+        page = await house.page("/dashboard")
+    assert "has a mistake" in page and "<code>hermes config check</code>" in page
+    assert "See <code>hermes logs --level warning</code>." in page and "some.plugin_broke" in page
+    assert "the longest wait for Hermes itself" in page
+
+
+def test_every_meaning_is_of_something_that_is_logged() -> None:
+    """A name that was changed would be explained no more."""
+    root = Path(gateway.__file__).parents[1]
+    sources = [
+        file.read_text()
+        for folder in ("agent", "gateway", "plugins")
+        for file in (root / folder).rglob("*.py")
+        if file.name != "troubles.py"
+    ]
+    for kind in MEANINGS:
+        assert any(f'"{kind}"' in source for source in sources), kind
 
 
 async def test_every_page_with_nothing_to_show(house: Watched) -> None:

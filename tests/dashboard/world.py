@@ -15,6 +15,7 @@ from axe_playwright_python.async_playwright import Axe
 from gateway.config.load import Loaded
 from gateway.config.schema import Config
 from gateway.limits import Limits
+from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
 from gateway.platforms.web import House
 from gateway.settings import Settings
@@ -58,6 +59,7 @@ async def watched(
     loaded: Loaded | None = None,
     platforms: Sequence[Platform] = (),
     guarded: bool = False,
+    metrics: Metrics | None = None,
 ) -> AsyncIterator[Watched]:
     """`guarded`: behind both tokens, and the client is the owner."""
     store = await SqliteStore.open(folder / "state.db")
@@ -65,9 +67,8 @@ async def watched(
     gateway = make_gateway(store, script, folder)
     loaded = loaded or Loaded(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store)
-    house = House(
-        gateway, store.insight, store.people, await asyncio.to_thread(Settings, loaded), "A model.", platforms
-    )
+    settings = await asyncio.to_thread(Settings, loaded)
+    house = House(gateway, store.insight, store.people, settings, "A model.", platforms, metrics)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (

@@ -11,6 +11,7 @@ import pytest
 from agent.errors import NotFound, StoreError
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, SessionStore, Split
+from gateway.store.rules import title_from
 
 
 async def test_an_address_has_one_conversation(store: SessionStore) -> None:
@@ -20,6 +21,21 @@ async def test_an_address_has_one_conversation(store: SessionStore) -> None:
     thread = await store.open_conversation(Address("telegram", "7", thread_id="2"), person="ada")
     assert again == first == await store.conversation(first.id)
     assert thread.id != first.id
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("Give me a **short** answer", "Give me a short answer"),
+        ("# A *small* `heading`\n\nand more", "A small heading and more"),
+        ("What is 2*3*4, or a ** b ** c?", "What is 2*3*4, or a ** b ** c?"),
+        ("Why is __init__ empty?", "Why is __init__ empty?"),
+        ("**" * 60_000, "*" * 79 + "…"),
+    ],
+)
+def test_a_title_has_no_marks(said: str, title: str) -> None:
+    """It is shown as it is; what only looks like a mark stays."""
+    assert title_from(said) == title
 
 
 async def test_opening_at_the_same_time_makes_one(store: SessionStore) -> None:

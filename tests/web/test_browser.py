@@ -177,12 +177,15 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
 
 
 async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:
-    """`/help` is a turn without the model; `/stop` overtakes and leaves nothing waiting."""
+    """`/help` is a turn without the model; `/stop` overtakes and leaves nothing waiting. Both stand above their
+    answer."""
     await tab.type("/help")
     await tab.sees(".notice", "/status: model, session and context engine")
     await tab.type("/stop")
     await tab.sees(".notice", "Nothing is running.")
     await tab.sees(".waiting", count=0)
+    parts = await tab.said()
+    assert parts[-2] == "said: /stop" and parts[-1].startswith("notice: Nothing is running")
 
 
 async def test_a_failure_is_a_visible_sentence(tab: Tab, world: World) -> None:

@@ -83,3 +83,29 @@ def test_a_second_token_needs_a_first() -> None:
     for web in ({"read_token": READER}, {"token": READER, "read_token": READER}):
         with pytest.raises(ValueError, match=r"platforms\.web\.token"):
             Config.model_validate({"platforms": {"web": web}})
+
+
+async def test_a_reader_is_not_locked_in(guarded: World) -> None:
+    """What is refused leads back to the dashboard, or to another token; the page that asks for one is always there."""
+    status, page = await guarded.get("/", headers=bearer(READER))
+    assert status == 403
+    assert 'href="/dashboard"' in page and 'name="token"' in page and 'href="/"' not in page
+    _, asks = await guarded.get("/sign-in", headers=bearer(READER))
+    assert 'name="token"' in asks
+
+
+async def test_signing_out(guarded: World) -> None:
+    """Whoever came in can leave, from the dashboard and from the chat; the cookie is taken back."""
+    for token, paths in ((READER, ["/dashboard"]), (OWNER, ["/dashboard", "/new"])):
+        for path in paths:
+            _, page = await guarded.get(path, headers=bearer(token))
+            assert '<form class="leave" action="/sign-out" method="post">' in page, path
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with guarded.http.post(
+        f"{guarded.url}/sign-out", data=b"", headers=form, allow_redirects=False
+    ) as left:
+        assert (left.status, left.headers["Location"]) == (303, "/sign-in")
+        assert "Max-Age=0" in left.headers["Set-Cookie"] and "hermes_" in left.headers["Set-Cookie"]
+    foreign = {**form, "Origin": "https://evil.example"}
+    async with guarded.http.post(f"{guarded.url}/sign-out", data=b"", headers=foreign) as refused:
+        assert refused.status == 403 and "Set-Cookie" not in refused.headers

@@ -52,6 +52,7 @@ async def test_a_wrong_token_sets_nothing(guarded: World, wrong: str) -> None:
     assert status == 401
     assert "Set-Cookie" not in headers
     assert "not the token" in page and 'name="token"' in page
+    assert 'role="alert"' in page and "platforms.web.token" not in page
     assert wrong not in ("guess",) or wrong not in page
 
 
@@ -74,6 +75,9 @@ async def test_where_no_token_is_asked_for(world: World) -> None:
     status, _, headers = await _sign_in(world, "old")
     assert (status, headers["Location"]) == (303, "/")
     assert "Set-Cookie" not in headers
+    async with world.http.get(f"{world.url}/sign-in", allow_redirects=False) as asked:
+        assert (asked.status, asked.headers["Location"]) == (303, "/")
+    assert "Sign out" not in (await world.get("/new"))[1]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,9 @@ class WebPlatform:
             log.info("web.stopped")
 
     def _app(self) -> web.Application:
-        views, desk = Views(self._model_line, has_dashboard=self._house is not None), Desk(self._gateway)
+        has_token = self._token is not None
+        views = Views(self._model_line, has_dashboard=self._house is not None, has_token=has_token)
+        desk = Desk(self._gateway)
         streams = EventStreams(self._heartbeat_seconds)
 
         def port() -> int:
@@ -128,7 +130,7 @@ class WebPlatform:
         app.add_routes(Operations(self._gateway, self._platforms, self._metrics).routes())
         app.add_routes(Pages(self._gateway, desk, streams, views).routes())
         if self._house:
-            app.add_routes(Dashboard(self._house, streams).routes())
+            app.add_routes(Dashboard(self._house, streams, has_token=has_token).routes())
             app.add_routes(status.routes(self._house))
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)

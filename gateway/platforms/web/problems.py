@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from agent.errors import HermesError, NotFound
+from gateway.platforms.web.security import may_act
 from gateway.platforms.web.views import Views
 
 log = structlog.get_logger(__name__)
@@ -54,5 +55,11 @@ def _answer(views: Views, request: web.Request, status: int, sentence: str) -> w
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if for_programs(request):
         return web.json_response({"error": sentence}, status=status, headers=headers)
-    html = views.problem(sentence, asks_for_token=status == 401)
+    is_reader = not may_act(request)
+    html = views.problem(
+        sentence,
+        asks_for_token=status == 401 or (is_reader and status == 403),
+        is_reader=is_reader,
+        is_wrong_token=status == 401 and request.method == "POST",
+    )
     return web.Response(text=html, content_type="text/html", status=status, headers=headers)

@@ -20,7 +20,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")
 """Says nothing about anybody; the page that asks for the token needs its style."""
 
-_SIGN_IN = "/sign-in"
+_SIGN_IN, _SIGN_OUT = "/sign-in", "/sign-out"
 _OPEN_TO_READERS = ("/dashboard", "/metrics")
 _READER = web.RequestKey("reader", bool)
 _LONGEST_FORM = 10_000
@@ -40,6 +40,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_ASKS = "This Hermes is protected by a token. It is in the `hermes.yaml` of whoever runs it."
 _ANOTHER_SITE = "Hermes answers its own page only, not one of another site."
 
 
@@ -85,25 +86,39 @@ class TokenGate:
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path == _SIGN_IN and request.method == "POST":
             return self._sign_in(request, await _token_in_form(request))
+        if request.path == _SIGN_OUT and request.method == "POST":
+            return self._sign_out()
+        if request.path == _SIGN_IN:
+            return self._ask()
         if self._token is None or request.path.startswith(_OPEN_TO_ALL) or self._admits(request, self._token):
             return await handler(request)
         if self._read_token is not None and self._admits(request, self._read_token):
             return await self._let_look(request, handler)
-        raise web.HTTPUnauthorized(text="This Hermes is protected by a token: `platforms.web.token`.")
+        raise web.HTTPUnauthorized(text=_ASKS)
 
     async def _let_look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[_READER] = True
         if request.method not in ("GET", "HEAD") or not _is_under(request.path, _OPEN_TO_READERS):
             raise web.HTTPForbidden(text="This token may look at the dashboard, and do nothing else.")
-        request[_READER] = True
         return await handler(request)
+
+    def _ask(self) -> web.Response:
+        """Whoever is signed in may sign in as somebody else."""
+        if self._token is None:
+            return _led_to("/")
+        raise web.HTTPUnauthorized(text=_ASKS)
+
+    def _sign_out(self) -> web.Response:
+        response = _led_to(_SIGN_IN)
+        response.del_cookie(self._cookie_name(), httponly=True, samesite="Strict")
+        return response
 
     def _sign_in(self, request: web.Request, given: str) -> web.Response:
         """Redirects, so that a reload does not send the token again."""
         if self._token is None:
-            return web.Response(status=303, headers={"Location": "/"})
+            return _led_to("/")
         token = self._token_like(given.encode(errors="replace"))
-        where = "/dashboard" if token is self._read_token else "/"
-        response = web.Response(status=303, headers={"Location": where})
+        response = _led_to("/dashboard" if token is self._read_token else "/")
         response.set_cookie(
             self._cookie_name(),
             _cookie_value(token),
@@ -118,7 +133,9 @@ class TokenGate:
         for token in (self._token, self._read_token):
             if token is not None and hmac.compare_digest(given, token):
                 return token
-        raise web.HTTPUnauthorized(text="That is not the token of this Hermes: `platforms.web.token`.")
+        raise web.HTTPUnauthorized(
+            text="That is not the token. It is in the `hermes.yaml` of whoever runs this Hermes."
+        )
 
     def _admits(self, request: web.Request, token: bytes) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
@@ -130,6 +147,10 @@ class TokenGate:
     def _cookie_name(self) -> str:
         """Cookies know no ports; with the port in its name, two Hermes on one machine stay signed in."""
         return f"hermes_{self._port()}"
+
+
+def _led_to(where: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": where})
 
 
 def _is_under(path: str, places: Iterable[str]) -> bool:
@@ -196,8 +217,9 @@ def _refuse_foreign(request: web.Request, named: str) -> None:
     origin = request.headers.get("Origin")
     if origin is not None and origin.lower() not in (f"http://{named.lower()}", f"https://{named.lower()}"):
         raise web.HTTPForbidden(text=_ANOTHER_SITE)
-    # A form on a foreign page cannot send JSON without asking first, and is never allowed to. The form that asks for
-    # the token is the exception: who knows the token may come in.
-    wanted = "application/x-www-form-urlencoded" if request.path == _SIGN_IN else "application/json"
+    # A form on a foreign page cannot send JSON without asking first, and is never allowed to. The forms that work
+    # without scripts are the exception: who knows the token may come in, and whoever is in may leave.
+    is_form = request.path in (_SIGN_IN, _SIGN_OUT)
+    wanted = "application/x-www-form-urlencoded" if is_form else "application/json"
     if request.content_type != wanted:
         raise web.HTTPUnsupportedMediaType(text=f"Send it with `Content-Type: {wanted}`.")

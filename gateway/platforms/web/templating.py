@@ -15,8 +15,8 @@ from gateway.limits.spending import dollars
 _FOLDER = Path(__file__).parent / "templates"
 
 
-def templates() -> Environment:
-    """All are read here: later would be file work on the event loop."""
+def templates(*, has_token: bool = False) -> Environment:
+    """All are read here: later would be file work on the event loop. With a token, people can sign out."""
     files = (file for file in _FOLDER.rglob("*") if file.is_file())
     environment = Environment(
         loader=DictLoader({file.relative_to(_FOLDER).as_posix(): file.read_text() for file in files}),
@@ -36,6 +36,7 @@ def templates() -> Environment:
         short=short_count,
         dollars=dollars,
     )
+    environment.globals["has_token"] = has_token
     return environment
 
 

@@ -45,8 +45,8 @@ class ToolView:
 class Views:
     """The templates. All are read here: later would be file work on the event loop."""
 
-    def __init__(self, model_line: str, *, has_dashboard: bool = False) -> None:
-        environment = templates()
+    def __init__(self, model_line: str, *, has_dashboard: bool = False, has_token: bool = False) -> None:
+        environment = templates(has_token=has_token)
         environment.globals.update(model_line=model_line, has_dashboard=has_dashboard)
         self._chat = environment.get_template("chat.html")
         self._sidebar = environment.get_template("sidebar.html")
@@ -76,8 +76,16 @@ class Views:
         current = conversation.id if conversation else ""
         return Markup(self._sidebar.render(overviews=overviews, current=current))  # noqa: S704  autoescaped
 
-    def problem(self, sentence: str, *, asks_for_token: bool) -> str:
-        return self._problem.render(sentence=sentence, asks_for_token=asks_for_token)
+    def problem(
+        self, sentence: str, *, asks_for_token: bool, is_reader: bool = False, is_wrong_token: bool = False
+    ) -> str:
+        """A reader may go back to the dashboard, or come in with another token."""
+        return self._problem.render(
+            sentence=sentence,
+            asks_for_token=asks_for_token,
+            is_reader=is_reader,
+            is_wrong_token=is_wrong_token,
+        )
 
     def transcript(self, conversation_id: str, messages: Sequence[Message]) -> Markup:
         """All of it, Markdown included: call it in a thread."""

@@ -1,4 +1,8 @@
-"""A bar for each day, made of parts that are stacked."""
+"""A bar for each day, made of parts that are stacked.
+
+The drawing is as wide as the page lets it be: along, everything is in per cent; up, in pixels. So its words keep their
+size on a phone, and today is always in sight. What the ticks mean stands left of it, where the style leaves room.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,7 @@ from markupsafe import Markup
 
 from gateway.platforms.web.dashboard.svg import Scale, element, linear, nice_ticks, picture
 
-_WIDTH, _HEIGHT = 720, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 8, 10, 24
+_HEIGHT, _TOP, _BOTTOM = 220, 10, 24
 _MOST_LABELS = 7
 _GAP = 0.25
 """Of the room for one bar."""
@@ -39,9 +42,8 @@ def bars(
     heights = [sum(values) for values in zip(*(each.values for each in series), strict=True)]
     ticks = nice_ticks(max(heights, default=0.0))
     up = linear((0.0, ticks[-1]), (_HEIGHT - _BOTTOM, _TOP))
-    along = linear((0.0, len(dates)), (_LEFT, _WIDTH - _RIGHT))
+    along = linear((0.0, len(dates)), (0.0, 100.0))
     svg = picture(
-        _WIDTH,
         _HEIGHT,
         *_grid(ticks, up, written),
         *_days(dates, along),
@@ -56,19 +58,19 @@ def bars(
 def _grid(ticks: Sequence[float], up: Scale, written: Callable[[float], str]) -> Iterator[Markup]:
     for tick in ticks:
         y = up(tick)
-        yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
-        yield element("text", written(tick), x=_LEFT - 8, y=y + 4, text_anchor="end")
+        yield element("line", x1="0", x2="100%", y1=y, y2=y, class_="grid")
+        yield element("text", written(tick), x=-8, y=y + 4, text_anchor="end")
 
 
 def _days(dates: Sequence[str], along: Scale) -> Iterator[Markup]:
-    """As many names as have room, the last day always among them."""
+    """As many names as have room, the last day always among them; a phone has room for every second one."""
     every = max(1, -(-len(dates) // _MOST_LABELS))
-    for number in range(len(dates) - 1, -1, -every):
+    for nth, number in enumerate(range(len(dates) - 1, -1, -every)):
         x = along(number + 0.5)
         text = f"{date.fromisoformat(dates[number]):%d %b}".lstrip("0")
-        is_near_the_edge = x > _WIDTH - _RIGHT - 24
-        anchor, x = ("end", _WIDTH - _RIGHT) if is_near_the_edge else ("middle", x)
-        yield element("text", text, x=x, y=_HEIGHT - 6, text_anchor=anchor)
+        anchor, x = ("end", 100.0) if nth == 0 and len(dates) > _MOST_LABELS else ("middle", x)
+        class_ = "spare" if nth % 2 else None
+        yield element("text", text, x=_per_cent(x), y=_HEIGHT - 6, text_anchor=anchor, class_=class_)
 
 
 def _parts(
@@ -88,13 +90,17 @@ def _parts(
             yield element(
                 "rect",
                 element("title", f"{when}, {each.name}: {written(value)}"),
-                x=along(float(day)) + room * _GAP / 2,
+                x=_per_cent(along(float(day)) + room * _GAP / 2),
                 y=up(base + value),
-                width=max(room * (1 - _GAP), 0.8),
+                width=_per_cent(room * (1 - _GAP)),
                 height=max(up(base) - up(base + value), 0.5),
                 class_=f"part-{number}",
             )
             base += value
+
+
+def _per_cent(share: float) -> str:
+    return f"{share:.2f}%"
 
 
 def _description(

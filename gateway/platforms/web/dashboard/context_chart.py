@@ -22,6 +22,8 @@ _WIDTH = 1_000.0
 _MOST_MARKED, _MOST_NUMBERED = 100, 12
 """Drops of which each has a dot, and a number; more would stand on each other."""
 _MARGIN = 1.05
+_STEP = 0.8
+"""Of the room for one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,10 @@ class _Plot:
         self._x = linear((0, max(steps - 1, 1)), (0.0, _WIDTH))
         self._y = linear((0.0, top), (float(_BOTTOM), float(_TOP)))
         self._at = 0
+        self._half_a_step = _WIDTH / max(steps - 1, 1) / 2
         self._points: list[tuple[float, float]] = []
+        self._landed: tuple[float, float] | None = None
+        """Where the last compaction led to; that has its own mark."""
         self._areas: list[str] = []
         self._curves: list[str] = []
         self._drops: list[str] = []
@@ -173,6 +178,7 @@ class _Plot:
         self._points.append((x, high))
         self._end_curve()
         self._points = [(x, low)]
+        self._landed = (x, low)
         self._drops.append(f"M{x:.1f},{high:.1f}V{low:.1f}")
         self._at += 1
         if self._drops_in_all <= _MOST_MARKED:
@@ -182,11 +188,19 @@ class _Plot:
     def _end_curve(self) -> None:
         if not self._points:
             return
+        if len(self._points) == 1 and self._points[0] != self._landed:
+            self._points = list(self._flat(*self._points[0]))
         points = "L".join(f"{x:.1f},{y:.1f}" for x, y in self._points)
         first, last = self._points[0][0], self._points[-1][0]
         self._areas.append(f"M{first:.1f},{_BOTTOM}L{points}L{last:.1f},{_BOTTOM}Z")
         self._curves.append(f"M{points}")
         self._points = []
+
+    def _flat(self, x: float, y: float) -> Iterator[tuple[float, float]]:
+        """A call that is alone in its session is a step, or nobody would see it."""
+        width = self._half_a_step * _STEP
+        yield max(0.0, x - width), y
+        yield min(_WIDTH, x + width), y
 
     def _limits(self) -> Iterator[Markup]:
         yield element("line", x1="0", x2="100%", y1=_BOTTOM, y2=_BOTTOM, class_="axis")

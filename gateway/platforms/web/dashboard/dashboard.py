@@ -27,9 +27,9 @@ from gateway.platforms.web.templating import templates
 class Dashboard:
     """Its templates are read when it is made: make it where file work may happen."""
 
-    def __init__(self, house: House, streams: EventStreams) -> None:
+    def __init__(self, house: House, streams: EventStreams, *, has_token: bool = False) -> None:
         self._house = house
-        self._frame = Frame(templates(), streams)
+        self._frame = Frame(templates(has_token=has_token), streams)
 
     def routes(self) -> Iterable[web.RouteDef]:
         pages = (

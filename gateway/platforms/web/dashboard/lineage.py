@@ -143,7 +143,8 @@ def _track(row: Row, *, is_live: bool) -> Markup:
     if row.comes_from is not None:
         lines.append(_line(_middle(row.comes_from), "0", x, str(_NODE), class_="leaves"))
     if row.up:
-        lines.append(_line(x, "0", x, str(_NODE)))
+        goes_on = row.session is None or row.session.reason != "reset"
+        lines.append(_line(x, "0", x, str(_NODE), class_=None if goes_on else "leaves"))
     if row.down:
         lines.append(_line(x, str(_NODE), x, "100%"))
     mark = (

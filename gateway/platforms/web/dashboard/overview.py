@@ -15,10 +15,12 @@ from gateway.insight import Spending
 from gateway.limits.day import Day, duration
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.dashboard.troubles import meaning
 
 _MOST_TURNS = 20
 _MOST_PEOPLE = 10
 _NEWEST = 3
+_MOST_FAILURES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Today:
 
 def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
+        now = house.metrics.snapshot() if house.metrics else None
         midnight = Day.of(time.time()).begins
         turns = house.gateway.active_turns
         limits = house.loaded.config.limits
@@ -47,7 +50,8 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
             "today": _today(await house.insight.spending(since=midnight, by=["person"])),
             "spent": await house.gateway.limits.budget.of_everybody(),
             "person_cap": limits.daily_usd_per_person,
-            "now": house.metrics.snapshot() if house.metrics else None,
+            "now": now,
+            "failures": [(each, meaning(each.kind)) for each in now.failures[:_MOST_FAILURES]] if now else [],
             "model": house.model,
         }
 

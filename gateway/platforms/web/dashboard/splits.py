@@ -20,7 +20,7 @@ from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.frame import Frame
 from gateway.platforms.web.dashboard.house import House
 from gateway.platforms.web.dashboard.lineage import line_to
-from gateway.platforms.web.dashboard.transcript import REASONS, Reader, discreet
+from gateway.platforms.web.dashboard.transcript import REASONS, Reader, Spoken, discreet
 from gateway.platforms.web.markdown import remembered_markdown
 from gateway.platforms.web.templating import local_time
 from gateway.platforms.web.views import Views
@@ -82,6 +82,7 @@ def _drawn(reader: Reader, replaced: Replaced, person: str) -> dict[str, Any]:
     return {
         "summaries": [_summary(message) for message in summaries],
         "shortened": len(replaced.written) - len(summaries),
+        "pairs": _pairs(reader, replaced, person),
         "kept": replaced.kept,
         "gone": reader.spoken(left.messages, person),
         "gone_total": count,
@@ -89,6 +90,18 @@ def _drawn(reader: Reader, replaced: Replaced, person: str) -> dict[str, Any]:
         "first": left.first,
         "last": left.first + len(left.messages) - 1,
     }
+
+
+def _pairs(reader: Reader, replaced: Replaced, person: str) -> list[tuple[Spoken, Spoken]]:
+    """What was shortened, and what it was before."""
+    originals = {message.id: message for message in replaced.originals}
+    pairs = [(each, originals[each.source_id]) for each in replaced.written if each.source_id in originals]
+    # One by one: a result would be drawn into the call that it belongs to.
+    return [(_alone(reader, short, person), _alone(reader, whole, person)) for short, whole in pairs[:_SHOWN]]
+
+
+def _alone(reader: Reader, message: Message, person: str) -> Spoken:
+    return reader.spoken([message], person)[0]
 
 
 def _summary(message: Message) -> Summary:

@@ -40,14 +40,16 @@ def element(name: str, /, *inside: str, **attributes: str | float | None) -> Mar
     return Markup(f"<{name}{written}>{content}</{name}>")  # noqa: S704 - what comes from elsewhere was escaped above
 
 
-def picture(width: int, height: int, *inside: str, title: str, description: str, name: str) -> Markup:
-    """The whole drawing. `title` and `description` are what a screen reader says; `name` is unique on its page."""
+def picture(height: int, *inside: str, title: str, description: str, name: str) -> Markup:
+    """The whole drawing, as wide as its place. A screen reader says `title` and `description`; `name` is unique on its
+    page."""
     return element(
         "svg",
         element("title", title, id=f"{name}-title"),
         element("desc", description, id=f"{name}-desc"),
         *inside,
-        viewBox=f"0 0 {width} {height}",
+        width="100%",
+        height=height,
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
         class_="chart",

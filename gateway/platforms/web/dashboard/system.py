@@ -52,7 +52,7 @@ def _gathered(house: House) -> dict[str, Any]:
         "tools": _tools(house),
         "approval": loaded.config.tools.approval,
         "plugins": gateway.plugins,
-        "lines": lines,
+        "sections": _sections(lines),
         "model": house.model,
         "caching": gateway.agent.caching_line(gateway.agent.models.default_name),
         "models": gateway.agent.models.choices,
@@ -60,6 +60,15 @@ def _gathered(house: House) -> dict[str, Any]:
         "paths": _paths(house),
         "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _BESIDE),
     }
+
+
+def _sections(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """The values, under the first word of their key."""
+    sections: dict[str, list[Line]] = {}
+    for line in lines:
+        if line.origin:
+            sections.setdefault(line.key.partition(".")[0], []).append(line)
+    return sections
 
 
 def _discreet(line: Line) -> Line:

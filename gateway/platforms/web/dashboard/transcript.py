@@ -28,8 +28,8 @@ REASONS = {
     "compression": "Compacted: the window was filling up",
     "hygiene": "Compacted by session hygiene: the window was nearly full",
     "command": "Compacted on request",
-    "reset": "Begun anew",
-    "branch": "Branched off",
+    "reset": "Begun anew, without what was said before",
+    "branch": "Branched off or stepped back (/branch, /retry, /undo, a restore)",
 }
 
 

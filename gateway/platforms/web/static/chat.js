@@ -77,7 +77,8 @@ function send(text) {
     try {
       if (!page.conversation) await begin();
       const { message_id, overtook } = await post(`/api/conversations/${page.conversation}/messages`, { text, key });
-      if (overtook || log.has(message_id)) item.remove();
+      if (overtook) log.asked(item);
+      else if (log.has(message_id)) item.remove();
       else item.dataset.waiting = message_id;
       unsure.delete(text);
       say("");

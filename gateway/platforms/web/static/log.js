@@ -21,7 +21,7 @@ class Reader {
   }
 }
 
-/** The conversation on the page. Each method but `apply` and `has` is an operation the server may ask for. */
+/** The conversation on the page. `#operations` are what the server may ask for. */
 export class Log {
   running = false;
   #log = document.querySelector("#log");
@@ -58,6 +58,14 @@ export class Log {
 
   toEnd() {
     this.#reader.toEnd();
+  }
+
+  /** A command that ran at once, while an answer is written or not: it stands where its own answer will. */
+  asked(item) {
+    item.classList.remove("waiting");
+    item.querySelector(".label")?.remove();
+    if (this.#writing) this.#writing.before(item);
+    else this.#log.append(item);
   }
 
   #append(html) {
