@@ -76,7 +76,7 @@ class RestoreUnfinished(StateDirectoryUnusable):
 
 
 class AlreadyRunning(HermesError):
-    """Another Hermes is using this state directory; stop it, or set HERMES_HOME to another directory."""
+    """Another Hermes is using this state directory (a gateway or an open `hermes chat`); stop it or set HERMES_HOME."""
 
 
 class BackupFailed(HermesError):

@@ -9,12 +9,15 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from gateway.config.load import Loaded
 
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended."""
@@ -25,6 +28,16 @@ class Options:
     """What stands before the command; every command finds it in `ctx.obj`."""
 
     config_path: Path | None = None
+
+
+def looked_up(options: Options) -> Loaded:
+    """The configuration for a command that only reads. A mistake in it is told, and keeps nobody from looking."""
+    from gateway.config.load import load_to_look  # noqa: PLC0415 - not for `--help`
+
+    loaded, refused = load_to_look(options.config_path)
+    if refused:
+        click.echo(f"hermes: {refused}", err=True)
+    return loaded
 
 
 class Entry(NamedTuple):

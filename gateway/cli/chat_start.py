@@ -13,10 +13,9 @@ from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_once import ask
 from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
-from gateway.cli.running import can_be_asked
+from gateway.cli.running import address
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home, load
-from gateway.config.platforms import url_of
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose
@@ -91,10 +90,11 @@ async def _connected(
     from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
 
     web = loaded.config.platforms.web
-    if not can_be_asked(web):
+    url = await asyncio.to_thread(address, loaded)
+    if url is None:
         raise running
     token = web.token.get_secret_value() if web.token else None
-    backend = await stack.enter_async_context(RemoteChat.connect(url_of(web.host, web.port), token))
+    backend = await stack.enter_async_context(RemoteChat.connect(url, token))
     try:
         await backend.open(name)
         await _check_it_is_ours(backend.conversation_id, loaded.database)

@@ -29,6 +29,8 @@ def _waiting(context: CommandContext) -> Iterator[str]:
     """Others have no use for the names of settings."""
     if context.is_admin and context.needs_restart:
         yield f"Changed in hermes.yaml, but only from the next start on: {', '.join(context.needs_restart)}"
+    if context.is_admin and context.refused:
+        yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
 
 
 def counted(number: int, thing: str) -> str:
