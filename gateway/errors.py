@@ -52,7 +52,7 @@ class PluginError(HermesError):
 
 
 class UnknownPlugin(PluginError):
-    """`plugins.enabled` names a plugin that does not exist; `hermes plugins` lists those that do."""
+    """`plugins.enabled` names a plugin that does not exist; `hermes plugins list` shows those that do."""
 
 
 class PluginBroken(PluginError):
@@ -60,7 +60,7 @@ class PluginBroken(PluginError):
 
 
 class UnknownEngine(PluginError):
-    """`context.engine` names an engine that does not exist; `hermes plugins` lists those that do."""
+    """`context.engine` names an engine that does not exist; `hermes plugins list` shows those that do."""
 
 
 class EngineBroken(PluginError):

@@ -9,6 +9,7 @@ import click
 
 from gateway.cli import Options
 from gateway.cli.progress import progress_shown
+from gateway.text.counted import counted
 
 if TYPE_CHECKING:
     from gateway.backups.making import Made
@@ -104,7 +105,7 @@ def _configuration_without_secrets(loaded: Loaded) -> str | None:
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
     size = f"{_size(made.bytes)} (the database has {_size(made.database_bytes)})"
-    files = f", {made.files:,} files of workspaces" if with_workspaces else ""
+    files = f", {counted(made.files, 'file')} of workspaces" if with_workspaces else ""
     click.echo(f"Backup  {made.path}")
     click.echo(f"Size    {size}")
     engines = "".join(f", {name} of an engine" for name in made.engines)
@@ -130,7 +131,7 @@ def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
 
 
 def _contents(contents: Contents) -> str:
-    return f"{contents.conversations:,} conversations, {contents.messages:,} messages"
+    return f"{counted(contents.conversations, 'conversation')}, {counted(contents.messages, 'message')}"
 
 
 def _size(count: float) -> str:

@@ -25,7 +25,8 @@ _BREATH = 0.2
 
 
 class RequestRefused(HermesError):
-    """The running Hermes did not take that:"""
+    # Without a docstring: the running Hermes has its own sentence for it.
+    pass
 
 
 class RemoteChat:

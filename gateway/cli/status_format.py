@@ -22,6 +22,7 @@ from gateway.cli.usage_format import brief, cost
 from gateway.config.load import Loaded
 from gateway.state_lock import is_running
 from gateway.store.standing import Standing, standing
+from gateway.text.counted import counted
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
 _LONGEST = 200
@@ -199,7 +200,7 @@ def _store(seen: Seen) -> str:
     if seen.standing is None:
         return f"{path}; nothing is stored yet"
     size = f"{seen.standing.bytes / 1_000_000:.1f} MB"
-    return f"{path}, {size}, {seen.standing.conversations:,} conversations"
+    return f"{path}, {size}, {counted(seen.standing.conversations, 'conversation')}"
 
 
 def _duration(seconds: float) -> str:

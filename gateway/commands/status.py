@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from agent.messages import without_notes
 from gateway.commands import Command, CommandContext
+from gateway.text.counted import counted
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -31,10 +32,6 @@ def _waiting(context: CommandContext) -> Iterator[str]:
         yield f"Changed in hermes.yaml, but only from the next start on: {', '.join(context.needs_restart)}"
     if context.is_admin and context.refused:
         yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def _engine(context: CommandContext) -> str:

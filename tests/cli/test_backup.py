@@ -44,7 +44,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     lines = dict(line.split(maxsplit=1) for line in made.stdout.splitlines())
     assert lines["Backup"] == str(backup)
     assert lines["Size"].startswith(f"{backup.stat().st_size / 1000:.1f} KB")
-    assert lines["Holds"] == "1 conversations, 2 messages"
+    assert lines["Holds"] == "1 conversation, 2 messages"
     assert lines["Took"].endswith("and the copy was checked")
     assert "Keys in .env or the environment are not in it; keep them yourself." in made.stdout
     assert members(backup) == {"hermes-backup.json", "state.db", "hermes.yaml"}
@@ -54,7 +54,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     with_texts(state.home, "third")
     restored = hermes("restore", str(backup))
     assert restored.returncode == 0, restored.stderr
-    assert "Restored 1 conversations, 2 messages" in restored.stdout
+    assert "Restored 1 conversation, 2 messages" in restored.stdout
     assert "hermes.yaml` shows it" in restored.stdout
     assert state.texts() == ["first", "second"]
     (kept,) = state.home.glob("state.db.before-restore-*")
@@ -78,7 +78,7 @@ def test_a_configuration_with_a_key_in_it_stays_at_home(state: StateDirectory, e
     assert made.returncode == 0, made.stderr
     (backup,) = elsewhere.glob("hermes-*.tar.gz")
     assert "hermes.yaml is not in it, because keys or tokens stand in it." in made.stdout
-    assert "2 messages, 1 files of workspaces" in made.stdout
+    assert "2 messages, 1 file of workspaces" in made.stdout
     assert members(backup) == {
         "hermes-backup.json", "state.db", "workspaces/conv_1", "workspaces/conv_1/notes.txt"
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_what_an_agent_has_locked_is_left_out_and_named(state: StateDirectory, e
     for path in locked:
         path.chmod(0o700)
     assert made.returncode == 0, made.stderr
-    assert "2 messages, 1 files of workspaces" in made.stdout
+    assert "2 messages, 1 file of workspaces" in made.stdout
     for path in locked:
         assert f"Left out, because it cannot be read: {path}: Permission denied" in made.stdout
     (backup,) = elsewhere.glob("hermes-*.tar.gz")

@@ -81,7 +81,7 @@ def test_a_broken_configuration_keeps_nobody_from_looking(private_home: Path) ->
     """It is the log that may say what is wrong."""
     kept(private_home, {"event": "config.refused"})
     (private_home / "hermes.yaml").write_text("logging: [\n")
-    seen = logs()
+    seen = warm.run([*HERMES, "--config", str(private_home / "hermes.yaml"), "logs"])
     assert seen.returncode == 0 and "config.refused" in seen.stdout
     assert seen.stderr.startswith("hermes: The configuration cannot be used")
 

@@ -64,7 +64,7 @@ def test_nothing_runs(filled: Path) -> None:
     assert lines["Today"] == "2.0k tokens in (50% cached), 500 out, $0.50"
     assert lines["Context"].startswith("compressor; last compaction 20")
     assert lines["Context"].endswith("90.0k → 12.0k tokens")
-    assert "1 conversations" in lines["Store"]
+    assert "1 conversation" in lines["Store"]
     told = json.loads(status("--json").stdout)
     assert (told["state"], told["healthy"], told["platforms"]) == ("not running", False, {})
     assert told["last_compaction"]["tokens_after"] == 12_000

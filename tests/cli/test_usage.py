@@ -65,7 +65,7 @@ async def test_a_chart_for_a_person(spent: None) -> None:
     """The longest bar is the most, nobody's name steers the terminal, and unknown prices are said."""
     async with Terminal.run(*HERMES, "usage", "--by", "person", env=os.environ, columns=100) as terminal:
         assert await terminal.ended() == 0
-        await terminal.until("no known price")
+        await terminal.until("of unknown price")
     heading, owner, guest, nobody, total, *note = terminal.screen.lines
     assert heading.split() == ["PERSON", "IN", "CACHED", "OUT", "COST"]
     assert owner.count("█") > guest.count("█") > 0
