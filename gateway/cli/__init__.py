@@ -148,8 +148,11 @@ def main() -> None:
     except HermesError as error:
         click.echo(f"hermes: {error}", err=True)
         code = error.exit_code
+    except click.UsageError as error:
+        error.show()  # with how it is used
+        code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        click.echo(f"hermes: {error.format_message()}", err=True)
         code = error.exit_code
     except click.Abort:
         code = INTERRUPTED

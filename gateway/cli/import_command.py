@@ -159,9 +159,7 @@ def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
     if outcome.known:
         click.echo(f"Here already: {counted(outcome.known, 'message')}.")
     if outcome.left_out:
-        click.echo(
-            f"No messages, so left out: {outcome.left_out:,} (notices, prompts, what was taken back)."
-        )
+        click.echo(f"No messages, so left out: {outcome.left_out:,} (notices, prompts, what was taken back).")
     for sentence in outcome.refused:
         click.echo(f"Not imported: {sentence}", err=True)
     if outcome.messages and not dry_run:

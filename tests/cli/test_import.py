@@ -326,5 +326,5 @@ def test_a_database_that_is_damaged_half_way(tmp_path: Path) -> None:
     refused = hermes("import", str(file.path))
     assert refused.returncode == 1
     assert "or it is damaged" in refused.stderr
-    assert "1 conversation (1 messages) are complete; import the file again to go on." in refused.stderr
+    assert "Complete so far: 1 conversation (1 message); import the file again to go on." in refused.stderr
     assert said(the_only_one()) == [("user", "hello from a")]
