@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.errors import NotFound
 from agent.ids import new_id
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
+from gateway.cli.chat_earlier import Exchange, last_exchange
 from gateway.cli.chat_once import ask
 from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
@@ -34,8 +35,9 @@ def converse(config_path: Path | None, name: str | None, *, new_session: bool) -
 
     async def run() -> None:
         async with _opened(loaded, name or "main") as backend:
+            earlier = None if new_session else await _earlier(backend.conversation_id, loaded.database)
             chat = TerminalChat(backend, Commands.discover(), console(), history)
-            await chat.run(new_session=new_session)
+            await chat.run(new_session=new_session, earlier=earlier)
 
     asyncio.run(run())
 
@@ -101,6 +103,14 @@ async def _connected(
     except (GatewayGone, NotFound):
         raise running from None
     return backend
+
+
+async def _earlier(conversation_id: str, database: Path) -> Exchange | None:
+    store = await SqliteStore.open(database, read_only=True)
+    try:
+        return await last_exchange(store, conversation_id)
+    finally:
+        await store.close()
 
 
 async def _check_it_is_ours(conversation_id: str, database: Path) -> None:
