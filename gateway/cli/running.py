@@ -15,7 +15,7 @@ _UNAUTHORISED = 401
 
 
 class TokenRefused(HermesError):
-    """It does not take this `platforms.web.token`: hermes.yaml has changed since Hermes was started. Restart Hermes."""
+    """The running Hermes does not take this `platforms.web.token`: hermes.yaml has changed since. Restart Hermes."""
 
 
 def address(loaded: Loaded) -> str | None:

@@ -157,7 +157,7 @@ def _state(seen: Seen) -> tuple[str, str]:
     if seen.state == "running":
         return "running; with `platforms.web` off it cannot be asked for more", "green"
     if seen.refusal:
-        return f"running, but it tells nothing: {seen.refusal}", "bold red"
+        return f"running, but it cannot be asked. {seen.refusal}", "bold red"
     return (
         "in use, but it does not answer: a `hermes chat` has no page, otherwise see `hermes logs`",
         "bold red",
