@@ -52,7 +52,7 @@ class PluginError(HermesError):
 
 
 class UnknownPlugin(PluginError):
-    """`plugins.enabled` names a plugin that does not exist; `hermes plugins` lists those that do."""
+    """`plugins.enabled` names a plugin that does not exist; `hermes plugins list` shows those that do."""
 
 
 class PluginBroken(PluginError):
@@ -60,7 +60,7 @@ class PluginBroken(PluginError):
 
 
 class UnknownEngine(PluginError):
-    """`context.engine` names an engine that does not exist; `hermes plugins` lists those that do."""
+    """`context.engine` names an engine that does not exist; `hermes plugins list` shows those that do."""
 
 
 class EngineBroken(PluginError):
@@ -76,7 +76,7 @@ class RestoreUnfinished(StateDirectoryUnusable):
 
 
 class AlreadyRunning(HermesError):
-    """Another Hermes is using this state directory; stop it, or set HERMES_HOME to another directory."""
+    """Another Hermes is using this state directory (a gateway or an open `hermes chat`); stop it or set HERMES_HOME."""
 
 
 class BackupFailed(HermesError):

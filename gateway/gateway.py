@@ -59,6 +59,7 @@ class Gateway:
         drain_seconds: float = 0.0,
         limits: Limits | None = None,
         needs_restart: Callable[[], Sequence[str]] = tuple,
+        refused: Callable[[], Sequence[str]] = tuple,
         observer: Observer = UNOBSERVED,
     ) -> None:
         self.agent = agent
@@ -70,6 +71,7 @@ class Gateway:
         self.approvals = Approvals(self.hub.publish)
         self.limits = limits or Limits.none(store)
         self.needs_restart = needs_restart
+        self.refused = refused
         """The settings that were changed and count from the next start on."""
         self._workspaces = workspaces
         self._busy = busy

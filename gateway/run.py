@@ -52,7 +52,7 @@ from gateway.plugins import Plugins, engine_factory, load_plugins
 from gateway.ready import tell_manager
 from gateway.sandbox import configured_sandbox
 from gateway.settings import Settings, on_hangup
-from gateway.state_lock import only_process
+from gateway.state_lock import note_address, only_process
 from gateway.store.sqlite import SqliteStore
 from gateway.welcome import farewell, welcome
 
@@ -206,6 +206,7 @@ def _gateway(
         drain_seconds=config.gateway.drain_seconds,
         limits=limits,
         needs_restart=lambda: settings.needs_restart,
+        refused=lambda: settings.refused,
         observer=metrics,
     )
 
@@ -222,6 +223,9 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         for where in ("web", "terminal"):
             await hermes.gateway.recover(where)
         await asyncio.gather(*(platform.start() for platform in platforms))
+        for platform in platforms:
+            if platform.name == "web":
+                await asyncio.to_thread(note_address, loaded.home, platform.where)
         model = (hermes.model_choice, hermes.model_line, hermes.caching_line)
         for line in welcome(loaded, platforms, model=model, traces=hermes.traces_line):
             announce(line)

@@ -45,6 +45,8 @@ class Settings:
         self.config = loaded.config
         self.needs_restart: Sequence[str] = ()
         """The keys that the file has other values for, which count from the next start on."""
+        self.refused: Sequence[str] = ()
+        """What is wrong with the file as it is now, which is why it changed nothing."""
         self._started = self._read = loaded
         self._followers: list[Follower] = []
         self._asked = asyncio.Event()
@@ -86,12 +88,13 @@ class Settings:
             known = await asyncio.to_thread(secrets_of, loaded)
         except HermesError as error:
             problems = error.problems if isinstance(error, ConfigError) else [str(error)]
+            self.refused = problems
             log.error("config.refused", problems=problems, hint="the settings in effect stay as they are")
             return
         if new := set(known) - self._secrets:
             secrets.enter_context(keeping_secret(new))
             self._secrets |= new
-        self._read = loaded
+        self._read, self.refused = loaded, ()
         config = in_effect(self._started.config, loaded.config)
         applied = list(differences(self.config, config))
         waiting = [dotted(place) for place in differences(config, loaded.config)]

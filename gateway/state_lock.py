@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from gateway.errors import AlreadyRunning, RestoreUnfinished, StateDirectoryUnusable
 from gateway.store import swap
+
+_ADDRESS = "hermes.address"
+"""Beside the lock. It counts only while somebody holds that."""
 
 
 @contextmanager
@@ -24,7 +28,33 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
             stack.enter_context(_locked(database.with_name(f"{database.name}.lock")))
         if database is not None:
             _finish_restore(database)
+        _forget_address(home)  # of one that has crashed
+        stack.callback(_forget_address, home)
         yield
+
+
+def note_address(home: Path, url: str) -> None:
+    """For `only_process`, while it is held: where the other commands reach this Hermes, whatever the configuration
+    says by then. Without it they go by that."""
+    path = home / _ADDRESS
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{url}\n")
+
+
+def noted_address(home: Path) -> str | None:
+    """Of the Hermes that holds this state directory; None where none does, or it has no page."""
+    try:
+        noted = (home / _ADDRESS).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return noted if noted and is_running(home) else None
+
+
+def _forget_address(home: Path) -> None:
+    with suppress(OSError):
+        (home / _ADDRESS).unlink(missing_ok=True)
 
 
 def is_running(home: Path) -> bool:

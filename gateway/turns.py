@@ -53,7 +53,7 @@ _WHEN_MENDED = (
     "⚠ Hermes cannot store what it does at the moment. Your message is kept, and answered as soon as that is mended; "
     "there is no need to send it again."
 )
-_COMES_LATER = "Hermes is being restarted; the answer comes when it is back."
+_COMES_LATER = "Hermes is stopping; the answer goes on at its next start."
 _PARKED = (
     "Something in Hermes broke down over this message. It is kept, and not tried again by itself; `hermes doctor` and "
     "the log say more."
@@ -153,6 +153,7 @@ class Turns:
             budget=gateway.limits.budget,
             group=inbound.group,
             needs_restart=gateway.needs_restart(),
+            refused=gateway.refused(),
         )
         return await gateway.commands.run(inbound.text, context)
 

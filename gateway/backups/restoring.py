@@ -5,17 +5,25 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from agent.errors import NewerSchema, StoreCorrupt, StoreError, StoreFull
 from gateway.backups.unpacking import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
+from gateway.progress import tell
 from gateway.state_lock import only_process, still_to_do
 from gateway.store import swap
-from gateway.store.backup import Contents, bring_up_to_date, copy_database, take_in_log, verify
+from gateway.store.backup import (
+    Contents,
+    bring_up_to_date,
+    copy_database,
+    newest_message,
+    take_in_log,
+    verify,
+)
 from gateway.store.beside import check, copy_checked, is_engine_name, on_disk
 from gateway.store.errors import as_store_error
 
@@ -33,6 +41,8 @@ class Staged:
     """Links in the workspaces that may lead out of them."""
     engines: tuple[str, ...] = ()
     """The names of their databases."""
+    newest: float | None = None
+    """When its newest message was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +52,24 @@ class Restored:
     """Where that which was there before is now."""
 
 
-def restore(file: Path, *, home: Path, database: Path, workspaces: Path) -> Restored:
-    """Also takes a database by itself, such as the one that an earlier restore has kept aside.
+def restore(
+    file: Path,
+    *,
+    home: Path,
+    database: Path,
+    workspaces: Path,
+    agreed: Callable[[Staged], None] = lambda staged: None,
+) -> Restored:
+    """Also takes a database by itself, such as the one that an earlier restore has kept aside. `agreed` sees what was
+    found good, and raises where it is not wanted.
 
     All that can fail comes before anything is touched. Raises AlreadyRunning while a gateway uses the database.
     """
     with only_process(home, database):
         try:
             staged = _staged(file, home, database, workspaces)
+            tell("Checking the database", 1, 1)
+            agreed(staged)
             engines = [home / name for name in staged.engines]
             return Restored(staged, _take_place(database, engines, workspaces if staged.workspaces else None))
         except StoreFull as error:
@@ -89,7 +109,7 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
     except StoreError as error:
         raise BackupUnusable(error.detail) from error
     bring_up_to_date(new)
-    return staged
+    return replace(staged, newest=newest_message(new))
 
 
 def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:

@@ -9,12 +9,15 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from gateway.config.load import Loaded
 
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended."""
@@ -25,6 +28,16 @@ class Options:
     """What stands before the command; every command finds it in `ctx.obj`."""
 
     config_path: Path | None = None
+
+
+def looked_up(options: Options) -> Loaded:
+    """The configuration for a command that only reads. A mistake in it is told, and keeps nobody from looking."""
+    from gateway.config.load import load_to_look  # noqa: PLC0415 - not for `--help`
+
+    loaded, refused = load_to_look(options.config_path)
+    if refused:
+        click.echo(f"hermes: {refused}", err=True)
+    return loaded
 
 
 class Entry(NamedTuple):
@@ -76,9 +89,10 @@ class CommandIndex(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-        if near and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"There is no command '{args[0]}'. Did you mean '{near[0]}'?")
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else "`hermes --help` lists them."
+            ctx.fail(f"There is no command '{args[0]}'. {hint}")
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -134,8 +148,11 @@ def main() -> None:
     except HermesError as error:
         click.echo(f"hermes: {error}", err=True)
         code = error.exit_code
+    except click.UsageError as error:
+        error.show()  # with how it is used
+        code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        click.echo(f"hermes: {error.format_message()}", err=True)
         code = error.exit_code
     except click.Abort:
         code = INTERRUPTED

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gateway.cli import Options
+from gateway.cli.output import local_time
 from gateway.cli.progress import progress_shown
+from gateway.text.counted import counted
 
 if TYPE_CHECKING:
     from gateway.backups.making import Made
-    from gateway.backups.restoring import Restored
+    from gateway.backups.restoring import Restored, Staged
     from gateway.config.load import Loaded
     from gateway.store.backup import Contents
 
@@ -52,12 +55,15 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask first.")
 @click.pass_obj
-def restore(options: Options, file: Path) -> None:
+def restore(options: Options, file: Path, yes: bool) -> None:
     """Put the backup FILE in the place of what is there.
 
     Hermes must not be running. FILE is checked first, and what is there is kept under another name beside it, so that
     `hermes restore` can bring that back, too. The configuration is left as it is.
+
+    It says what would replace what and, at a terminal, asks.
     """
     from gateway.backups.restoring import restore as put_back  # noqa: PLC0415 - not for `--help`
     from gateway.config.load import ensure_home  # noqa: PLC0415
@@ -68,11 +74,31 @@ def restore(options: Options, file: Path) -> None:
     try:
         with progress_shown():
             restored = put_back(
-                file.absolute(), home=loaded.home, database=loaded.database, workspaces=loaded.workspaces
+                file.absolute(),
+                home=loaded.home,
+                database=loaded.database,
+                workspaces=loaded.workspaces,
+                agreed=lambda staged: _agree(staged, loaded, ask=not yes),
             )
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)
+
+
+def _agree(staged: Staged, loaded: Loaded, *, ask: bool) -> None:
+    """A script that says nothing has agreed, as ever."""
+    from gateway.store.backup import held_by  # noqa: PLC0415
+
+    click.echo(f"The backup holds {_contents(staged.contents)}{_newest(staged.newest)}.")
+    if held := held_by(loaded.database):
+        contents, newest = held
+        click.echo(f"It takes the place of {_contents(contents)}{_newest(newest)}.")
+    if ask and sys.stdin.isatty() and sys.stdout.isatty() and not click.confirm("Restore it?"):
+        raise click.ClickException("Nothing was changed.")
+
+
+def _newest(moment: float | None) -> str:
+    return f", the newest of {local_time(moment)}" if moment else ""
 
 
 def _target(loaded: Loaded, path: Path | None) -> Path:
@@ -104,7 +130,7 @@ def _configuration_without_secrets(loaded: Loaded) -> str | None:
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
     size = f"{_size(made.bytes)} (the database has {_size(made.database_bytes)})"
-    files = f", {made.files:,} files of workspaces" if with_workspaces else ""
+    files = f", {counted(made.files, 'file')} of workspaces" if with_workspaces else ""
     click.echo(f"Backup  {made.path}")
     click.echo(f"Size    {size}")
     engines = "".join(f", {name} of an engine" for name in made.engines)
@@ -130,7 +156,7 @@ def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
 
 
 def _contents(contents: Contents) -> str:
-    return f"{contents.conversations:,} conversations, {contents.messages:,} messages"
+    return f"{counted(contents.conversations, 'conversation')}, {counted(contents.messages, 'message')}"
 
 
 def _size(count: float) -> str:

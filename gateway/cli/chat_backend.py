@@ -34,6 +34,11 @@ class ChatBackend(Protocol):
         """Who answers, in a line or two."""
         ...
 
+    @property
+    def conversation_id(self) -> str:
+        """Once it is open."""
+        ...
+
     async def open(self, chat: str) -> None:
         """Before anything else. Goes on where the chat of this name was left."""
         ...
@@ -68,7 +73,7 @@ class LocalChat:
     async def open(self, chat: str) -> None:
         self._address = Address(PLATFORM, chat)
         conversation = await self._gateway.store.open_conversation(self._address, person=OWNER)
-        self._conversation_id = conversation.id
+        self.conversation_id = conversation.id
         self._unseen = Unseen(after=self._gateway.hub.last_number(conversation.id))
         await self._gateway.recover(PLATFORM, chat_id=chat)
 
@@ -79,16 +84,16 @@ class LocalChat:
         return Sent(inbound.id, overtakes)
 
     async def stop(self) -> bool:
-        return self._gateway.stop_turn(self._conversation_id)
+        return self._gateway.stop_turn(self.conversation_id)
 
     async def decide(self, approval_id: str, choice: Choice) -> str:
         return self._gateway.approvals.decide(
-            approval_id, choice, person=OWNER, conversation_id=self._conversation_id
+            approval_id, choice, person=OWNER, conversation_id=self.conversation_id
         )
 
     async def events(self) -> AsyncGenerator[TurnEvent, None]:
         while True:  # the hub cuts off a watcher that lags far behind; it watches again and gets the rest
-            with self._gateway.hub.watch(self._conversation_id, after=self._unseen.last) as envelopes:
+            with self._gateway.hub.watch(self.conversation_id, after=self._unseen.last) as envelopes:
                 async for envelope in envelopes:
                     if event := self._unseen.take(envelope.number, envelope.event):
                         yield event

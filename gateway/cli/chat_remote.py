@@ -14,6 +14,7 @@ from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
+from gateway.cli.running import TokenRefused
 from gateway.unseen import Unseen
 
 _LONGEST_LINE = 2**24
@@ -24,7 +25,8 @@ _BREATH = 0.2
 
 
 class RequestRefused(HermesError):
-    """The running Hermes did not take that:"""
+    # Without a docstring: the running Hermes has its own sentence for it.
+    pass
 
 
 class RemoteChat:
@@ -106,4 +108,6 @@ async def _refuse_errors(response: aiohttp.ClientResponse) -> None:
         sentence = str((await response.json())["error"])
     except (aiohttp.ContentTypeError, ValueError, KeyError, TypeError):
         raise GatewayGone(f"(Something else answers there: {response.status} {response.reason})") from None
+    if response.status == 401:
+        raise TokenRefused
     raise RequestRefused(sentence)

@@ -73,6 +73,8 @@ class ChatScreen:
         self._queued: set[str] = set()
         """Ids of messages that wait for a turn of their own."""
         self._pending = ""
+        self._held: list[str] = []
+        """Sentences that wait for the end of the block that is being written."""
         self._drawn: tuple[tuple[str, int], list[str]] = (("", 0), [""])
 
     @property
@@ -126,8 +128,10 @@ class ChatScreen:
                 self._end()
 
     def say(self, sentence: str) -> None:
-        """Something from Hermes, not from the model."""
-        self._put("notice", Text(printable(sentence), "yellow"))
+        """Something from Hermes, not from the model. It does not cut a paragraph of the answer in two."""
+        self._held.append(sentence)
+        if not (self.running and self._pending.strip()):
+            self.flush()
         if not self.running:
             self._end()
 
@@ -157,6 +161,8 @@ class ChatScreen:
         if "\n" in text:
             finished, self._pending = split_finished(self._pending)
             self._put_answer(finished)
+            if finished.strip():
+                self._say_held()
 
     def _start_tool(self, event: ToolStarted) -> None:
         self.flush()
@@ -199,6 +205,12 @@ class ChatScreen:
         """Prints what is only drawn so far."""
         rest, self._pending = self._pending, ""
         self._put_answer(rest)
+        self._say_held()
+
+    def _say_held(self) -> None:
+        held, self._held = self._held, []
+        for sentence in held:
+            self._print("notice", Text(printable(sentence), "yellow"))
 
     def _put_answer(self, text: str) -> None:
         if text.strip():

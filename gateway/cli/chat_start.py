@@ -10,13 +10,13 @@ from pathlib import Path
 from agent.errors import NotFound
 from agent.ids import new_id
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
+from gateway.cli.chat_earlier import Exchange, last_exchange
 from gateway.cli.chat_once import ask
 from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
-from gateway.cli.running import can_be_asked
+from gateway.cli.running import address
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home, load
-from gateway.config.platforms import url_of
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose
@@ -35,8 +35,9 @@ def converse(config_path: Path | None, name: str | None, *, new_session: bool) -
 
     async def run() -> None:
         async with _opened(loaded, name or "main") as backend:
+            earlier = None if new_session else await _earlier(backend.conversation_id, loaded.database)
             chat = TerminalChat(backend, Commands.discover(), console(), history)
-            await chat.run(new_session=new_session)
+            await chat.run(new_session=new_session, earlier=earlier)
 
     asyncio.run(run())
 
@@ -91,16 +92,25 @@ async def _connected(
     from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
 
     web = loaded.config.platforms.web
-    if not can_be_asked(web):
+    url = await asyncio.to_thread(address, loaded)
+    if url is None:
         raise running
     token = web.token.get_secret_value() if web.token else None
-    backend = await stack.enter_async_context(RemoteChat.connect(url_of(web.host, web.port), token))
+    backend = await stack.enter_async_context(RemoteChat.connect(url, token))
     try:
         await backend.open(name)
         await _check_it_is_ours(backend.conversation_id, loaded.database)
     except (GatewayGone, NotFound):
         raise running from None
     return backend
+
+
+async def _earlier(conversation_id: str, database: Path) -> Exchange | None:
+    store = await SqliteStore.open(database, read_only=True)
+    try:
+        return await last_exchange(store, conversation_id)
+    finally:
+        await store.close()
 
 
 async def _check_it_is_ours(conversation_id: str, database: Path) -> None:

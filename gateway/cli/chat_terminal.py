@@ -22,6 +22,7 @@ from rich.text import Text
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from gateway.cli.chat_backend import ChatBackend, GatewayGone
+from gateway.cli.chat_earlier import Exchange
 from gateway.cli.chat_screen import ChatScreen
 from gateway.cli.chat_words import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
 from gateway.commands import Commands, is_command
@@ -62,9 +63,9 @@ class TerminalChat:
             key_bindings=self._keys(),
         )
 
-    async def run(self, *, new_session: bool = False) -> None:
+    async def run(self, *, new_session: bool = False, earlier: Exchange | None = None) -> None:
         """Returns when the person leaves. Raises GatewayGone."""
-        self._greet()
+        self._greet(earlier)
         loop = asyncio.get_running_loop()
         # The prompt reads Ctrl-C as a key; between two prompts it is a signal.
         loop.add_signal_handler(signal.SIGINT, self._interrupted.set)
@@ -81,9 +82,11 @@ class TerminalChat:
             self._screen.flush()
             loop.remove_signal_handler(signal.SIGINT)
 
-    def _greet(self) -> None:
+    def _greet(self, earlier: Exchange | None) -> None:
         self._console.print(Text(self._backend.greeting))
         self._console.print(Text(_HOW, "dim"), end="\n\n")
+        if earlier:
+            self._console.print(Text(str(earlier), "dim"), end="\n\n")
 
     # -- what runs side by side ------------------------------------------------------------------------------
 

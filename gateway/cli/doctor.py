@@ -64,6 +64,9 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
         yield from bots(loaded, offline=offline)
         yield from check.model(loaded, offline=offline)
         yield from limits(loaded.config)
+    else:
+        rest = "tools, sandbox, plugins, store, web port, bots, model and limits"
+        yield check.Finding("warn", f"not checked, because the configuration cannot be used: {rest}")
 
 
 def _list_parked(config_path: Path | None) -> None:

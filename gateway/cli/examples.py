@@ -60,7 +60,10 @@ EXAMPLES: dict[str, list[str]] = {
         "hermes backup",
         "hermes backup /mnt/stick/hermes.tar.gz --with-workspaces --force",
     ],
-    "hermes restore": ["hermes restore ~/.hermes/backups/hermes-2026-11-17-031500.tar.gz"],
+    "hermes restore": [
+        "hermes restore ~/.hermes/backups/hermes-2026-11-17-031500.tar.gz",
+        "hermes restore /mnt/stick/hermes.tar.gz --yes  # in a script",
+    ],
     "hermes service install": [
         "hermes service install",
         "hermes service install --no-start",

@@ -9,6 +9,7 @@ import click
 
 from gateway.cli import Options
 from gateway.cli.stored import find_overview, read_store
+from gateway.text.counted import counted
 
 format_option = click.option(
     "--format",
@@ -72,7 +73,7 @@ def export(
     if not written:
         click.echo("No conversation fits that, so nothing was written.", err=True)
     elif output is not None:
-        click.echo(f"Wrote {len(written):,} conversations to {output}.", err=True)
+        click.echo(f"Wrote {counted(len(written), 'conversation')} to {output}.", err=True)
 
 
 def _target(output: str | None) -> Path | None:

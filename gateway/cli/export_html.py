@@ -15,6 +15,7 @@ from gateway.cli.export_format import Told, title_of
 from gateway.cli.output import local_time
 from gateway.cli.sessions_format import SessionBreak, Spoken, entries
 from gateway.platforms.web.markdown import render_markdown
+from gateway.text.counted import counted
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1c2128; --paper: #fff; --soft: #57606a; --line: #d0d7de; --mine: #eef4fb;
@@ -25,6 +26,7 @@ body { margin: 0 auto; max-width: 46rem; padding: 1.5rem 1rem 4rem; color: var(-
   font: 16px/1.55 system-ui, sans-serif }
 a { color: var(--link) } h1 { font-size: 1.5rem } h2 { font-size: 1.25rem; margin: 3rem 0 .25rem }
 nav ol { padding-left: 1.5rem } .about, time, .break { color: var(--soft); font-size: .875rem; overflow-wrap: anywhere }
+h1, h2, li { overflow-wrap: anywhere }
 article { margin: 1.25rem 0; overflow-wrap: anywhere } article header { margin-bottom: .25rem }
 article.person > div { background: var(--mine); border-radius: .5rem; padding: .6rem .8rem; white-space: pre-wrap }
 ul.calls { list-style: none; padding: 0; color: var(--soft); font: .8125rem/1.5 ui-monospace, monospace }
@@ -86,11 +88,11 @@ class Html:
 
 def _contents(listed: Sequence[Overview], *, apart: bool) -> Markup:
     lines = Markup("").join(
-        Markup('<li><a href="{}">{}</a> <span class="about">{}, {} messages</span></li>\n').format(
+        Markup('<li><a href="{}">{}</a> <span class="about">{}, {}</span></li>\n').format(
             f"{each.conversation.id}.html" if apart else f"#{each.conversation.id}",
             title_of(each),
             local_time(each.updated_at),
-            each.messages,
+            counted(each.messages, "message"),
         )
         for each in listed
     )

@@ -14,6 +14,7 @@ from agent.errors import HermesError
 from gateway.cli import Options
 from gateway.cli.output import one_line
 from gateway.cli.progress import progress_shown
+from gateway.text.counted import counted
 
 if TYPE_CHECKING:
     from agent.store import Address
@@ -128,8 +129,10 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
         raise click.ClickException(_RUNNING) from None
     except HermesError:
         if outcome.messages:
-            done = f"{outcome.conversations:,} conversations ({outcome.messages:,} messages) are complete"
-            click.echo(f"{done}; import the file again to go on.", err=True)
+            done = (
+                f"{counted(outcome.conversations, 'conversation')} ({counted(outcome.messages, 'message')})"
+            )
+            click.echo(f"Complete so far: {done}; import the file again to go on.", err=True)
         raise
     return outcome
 
@@ -150,12 +153,13 @@ async def _each(source: Source, verb: Verb, outcome: _Outcome) -> None:
 
 def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
     would = "Would import" if dry_run else "Imported"
-    counts = f"{outcome.conversations:,} new conversations and {outcome.messages:,} new messages"
+    new = counted(outcome.conversations, "new conversation")
+    counts = f"{new} and {counted(outcome.messages, 'new message')}"
     click.echo(f"{would} {counts} from {source.name}.")
     if outcome.known:
-        click.echo(f"{outcome.known:,} messages were here already.")
+        click.echo(f"Here already: {counted(outcome.known, 'message')}.")
     if outcome.left_out:
-        click.echo(f"{outcome.left_out:,} entries are no messages (notices, prompts, what was taken back).")
+        click.echo(f"No messages, so left out: {outcome.left_out:,} (notices, prompts, what was taken back).")
     for sentence in outcome.refused:
         click.echo(f"Not imported: {sentence}", err=True)
     if outcome.messages and not dry_run:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, looked_up
 from gateway.cli.output import console, printable
 from gateway.cli.stored import begins
 
@@ -48,10 +48,9 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
     It is kept in `logs/hermes.log` in the state directory, in five files of 2 MB, unless `logging.file` is off. What is
     not logged at all is set by `logging.level`.
     """
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
-    from gateway.log_file import all_files, log_file  # noqa: PLC0415
+    from gateway.log_file import all_files, log_file  # noqa: PLC0415 - not for `--help`
 
-    loaded = load(options.config_path)
+    loaded = looked_up(options)
     path = log_file(loaded.home)
     if not all_files(path):
         click.echo(_nothing_yet(path, is_on=loaded.config.logging.file), err=True)

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agent.errors import HermesError
+
 if TYPE_CHECKING:
     from gateway.config.load import Loaded
-    from gateway.config.platforms import WebConfig
 
 _PATIENCE = 5.0
 """Seconds. A gateway on this machine answers at once, or something is wrong with it."""
+_UNAUTHORISED = 401
 
 
-def can_be_asked(web: WebConfig) -> bool:
-    """With port 0 nobody but the gateway knows which one it got."""
-    return web.enabled and web.port != 0
+class TokenRefused(HermesError):
+    """The running Hermes does not take this `platforms.web.token`: hermes.yaml has changed since. Restart Hermes."""
 
 
-async def ask_status(loaded: Loaded) -> dict[str, Any] | None:
-    """What the gateway of this state directory says about itself; None where none answers."""
-    import aiohttp  # noqa: PLC0415 - slow to import, and needed only here
-
+def address(loaded: Loaded) -> str | None:
+    """Where the gateway of this state directory listens, by its own word or else by the configuration. None where it
+    cannot be asked: it has no page, or did not say which port it got."""
     from gateway.config.platforms import url_of  # noqa: PLC0415
+    from gateway.state_lock import noted_address  # noqa: PLC0415
+
+    if noted := noted_address(loaded.home):
+        return noted
+    web = loaded.config.platforms.web
+    return url_of(web.host, web.port) if web.enabled and web.port != 0 else None
+
+
+async def ask_status(loaded: Loaded, url: str) -> dict[str, Any] | None:
+    """What the gateway of this state directory says about itself; None where none answers. Raises TokenRefused."""
+    import aiohttp  # noqa: PLC0415 - slow to import, and needed only here
 
     web = loaded.config.platforms.web
     headers = {"Authorization": f"Bearer {web.token.get_secret_value()}"} if web.token else {}
@@ -29,8 +40,10 @@ async def ask_status(loaded: Loaded) -> dict[str, Any] | None:
     try:
         async with (
             aiohttp.ClientSession(headers=headers, timeout=timeout) as http,
-            http.get(f"{url_of(web.host, web.port)}/api/status") as response,
+            http.get(f"{url}/api/status") as response,
         ):
+            if response.status == _UNAUTHORISED:
+                raise TokenRefused
             told = await response.json() if response.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None

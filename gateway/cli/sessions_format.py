@@ -14,6 +14,7 @@ from agent.redaction import redact
 from agent.store import Conversation, Overview, SearchHit, Session
 from agent.untrusted import without_marks
 from gateway.cli.output import describe_call, local_time, one_line, printable
+from gateway.text.counted import counted
 
 OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
 
@@ -204,6 +205,6 @@ def _title(record: Record) -> str:
 
 def about(conversation: Conversation, messages: int, sessions: int) -> str:
     address = conversation.address
-    size = f"{messages} messages, {sessions} sessions"
+    size = f"{counted(messages, 'message')}, {counted(sessions, 'session')}"
     where = f"{address.platform} {one_line(address.chat_id, 40)}"
     return f"{conversation.id} · {where} · {size} · since {local_time(conversation.created_at)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import looked_up
 from gateway.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ def status(ctx: click.Context, once: bool, as_json: bool) -> None:
     every platform is up, 1 if something is wrong, and 3 if no Hermes runs.
     """
     from gateway.cli import status_format as form  # noqa: PLC0415 - help needs none of it
-    from gateway.config.load import load  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    options: Options = ctx.obj
-    loaded = load(options.config_path)
+    loaded = looked_up(ctx.obj)
     out = console()
     if as_json or once or not out.is_terminal:
         seen = asyncio.run(_look(loaded))

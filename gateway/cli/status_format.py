@@ -17,11 +17,12 @@ from rich.text import Text
 
 from agent.errors import HermesError
 from gateway.cli.output import local_time, one_line, printable
-from gateway.cli.running import ask_status, can_be_asked
+from gateway.cli.running import TokenRefused, address, ask_status
 from gateway.cli.usage_format import brief, cost
 from gateway.config.load import Loaded
 from gateway.state_lock import is_running
 from gateway.store.standing import Standing, standing
+from gateway.text.counted import counted
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
 _LONGEST = 200
@@ -39,6 +40,8 @@ class Seen:
     """None where nothing is stored yet, or the store cannot be read."""
     trouble: str = ""
     """What is wrong with the store."""
+    refusal: str = ""
+    """Why the gateway, which runs, does not tell us anything."""
 
     @property
     def exit_code(self) -> int:
@@ -54,14 +57,18 @@ class Seen:
 
 
 async def look(loaded: Loaded) -> Seen:
-    web = loaded.config.platforms.web
-    live = await ask_status(loaded) if can_be_asked(web) else None
+    url = await asyncio.to_thread(address, loaded)
+    live, refusal = None, ""
+    try:
+        live = await ask_status(loaded, url) if url else None
+    except TokenRefused as error:
+        refusal = str(error)
     in_use = live is not None or await asyncio.to_thread(is_running, loaded.home)
     state: State = "not running"
     if in_use:
-        state = "running" if live or not can_be_asked(web) else "not answering"
+        state = "running" if live or not url else "not answering"
     found, trouble = await asyncio.to_thread(_stored, loaded)
-    return Seen(loaded, state, live, found, trouble)
+    return Seen(loaded, state, live, found, trouble, refusal)
 
 
 def _stored(loaded: Loaded) -> tuple[Standing | None, str]:
@@ -92,6 +99,7 @@ def as_dict(seen: Seen) -> dict[str, Any]:
         "conversations": stored.conversations if stored else 0,
         "last_compaction": asdict(stored.last_compaction) if stored and stored.last_compaction else None,
         "needs_restart": live.get("needs_restart", []),
+        "refused": live.get("refused", []),
         "trouble": seen.trouble or None,
     }
 
@@ -134,6 +142,9 @@ def _lines(seen: Seen) -> Iterator[tuple[str, str, str]]:
     yield "Store", _store(seen), "bold red" if seen.trouble else ""
     if waiting := told.get("needs_restart"):
         yield "Settings", f"count from the next start on: {printable(', '.join(waiting))}", "yellow"
+    if refused := told.get("refused"):
+        text = f"hermes.yaml was changed and cannot be used; those from before count: {printable(' '.join(refused))}"
+        yield "Settings", text, "bold red"
 
 
 def _state(seen: Seen) -> tuple[str, str]:
@@ -144,7 +155,9 @@ def _state(seen: Seen) -> tuple[str, str]:
     if seen.state == "not running":
         return "not running; `hermes run` starts it", "yellow"
     if seen.state == "running":
-        return "running; with `platforms.web` off or on port 0 it cannot be asked for more", "green"
+        return "running; with `platforms.web` off it cannot be asked for more", "green"
+    if seen.refusal:
+        return f"running, but it cannot be asked. {seen.refusal}", "bold red"
     return (
         "in use, but it does not answer: a `hermes chat` has no page, otherwise see `hermes logs`",
         "bold red",
@@ -187,7 +200,7 @@ def _store(seen: Seen) -> str:
     if seen.standing is None:
         return f"{path}; nothing is stored yet"
     size = f"{seen.standing.bytes / 1_000_000:.1f} MB"
-    return f"{path}, {size}, {seen.standing.conversations:,} conversations"
+    return f"{path}, {size}, {counted(seen.standing.conversations, 'conversation')}"
 
 
 def _duration(seconds: float) -> str:

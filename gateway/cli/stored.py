@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from agent.errors import NotFound
-from gateway.cli import Options
+from gateway.cli import Options, looked_up
 
 if TYPE_CHECKING:
     from agent.store import Overview, SessionStore
@@ -20,8 +20,12 @@ NOTHING_YET = "Nothing was said yet. Begin with `hermes chat`, or `hermes run` a
 _ALL = 1_000_000
 
 
-def read_store(options: Options, question: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """Asks the store, opened for reading only; an empty one where nothing was stored yet."""
+def read_store(
+    options: Options, question: Callable[[SessionStore], Awaitable[T]], *, only_figures: bool = False
+) -> T:
+    """Asks the store, opened for reading only; an empty one where nothing was stored yet.
+
+    What people said is shown only where the whole configuration can be read: it knows what is secret in there."""
     from agent.redaction import keeping_secret  # noqa: PLC0415
     from gateway.config.load import load  # noqa: PLC0415
     from gateway.config.secrets import secrets_of  # noqa: PLC0415
@@ -29,7 +33,7 @@ def read_store(options: Options, question: Callable[[SessionStore], Awaitable[T]
     from gateway.store import MemoryStore, SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    loaded = load(options.config_path)
+    loaded = looked_up(options) if only_figures else load(options.config_path)
     path = loaded.database
     something_stored = path.exists()
 

@@ -41,7 +41,7 @@ def usage(options: Options, days: int, by: By, as_json: bool) -> None:
     today = date.today()
     first = today - timedelta(days=days - 1)
     since = datetime.combine(first, time.min).timestamp()
-    spendings = read_store(options, lambda store: _spending(store, since, by))
+    spendings = read_store(options, lambda store: _spending(store, since, by), only_figures=True)
     lines = form.lines_by(spendings, by, [first + timedelta(days=number) for number in range(days)])
     if as_json:
         print_json(form.as_dict(lines, by, first))

@@ -13,6 +13,7 @@ from rich.text import Text
 from gateway.cli.output import one_line
 from gateway.insight import Spending, Total
 from gateway.limits.spending import dollars
+from gateway.text.counted import counted
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24
@@ -90,14 +91,15 @@ def print_usage(lines: Sequence[Total], by: str, out: Console) -> None:
 
 
 def _footnote(total: Total, *, by_cost: bool, has_bars: bool) -> str:
-    sentences = [f"{total.calls:,} calls."]
+    sentences = [f"{counted(total.calls, 'call')}."]
     if has_bars:
         sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
     if total.prompt_tokens:
         share = total.cache_read_tokens / total.prompt_tokens
         sentences.append(f"{share:.0%} of what went in came from the cache.")
     if total.unpriced_calls:
-        sentences.append(f"{total.unpriced_calls:,} calls have no known price (?); the cost is without them.")
+        unpriced = counted(total.unpriced_calls, "call")
+        sentences.append(f"The cost is without {unpriced} of unknown price (?).")
     return " ".join(sentences)
 
 

@@ -35,6 +35,7 @@ class CommandContext:
     group: str = ""
     """What `allowed_groups` calls this group. Empty in a direct chat."""
     needs_restart: Sequence[str] = ()
+    refused: Sequence[str] = ()
     """The settings that were changed and count from the next start on."""
 
 

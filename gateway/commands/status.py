@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from agent.messages import without_notes
 from gateway.commands import Command, CommandContext
+from gateway.text.counted import counted
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -29,10 +30,8 @@ def _waiting(context: CommandContext) -> Iterator[str]:
     """Others have no use for the names of settings."""
     if context.is_admin and context.needs_restart:
         yield f"Changed in hermes.yaml, but only from the next start on: {', '.join(context.needs_restart)}"
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+    if context.is_admin and context.refused:
+        yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
 
 
 def _engine(context: CommandContext) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from gateway.config.describe import dotted
 from gateway.config.document import Document, parse
@@ -27,6 +30,7 @@ __all__ = [
     "ensure_home",
     "find",
     "load",
+    "load_to_look",
     "provider_keys",
     "read_text",
     "state_directory",
@@ -80,6 +84,35 @@ def load(explicit: Path | None = None, *, assumed: Mapping[str, str] | None = No
     if config is None:
         raise ConfigError(problems=messages(document, str(source)))
     return Loaded(config, path and path.absolute(), home, _origins(document, path))
+
+
+def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | None]:
+    """For who only reads what is stored and logged, which needs next to nothing of the configuration: of a file that
+    cannot be used, the sections `storage` and `platforms.web` where they are sound; and what is wrong with it."""
+    try:
+        return load(explicit), None
+    except ConfigError as error:
+        refused = error
+    home = state_directory()
+    path = find(explicit, home)
+    sound: dict[str, Any] = {}
+    with suppress(ConfigError):
+        tree = parse(read_text(path or SHIPPED), environment(home)).tree
+        for names in (("storage",), ("platforms", "web")):
+            sound |= _if_sound(tree, *names)
+    return Loaded(Config.model_validate(sound), path and path.absolute(), home), refused
+
+
+def _if_sound(tree: Any, *names: str) -> dict[str, Any]:
+    for name in names:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    for name in reversed(names):
+        tree = {name: tree}
+    try:
+        Config.model_validate(tree)
+    except ValidationError:
+        return {}
+    return dict(tree)
 
 
 def find(explicit: Path | None, home: Path) -> Path | None:

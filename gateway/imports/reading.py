@@ -22,6 +22,8 @@ class Source(NamedTuple):
 def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
     """`assistant` is whose messages count as the agent's, where the file does not say. Raises ImportRefused."""
     file = path / "result.json" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        raise ImportRefused(f"{path} is a folder without a result.json; name the file that was exported.")
     try:
         with file.open("rb") as opened:
             is_database = opened.read(len(_DATABASE)) == _DATABASE

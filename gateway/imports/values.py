@@ -22,12 +22,24 @@ def read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _LARGEST:
             raise ImportRefused(f"it is larger than {_LARGEST // 1_000_000} MB; export a part of the chat.")
         with told_while_read(path, "Reading the file") as file:
-            read = json.loads(file.read())
+            read = json.loads(content := file.read())
+    except json.JSONDecodeError as error:
+        raise ImportRefused(_no_json(content, error)) from error
     except (ValueError, RecursionError) as error:
         raise ImportRefused("it is neither JSON nor a database.") from error
     if not isinstance(read, dict):
         raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")
     return read
+
+
+def _no_json(content: str | bytes, error: json.JSONDecodeError) -> str:
+    if not content.strip():
+        return "the file is empty."
+    if content.lstrip()[:1] in ("{", "[", b"{", b"["):
+        return (
+            f"it is JSON that breaks off or has a mistake (line {error.lineno}); export the chat once more."
+        )
+    return "it is neither JSON nor a database."
 
 
 def mapping(value: Any) -> dict[str, Any]:

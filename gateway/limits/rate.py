@@ -24,8 +24,8 @@ class Refusal:
 
     def __str__(self) -> str:
         return (
-            f"Too many messages: Hermes takes {self.per_minute} a minute from one person. This one was not taken, nor "
-            f"is what comes within {self.seconds} s. Wait so long, then send it again."
+            f"Too many messages: Hermes takes {self.per_minute} a minute from one person. This one was not taken; "
+            f"try again in {self.seconds} s."
         )
 
 

@@ -82,6 +82,25 @@ def verify(path: Path, expected: Contents | None = None) -> Contents:
     return held
 
 
+def newest_message(path: Path) -> float | None:
+    """When it was stored; None where there is none."""
+    with translated(), opened(path, "ro") as connection:
+        (newest,) = connection.execute("SELECT max(created_at) FROM messages").fetchone()
+    return None if newest is None else float(newest)
+
+
+def held_by(path: Path) -> tuple[Contents, float | None] | None:
+    """What a database holds, and when the newest message was stored; None where that cannot be read."""
+    if not path.exists():
+        return None
+    try:
+        with translated(), opened(path, "ro") as connection:
+            found = contents(connection)
+        return found, newest_message(path)
+    except StoreError:
+        return None
+
+
 def bring_up_to_date(path: Path) -> None:
     """To the schema of this Hermes and with a search index that works, in a file that nobody else uses yet.
 

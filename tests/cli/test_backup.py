@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tarfile
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from gateway.config.load import SHIPPED
 from gateway.state_lock import only_process
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
+from tests.worlds.hermes_process import environment
+from tests.worlds.terminal import Terminal
+from tests.worlds.warm import HERMES
 
 FAKE_KEY = "not-a-key-but-a-test-0000"
 
@@ -44,7 +48,7 @@ def test_there_and_back(state: StateDirectory) -> None:
     lines = dict(line.split(maxsplit=1) for line in made.stdout.splitlines())
     assert lines["Backup"] == str(backup)
     assert lines["Size"].startswith(f"{backup.stat().st_size / 1000:.1f} KB")
-    assert lines["Holds"] == "1 conversations, 2 messages"
+    assert lines["Holds"] == "1 conversation, 2 messages"
     assert lines["Took"].endswith("and the copy was checked")
     assert "Keys in .env or the environment are not in it; keep them yourself." in made.stdout
     assert members(backup) == {"hermes-backup.json", "state.db", "hermes.yaml"}
@@ -54,12 +58,31 @@ def test_there_and_back(state: StateDirectory) -> None:
     with_texts(state.home, "third")
     restored = hermes("restore", str(backup))
     assert restored.returncode == 0, restored.stderr
-    assert "Restored 1 conversations, 2 messages" in restored.stdout
+    assert "The backup holds 1 conversation, 2 messages, the newest of 20" in restored.stdout
+    assert "It takes the place of 1 conversation, 1 message, the newest of 20" in restored.stdout
+    assert "Restored 1 conversation, 2 messages" in restored.stdout
     assert "hermes.yaml` shows it" in restored.stdout
     assert state.texts() == ["first", "second"]
     (kept,) = state.home.glob("state.db.before-restore-*")
     assert f"What was there is kept as {kept}" in restored.stdout
     assert texts_in(kept) == ["third"]
+
+
+async def test_a_person_is_asked_first(state: StateDirectory) -> None:
+    """Whoever says no has lost nothing; `--yes` is for those who have made up their mind."""
+    made = await asyncio.to_thread(hermes, "backup", "b.tar.gz")
+    assert made.returncode == 0, made.stderr
+    await asyncio.to_thread(with_texts, state.home, "third")
+    command = [*HERMES, "restore", "b.tar.gz"]
+    async with Terminal.run(*command, env=environment(state.home), columns=120) as terminal:
+        await terminal.until("Restore it? [y/N]:")
+        terminal.type("n\r")
+        assert await terminal.ended() == 1
+    assert "hermes: Nothing was changed." in terminal.screen.text
+    assert not list(state.home.glob("*before-restore*"))
+    async with Terminal.run(*command, "--yes", env=environment(state.home), columns=120) as terminal:
+        assert await terminal.ended() == 0
+    assert await asyncio.to_thread(state.texts) == ["first", "second"]
 
 
 def contents(backup: Path) -> list[bytes]:
@@ -78,7 +101,7 @@ def test_a_configuration_with_a_key_in_it_stays_at_home(state: StateDirectory, e
     assert made.returncode == 0, made.stderr
     (backup,) = elsewhere.glob("hermes-*.tar.gz")
     assert "hermes.yaml is not in it, because keys or tokens stand in it." in made.stdout
-    assert "2 messages, 1 files of workspaces" in made.stdout
+    assert "2 messages, 1 file of workspaces" in made.stdout
     assert members(backup) == {
         "hermes-backup.json", "state.db", "workspaces/conv_1", "workspaces/conv_1/notes.txt"
     }  # fmt: skip
@@ -97,7 +120,7 @@ def test_what_an_agent_has_locked_is_left_out_and_named(state: StateDirectory, e
     for path in locked:
         path.chmod(0o700)
     assert made.returncode == 0, made.stderr
-    assert "2 messages, 1 files of workspaces" in made.stdout
+    assert "2 messages, 1 file of workspaces" in made.stdout
     for path in locked:
         assert f"Left out, because it cannot be read: {path}: Permission denied" in made.stdout
     (backup,) = elsewhere.glob("hermes-*.tar.gz")

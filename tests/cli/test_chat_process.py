@@ -252,6 +252,9 @@ async def test_the_agent_in_this_process(home: Path) -> None:
         async with shell.terminal() as terminal:
             await terminal.until("›")
             assert "openai/test" in terminal.screen.lines[0]
+            assert "You: one\n\nYou said: one\n\n›" in terminal.screen.text, (
+                "what was said last, whoever saw it then"
+            )
             terminal.type("two\r")
             await terminal.until("You said: two\n\n›")
             terminal.type("\x04")

@@ -130,6 +130,14 @@ def test_notices_outside_a_turn(sheet: Sheet) -> None:
     assert sheet.printed == "One.\n\nTwo.\n\n"
 
 
+def test_a_notice_does_not_cut_a_paragraph(sheet: Sheet) -> None:
+    """It waits for the end of the block that is being written, or of the answer."""
+    sheet.show(STARTED, TextDelta("One "), Notice("Aside."), TextDelta("sentence.\n\nAnother"))
+    assert sheet.printed == "One sentence.\n\nAside.\n"
+    sheet.show(Notice("Later."), TextDelta(" one."), TurnDone(""))
+    assert sheet.printed == "One sentence.\n\nAside.\n\nAnother one.\n\nLater.\n\n"
+
+
 def test_messages_from_another_window_are_shown(sheet: Sheet) -> None:
     """What was typed here stands on the screen already; what was written elsewhere does not."""
     sheet.show(STARTED, TurnDone(""))

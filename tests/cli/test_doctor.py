@@ -92,6 +92,7 @@ def test_every_mistake_in_the_configuration(file: Path) -> None:
     assert finding(findings, f"{file}:1: modle: unknown key; did you mean model?") == "fail"
     assert finding(findings, f"{file}:2: logging.level: expected") == "fail"
     assert finding(findings, "keys: ") == "ok"
+    assert finding(findings, "not checked, because the configuration cannot be used: tools,") == "warn"
 
 
 def test_an_unknown_tool(file: Path) -> None:

@@ -73,9 +73,7 @@ def found(words: str) -> list[str]:
 def test_a_tree_of_sessions_of_hermes_agent(tmp_path: Path) -> None:
     """One conversation with its lineage; each message once, with its time, found by search."""
     file = agent_file(tmp_path / "agent.db")
-    assert taken_in(file.path).startswith(
-        "Imported 1 new conversations and 7 new messages from hermes-agent."
-    )
+    assert taken_in(file.path).startswith("Imported 1 new conversation and 7 new messages from hermes-agent.")
     (overview,) = imported()
     conversation = overview.conversation
     assert (conversation.address.chat_id, conversation.person) == ("hermes-agent:root", "owner")
@@ -108,9 +106,9 @@ def test_twice_is_once_and_what_is_new_is_added(tmp_path: Path) -> None:
     taken_in(file.path)
     again = taken_in(file.path)
     assert "Imported 0 new conversations and 0 new messages" in again
-    assert "7 messages were here already." in again
+    assert "Here already: 7 messages." in again
     file.say("child", ("user", "Thank you."))
-    assert "0 new conversations and 1 new messages" in taken_in(file.path)
+    assert "0 new conversations and 1 new message" in taken_in(file.path)
     assert said(the_only_one())[-1] == ("user", "Thank you.")
 
 
@@ -124,7 +122,7 @@ def test_what_was_compacted_in_place_is_there_once(tmp_path: Path) -> None:
     file.say("only", ("user", "first"), summary, ("assistant", "third"))
     file.say("only", ("user", "yes"), ("assistant", "fourth"))
     file.say("only", ("user", "taken back"), active=0)
-    assert "1 entries are no messages" in taken_in(file.path)
+    assert "No messages, so left out: 1 " in taken_in(file.path)
     texts = [text for _, text in said(the_only_one())]
     assert texts == ["first", "second", "yes", "third", "yes", "fourth"], "yes was said twice, third once"
 
@@ -178,7 +176,7 @@ def test_a_chat_of_telegram(tmp_path: Path) -> None:
     """The bot's words are the agent's; links and bold come as text; what the service noted is no message."""
     rich = ["Look: ", {"type": "link", "text": "https://example.org"}, " please"]
     file = telegram_file(tmp_path / "result.json", "Hello", "How can I help?", rich)
-    assert "1 entries are no messages" in taken_in(file)
+    assert "No messages, so left out: 1 " in taken_in(file)
     conversation = the_only_one()
     assert conversation.address.chat_id == "telegram:99"
     assert said(conversation) == [
@@ -188,7 +186,7 @@ def test_a_chat_of_telegram(tmp_path: Path) -> None:
     ]
     assert [message.created_at for message in transcript(conversation)] == [1.7e9, 1.7e9 + 1, 1.7e9 + 2]
     telegram_file(file, "Hello", "How can I help?", rich, "With pleasure.")
-    assert "0 new conversations and 1 new messages" in taken_in(tmp_path), "its folder will do, too"
+    assert "0 new conversations and 1 new message" in taken_in(tmp_path), "its folder will do, too"
 
 
 def test_in_a_group_everybody_has_a_name(tmp_path: Path) -> None:
@@ -226,11 +224,11 @@ def test_a_channel_of_discord(tmp_path: Path) -> None:
 def test_a_dry_run_changes_nothing(tmp_path: Path, private_home: Path) -> None:
     """It counts, also before there is a store and while Hermes runs."""
     file = agent_file(tmp_path / "agent.db").path
-    assert taken_in(file, "--dry-run").startswith("Would import 1 new conversations and 7 new messages")
+    assert taken_in(file, "--dry-run").startswith("Would import 1 new conversation and 7 new messages")
     assert not (private_home / "state.db").exists()
     state = with_texts(private_home, "first")
     with only_process(state.home, state.database):
-        assert "1 new conversations and 7 new messages" in taken_in(file, "--dry-run")
+        assert "1 new conversation and 7 new messages" in taken_in(file, "--dry-run")
         refused = hermes("import", str(file))
     assert refused.returncode == 1
     assert "Hermes is running; stop it first, then import." in refused.stderr
@@ -265,7 +263,8 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "it is neither JSON nor a database."),
+        (b"", "the file is empty."),
+        (b"[1,2", "it is JSON that breaks off or has a mistake (line 1); export the chat once more."),
         (b"\x00\xff\x00", "it is neither JSON nor a database."),
         (b"[" * 200_000, "it is neither JSON nor a database."),
         (b"[1, 2]", "no export of Telegram Desktop or DiscordChatExporter."),
@@ -327,5 +326,5 @@ def test_a_database_that_is_damaged_half_way(tmp_path: Path) -> None:
     refused = hermes("import", str(file.path))
     assert refused.returncode == 1
     assert "or it is damaged" in refused.stderr
-    assert "1 conversations (1 messages) are complete; import the file again to go on." in refused.stderr
+    assert "Complete so far: 1 conversation (1 message); import the file again to go on." in refused.stderr
     assert said(the_only_one()) == [("user", "hello from a")]

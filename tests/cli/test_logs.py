@@ -77,6 +77,15 @@ def test_what_is_shown(private_home: Path) -> None:
     assert logs("--level", "loud").returncode == logs("-n", "many").returncode == 2
 
 
+def test_a_broken_configuration_keeps_nobody_from_looking(private_home: Path) -> None:
+    """It is the log that may say what is wrong."""
+    kept(private_home, {"event": "config.refused"})
+    (private_home / "hermes.yaml").write_text("logging: [\n")
+    seen = warm.run([*HERMES, "--config", str(private_home / "hermes.yaml"), "logs"])
+    assert seen.returncode == 0 and "config.refused" in seen.stdout
+    assert seen.stderr.startswith("hermes: The configuration cannot be used")
+
+
 async def test_following(private_home: Path) -> None:
     """What comes is shown as it comes, also when the file is full and another begins; Ctrl-C leaves."""
     path = await asyncio.to_thread(kept, private_home, {"event": "before"})

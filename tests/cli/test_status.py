@@ -64,7 +64,7 @@ def test_nothing_runs(filled: Path) -> None:
     assert lines["Today"] == "2.0k tokens in (50% cached), 500 out, $0.50"
     assert lines["Context"].startswith("compressor; last compaction 20")
     assert lines["Context"].endswith("90.0k → 12.0k tokens")
-    assert "1 conversations" in lines["Store"]
+    assert "1 conversation" in lines["Store"]
     told = json.loads(status("--json").stdout)
     assert (told["state"], told["healthy"], told["platforms"]) == ("not running", False, {})
     assert told["last_compaction"]["tokens_after"] == 12_000
@@ -132,8 +132,21 @@ async def test_a_running_gateway(filled: Path) -> None:
             assert await terminal.ended() == 1
         assert "Ctrl-C leaves." not in terminal.screen.text
         assert terminal.screen.text.count("Store") == 1
+        changed = filled / "changed.yaml"
+        changed.write_text(yaml.safe_dump({"platforms": {"web": {"port": free_port(), "token": TOKEN}}}))
+        moved = await asyncio.to_thread(status, "--json", config=changed)
+        assert json.loads(moved.stdout)["state"] == "running", "it listens where it did at its start"
+        changed.write_text(yaml.safe_dump({"platforms": {"web": {"port": port, "token": f"new-{TOKEN}"}}}))
+        locked = await asyncio.to_thread(status, config=changed)
+        assert locked.returncode == 1 and "Restart Hermes." in locked.stdout
+        changed.write_text(yaml.safe_dump({"modle": {}, "platforms": {"web": web}}))
+        broken = await asyncio.to_thread(status, config=changed)
+        assert "did you mean model?" in broken.stderr and "running since" in broken.stdout
+        noted = filled / "hermes.address"
+        assert noted.read_text() == f"http://127.0.0.1:{port}\n" and noted.stat().st_mode & 0o777 == 0o600
         (filled / "other.yaml").write_text(
             yaml.safe_dump({"storage": {"path": "other.db"}, "platforms": {"web": web}})
         )
         other = await asyncio.to_thread(status, config=filled / "other.yaml")
         assert "does not answer" in other.stdout, "the one on that port has another store"
+    assert not noted.exists()

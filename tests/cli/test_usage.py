@@ -53,6 +53,14 @@ def test_numbers_for_programs(spent: None) -> None:
     assert (told["total"]["calls"], told["total"]["unpriced_calls"]) == (3, 1)
 
 
+def test_beside_a_broken_configuration(spent: None, tmp_path: Path) -> None:
+    """The figures need none of it; the mistake is named."""
+    (tmp_path / "broken.yaml").write_text("modle: {}\n")
+    shown = warm.run([*HERMES, "--config", str(tmp_path / "broken.yaml"), "usage", "--json"])
+    assert shown.returncode == 0 and json.loads(shown.stdout) == json.loads(usage("--json").stdout)
+    assert "did you mean model?" in shown.stderr
+
+
 def test_days_without_anything_are_there_too(spent: None) -> None:
     """In a pipe: tabs, the oldest day first, a total, no bars."""
     lines = [line.split("\t") for line in usage("--days", "3").stdout.splitlines()]
@@ -65,7 +73,7 @@ async def test_a_chart_for_a_person(spent: None) -> None:
     """The longest bar is the most, nobody's name steers the terminal, and unknown prices are said."""
     async with Terminal.run(*HERMES, "usage", "--by", "person", env=os.environ, columns=100) as terminal:
         assert await terminal.ended() == 0
-        await terminal.until("no known price")
+        await terminal.until("of unknown price")
     heading, owner, guest, nobody, total, *note = terminal.screen.lines
     assert heading.split() == ["PERSON", "IN", "CACHED", "OUT", "COST"]
     assert owner.count("█") > guest.count("█") > 0

@@ -114,6 +114,9 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         assert "limits.messages_per_minuet: unknown key; did you mean limits.messages_per_minute?" in problem
         checked = await asyncio.to_thread(_cli, process, "config", "check")
         assert checked.returncode == 2 and problem in checked.stderr
+        assert problem in await _status(process, "refused")
+        looked = await asyncio.to_thread(_cli, process, "status", "--once")
+        assert f"cannot be used; those from before count: {problem}" in looked.stdout
         async with scene.logging("chat.refused"):
             await ada.says("Now?")
 
@@ -140,7 +143,8 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         async with scene.logging("config.unchanged"):
             scene.process.configure(good)
             process.send(signal.SIGHUP)
-        assert "next start" not in await _status(process, "after")
+        after = await _status(process, "after")
+        assert "next start" not in after and "cannot be used" not in after
 
 
 def _cli(process: HermesProcess, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -32,6 +32,7 @@ def routes(house: House) -> list[web.RouteDef]:
                 "model": house.model,
                 "engine": house.loaded.config.context.engine,
                 "needs_restart": list(house.gateway.needs_restart()),
+                "refused": list(house.gateway.refused()),
             }
         )
 
