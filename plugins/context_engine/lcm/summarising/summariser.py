@@ -1,7 +1,7 @@
 """Asks for a summary in detail, then for bullet points, and in the end does without a model.
 
-Bullet points that run into their limit are taken up to the last whole one: the weightiest come first, so what is missing
-is the least of them, and a sign says that something is. A detailed summary that is cut off lacks its end, and is lost.
+Bullet points that run into their limit are taken up to the last whole one: the weightiest come first, so what is
+missing is the least of them, and a sign says that something is. A detailed summary that is cut off lacks its end.
 
 What it guarantees for sources of N tokens, by the estimate that the store keeps:
 
