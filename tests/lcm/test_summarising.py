@@ -200,7 +200,7 @@ def test_an_answer_that_ignores_its_limit_is_not_accepted() -> None:
 def test_a_model_that_never_ends_is_taken_at_its_whole_bullet_points() -> None:
     """With a sign that more was to come; the next summary is asked for as bullet points at once."""
     points = "- Ann wants the invoices by Friday.\n" * 8
-    cut = StreamCut(partial_text=points + "- Bob is on ho")
+    cut = StreamCut(partial_text=points + "9. Bob is on ho")
     ask = Scripted(cut)
     summariser = Summariser(ask, window=100_000)
     written = summariser.leaf(talk(), target=200)

@@ -18,6 +18,7 @@ _STUB = 16
 
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]|(?<=\S)(?=\n)")
 """Of a sentence, or of a line."""
+_BARE_NUMBER = re.compile(r"(?:^|\n)\s*(?:\d{1,3}[.)]|[-*•])\s*$")
 _SEPARATOR = re.compile(r"[,;，、；]")
 
 
@@ -47,7 +48,8 @@ def up_to_a_sentence_end(cut: str) -> str:
     """An answer that ran into its limit, up to its last whole sentence or line, with a sign that more was to come.
     Empty where it has none."""
     ends = [end.end() for end in _END.finditer(cut)]
-    return cut[: ends[-1]].rstrip() + _GAP if ends else ""
+    whole = _BARE_NUMBER.sub("", cut[: ends[-1]]) if ends else ""
+    return whole.rstrip() + _GAP if whole.strip() else ""
 
 
 def _without_stub(cut: str) -> str:
