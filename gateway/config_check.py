@@ -30,8 +30,10 @@ def _models(loaded: Loaded) -> Iterator[str]:
         configured_names(model)
     except ModelNotAvailable as error:
         yield f"{loaded.place_of('model.name')}: model: {error.detail}"
-    for key, each in (("model.name", model), *(("model.fallbacks", each) for each in model.fallbacks)):
-        if not (each.base_url or model.base_url) and (problem := provider_problem(each.name)):
+    named = [("model.name", model.name, model.base_url)]
+    named += [("model.fallbacks", each.name, each.base_url or model.base_url) for each in model.fallbacks]
+    for key, name, base_url in named:
+        if base_url is None and (problem := provider_problem(name)):
             yield f"{loaded.place_of(key)}: {key}: {problem}"
 
 

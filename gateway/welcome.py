@@ -14,7 +14,6 @@ from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.platforms.base import Platform
 
-
 _LABEL = 10
 """Characters before what a line says."""
 _NARROWEST = 40
