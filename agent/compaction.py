@@ -100,7 +100,8 @@ class Compactor:
         self._store = store
         self._auxiliary = auxiliary
         """Whom an engine asks, given the model that answers in the conversation."""
-        self._background_at = background_at
+        self.background_at = background_at
+        """The share of the threshold from which on a compaction is prepared between the turns."""
         self._flush_memory = flush_memory
         self._watch = watch
         self._drafts: dict[str, asyncio.Task[_Draft]] = {}
@@ -148,7 +149,7 @@ class Compactor:
         conversation_id, threshold = live.conversation.id, seat.engine.threshold_tokens
         # A summary that could not be written is tried again while nobody waits.
         redo = getattr(seat.engine, "has_stand_in", False)
-        if not redo and not 0 < threshold * self._background_at <= tokens:
+        if not redo and not 0 < threshold * self.background_at <= tokens:
             self._prepared_at.pop(conversation_id, None)
             return
         grown = tokens >= self._prepared_at.get(conversation_id, 0) * _GROWTH

@@ -87,6 +87,8 @@ class PromptCaching:
 
     def status(self, model: str) -> str:
         """The line at the start."""
+        if model.startswith("embedded/"):
+            return f"Prompt caching: no cache markers are sent; {model} caches by itself"
         if not supports_prompt_caching(model):
             return f"Prompt caching: off ({model} does not take cache markers)"
         via = "native Anthropic" if is_native_anthropic(model) else "Claude via OpenRouter"

@@ -54,7 +54,7 @@ from gateway.sandbox import configured_sandbox
 from gateway.settings import Settings, on_hangup
 from gateway.state_lock import note_address, only_process
 from gateway.store.sqlite import SqliteStore
-from gateway.welcome import farewell, welcome
+from gateway.welcome import farewell, program, welcome
 
 log = structlog.get_logger(__name__)
 
@@ -150,6 +150,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
         told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+        told = told.replace("`hermes ", f"`{program()} ")
         honest = told if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(

@@ -30,6 +30,9 @@ _BAD_CONFIGURATION = 2
 _BEYOND_DRAINING = 30
 """Seconds that platforms, engines and the store get after the answers."""
 
+_SHARED_TMP = ("/tmp", "/var/tmp")  # noqa: S108 - only looked at
+"""What `PrivateTmp` hides."""
+
 _TEMPLATE = """\
 # Written by `hermes service install`, which overwrites it. Your own changes go into
 # `systemctl --user edit {unit}`.
@@ -53,10 +56,10 @@ TimeoutStopSec={stop_seconds}
 # Commands of the agent end with their turn, not with the signal.
 KillMode=mixed
 
-# It writes into its state directory and a /tmp of its own, and nowhere else.
+# It writes into its state directory and {its_tmp}, and nowhere else.
 ProtectSystem=strict
 ReadWritePaths={writable}
-PrivateTmp=yes
+{private_tmp}
 UMask=0077
 
 # Whatever it starts has no more rights than it has itself.
@@ -81,12 +84,21 @@ def unit_text(loaded: Loaded) -> str:
     command = [sys.executable, "-P", "-m", "gateway.cli"]
     command += ["--config", str(loaded.path)] if loaded.path else []
     folders = dict.fromkeys((loaded.home, loaded.database.parent))
+    # Not resolved: what a link leads to has to be there, and so has the link.
+    needed = (*folders, loaded.path, Path(sys.executable), Path(sys.prefix), Path(__file__))
+    below_tmp = next((path for path in needed if path and _is_below_tmp(path)), None)
     return _TEMPLATE.format(
+        its_tmp=_SHARED_TMP[0] if below_tmp else "a /tmp of its own",
+        private_tmp=f"# No PrivateTmp: it would hide {_commented(below_tmp)}"
+        if below_tmp
+        else "PrivateTmp=yes",
         unit=UNIT,
         command=" ".join(_in_quotes(word).replace("$", "$$") for word in (*command, "run")),
         home=_literal(loaded.home),
         environment=_in_quotes(f"HERMES_HOME={loaded.home}"),
-        writable=" ".join(_in_quotes(str(folder)) for folder in folders),
+        writable=" ".join(
+            _in_quotes(str(each)) for each in (*folders, *_SHARED_TMP[: below_tmp is not None])
+        ),
         bad_configuration=_BAD_CONFIGURATION,
         stop_seconds=ceil(loaded.config.gateway.drain_seconds) + _BEYOND_DRAINING,
     )
@@ -99,6 +111,16 @@ def configuration_in(unit: str) -> Path | None:
         return None
     plain = found[1].replace("$$", "$").replace("%%", "%")
     return Path(re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], plain))
+
+
+def _is_below_tmp(path: Path) -> bool:
+    spellings = (path.absolute(), path.resolve())
+    return any(each.is_relative_to(folder) for each in spellings for folder in _SHARED_TMP)
+
+
+def _commented(path: Path) -> str:
+    """On one line that goes on to no other."""
+    return " ".join(str(path).split()).replace("\\", "/")
 
 
 def _literal(path: Path) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 
 from agent.tools.terminal import terminal
 from gateway.config.load import Loaded
@@ -12,8 +14,12 @@ from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.platforms.base import Platform
 
+_LABEL = 10
+"""Characters before what a line says."""
+_NARROWEST = 40
 
-def _program() -> str:
+
+def program() -> str:
     """As it was called, so that a person can type it: `hermes` may not be on their PATH."""
     return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
 
@@ -47,21 +53,35 @@ def welcome(loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[st
     """`model` says which one answers, and what else a person should know about it."""
     on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
     off = [
-        f"{service.capitalize():<10}off; `{_program()} setup --only {service}` connects a bot"
+        f"{service.capitalize():<10}off; `{program()} setup --only {service}` connects a bot"
         for service in TOKEN_VARIABLES
         if not any(platform.name.partition("/")[0] == service for platform in platforms)
     ]
     page = next((platform.where for platform in platforms if platform.name == "web"), "")
-    return [
+    lines = [
         *on,
         *off,
         *([f"Dashboard {page}/dashboard"] if page else []),
         *(f"{'' if number else 'Model':<10}{line}" for number, line in enumerate(filter(None, model))),
         f"Context   {loaded.config.context.engine}",
         f"Store     {loaded.database}",
-        f"Settings  {loaded.path or 'the defaults; `hermes setup` writes a hermes.yaml'}",
-        f"Terminal  {_program()} chat",
+        f"Settings  {loaded.path or f'the defaults; `{program()} setup` writes a hermes.yaml'}",
+        f"Terminal  {program()} chat",
         *([f"Traces    {traces}"] if traces else []),
         *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
+    ]
+    return [
+        *(part for line in lines for part in _wrapped(line)),
         "Ctrl-C stops Hermes; conversations go on at the next start.",
     ]
+
+
+def _wrapped(line: str) -> list[str]:
+    """At a terminal, beneath itself. Elsewhere a line is a line; addresses and paths stay whole everywhere."""
+    if not sys.stdout.isatty():
+        return [line]
+    # Below that, what is wrapped would be a word a line.
+    width = max(_NARROWEST, get_terminal_size().columns)
+    beneath = " " * _LABEL
+    rest = wrap(line[_LABEL:], width - _LABEL, break_long_words=False, break_on_hyphens=False)
+    return [line[:_LABEL] + rest[0], *(beneath + each for each in rest[1:])] if rest else [line]

@@ -64,9 +64,9 @@ def _ask(prompt: str, max_tokens: int, model: str | None, task: str = "compressi
     messages = [{"role": "user", "content": prompt}]
     response: Any = call_llm(task=task, messages=messages, max_tokens=max_tokens, model=model)
     choice = response.choices[0]
-    if choice.finish_reason == "length":
-        raise StreamCut(f"The summary did not fit {max_tokens} tokens.")
     content: str | None = choice.message.content
+    if choice.finish_reason == "length":
+        raise StreamCut(f"The summary did not fit {max_tokens} tokens.", partial_text=content or "")
     return content
 
 

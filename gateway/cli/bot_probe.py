@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -18,12 +17,11 @@ import aiohttp
 
 from agent.errors import HermesError
 from gateway.cli.bots import Bot
+from gateway.config.bot_tokens import token_problem
 from gateway.config.platforms import DiscordBotConfig, TelegramBotConfig
 
 SECONDS_TO_ANSWER = 15
 
-_TELEGRAM_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
-_ONE_WORD = re.compile(r"[!-~]+")
 _REFUSALS = (401, 403, 404)
 """Telegram answers 404 to what does not even look like a token."""
 
@@ -72,15 +70,6 @@ def ask_bot(settings: Bot, token: str) -> BotAccount:
     if isinstance(settings, TelegramBotConfig):
         return asyncio.run(_ask_telegram(settings, token.strip()))
     return asyncio.run(_ask_discord(settings, token.strip()))
-
-
-def token_problem(platform: str, token: str) -> str:
-    """What is wrong with it at first sight, if anything."""
-    if platform == "telegram" and not _TELEGRAM_TOKEN.fullmatch(token):
-        return "expected a token as BotFather gives it, such as 123456789:AAF-x2b…"
-    if not _ONE_WORD.fullmatch(token):
-        return "expected a token without spaces or line breaks"
-    return ""
 
 
 async def _ask_telegram(settings: TelegramBotConfig, token: str) -> BotAccount:

@@ -28,6 +28,7 @@ from gateway.config.load import Loaded, load, provider_keys
 from gateway.config.platforms import WebConfig, reachable
 from gateway.errors import ConfigError
 from gateway.models import embedded
+from gateway.models.catalog import provider_problem
 from gateway.models.choose import explain_choice
 from gateway.plugins import check_engine, survey_plugins
 
@@ -229,6 +230,9 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
     try:
         known = provider_keys()
         name = explain_choice(configured.name, base_url=configured.base_url, keys=known).model
+        if not configured.base_url and (problem := provider_problem(name)):
+            yield Finding("fail", f"{name}: {problem}")
+            return
         variable = f"{name.partition('/')[0].upper()}_API_KEY"
         if variable in PROVIDER_KEYS and not (
             known.get(variable) or configured.api_key or configured.base_url

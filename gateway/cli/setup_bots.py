@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.bot_probe import BotAccount, BotTokenRefused, BotUnreachable, ask_bot, token_problem
+from gateway.cli.bot_probe import BotAccount, BotTokenRefused, BotUnreachable, ask_bot
 from gateway.cli.bots import Bot
 from gateway.cli.output import console, one_line
 from gateway.cli.setup_file import unfinished
+from gateway.config.bot_tokens import token_problem
 from gateway.config.edit import write
 from gateway.config.edit_list import with_item
 from gateway.config.environment import environment, remember_secret

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import ceil
 
 from agent.messages import without_notes
+from agent.store import Compaction, Session
 from gateway.commands import Command, CommandContext
 from gateway.text.counted import counted
 
@@ -13,17 +15,26 @@ async def _run(context: CommandContext, rest: str) -> str:
     llm = await context.agent.models.of(conversation)
     session = await store.session(conversation.live_session_id)
     history = without_notes(await store.history(session.id))
+    compactions = await store.compactions(conversation.id)
     ancestors = len(await store.lineage(session.id)) - 1
     return "\n".join(
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
             f"Conversation: {conversation.id}",
             f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
-            f"In the window: {session.prompt_tokens or 0:,} tokens",
+            f"In the window: {in_the_window(session, compactions)[1]} tokens",
             f"Context engine: {_engine(context)}",
             *_waiting(context),
         )
     )
+
+
+def in_the_window(session: Session, compactions: Sequence[tuple[str, Compaction]]) -> tuple[int, str]:
+    """Tokens, as the provider reported them; between a compaction and the next call of the model, as estimated."""
+    done = dict(compactions).get(session.id)
+    if done and not session.prompt_tokens:
+        return done.tokens_after, f"~{done.tokens_after:,}"
+    return session.prompt_tokens or 0, f"{session.prompt_tokens or 0:,}"
 
 
 def _waiting(context: CommandContext) -> Iterator[str]:
@@ -35,10 +46,14 @@ def _waiting(context: CommandContext) -> Iterator[str]:
 
 
 def _engine(context: CommandContext) -> str:
-    seat = context.agent.keeper.compactor.seats.known(context.conversation.id)
+    compactor = context.agent.keeper.compactor
+    seat = compactor.seats.known(context.conversation.id)
     if seat is None:
         return "at rest until the next message"
-    return f"{seat.engine.name}, compacts at {seat.engine.threshold_tokens:,} tokens"
+    threshold = seat.engine.threshold_tokens
+    told = f"{seat.engine.name}, compacts at {threshold:,} tokens"
+    early = ceil(threshold * compactor.background_at)
+    return f"{told}, prepared from {early:,} on" if early < threshold else told
 
 
 COMMAND = Command(

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from agent.llm import Usage
 from gateway.commands import Command, CommandContext
+from gateway.commands.status import in_the_window
 from gateway.limits.spending import Spending, dollars
 
 
@@ -12,10 +13,10 @@ async def _run(context: CommandContext, rest: str) -> str:
     session = await store.session(conversation.live_session_id)
     compactions = await store.compactions(conversation.id)
     window = (await context.agent.models.of(conversation)).context_length
-    filled = (session.prompt_tokens or 0) / window
+    held, in_words = in_the_window(session, compactions)
     return "\n".join(
         (
-            f"In the window: {session.prompt_tokens or 0:,} of {window:,} tokens ({filled:.0%})",
+            f"In the window: {in_words} of {window:,} tokens ({held / window:.0%})",
             f"This conversation: {described(await store.usage(conversation_id=conversation.id))}",
             f"Compactions: {len(compactions)}",
             *[line async for line in _today(context)],

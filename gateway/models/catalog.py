@@ -5,8 +5,10 @@ The table is read as a file: importing litellm takes seconds. The first look-up 
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,6 +30,7 @@ longer prompts without a word, so that a guess must not be too large."""
 
 _PRICES = "litellm/model_prices_and_context_window_backup.json"
 _PROVIDERS = "litellm/provider_endpoints_support_backup.json"
+_TYPES = "litellm/types/utils.py"
 _CHAT_MODES = {"chat", "responses", "completion"}
 
 _VENDORS = {
@@ -100,6 +103,22 @@ def provider_of(model_id: str) -> str | None:
     return prefix if prefix == "embedded" or prefix in _providers() else None
 
 
+def provider_problem(model_id: str) -> str:
+    """What is wrong with the provider that an id names, if nobody knows it; for one without a `base_url`."""
+    prefix, slash, name = model_id.partition("/")
+    # litellm knows providers that its own list leaves out; its source names them all.
+    known = {
+        "embedded",
+        *_providers(),
+        *re.findall(r'^    [A-Z0-9_]+ = "([\w-]+)"$', _text(_TYPES), re.MULTILINE),
+    }
+    if not slash or prefix in known or len(known) == 1:
+        return ""
+    near = difflib.get_close_matches(prefix, known, n=1)
+    remedy = f"Did you mean `{near[0]}/{name}`?" if near else "Correct it, or set `model.base_url`."
+    return f"There is no provider `{prefix}`. {remedy}"
+
+
 def _of_provider(provider: str, name: str) -> ModelFacts | None:
     """`anthropic/claude-x` is listed as `claude-x`; under another provider that name is another model."""
     facts = _table().get(name)
@@ -135,13 +154,17 @@ def _providers() -> frozenset[str]:
 
 def _read(name: str) -> dict[str, Any]:
     """A file of the installed litellm. Without it Hermes still works, with cautious guesses."""
+    table: dict[str, Any] = json.loads(_text(name) or "{}")
+    return table
+
+
+def _text(name: str) -> str:
     try:
         path = importlib.metadata.distribution("litellm").locate_file(name)
-        table: dict[str, Any] = json.loads(Path(str(path)).read_bytes())
+        return Path(str(path)).read_text("utf-8")
     except (importlib.metadata.PackageNotFoundError, FileNotFoundError):
         log.warning("model.catalog_missing", file=name)
-        return {}
-    return table
+        return ""
 
 
 def _facts(entry: dict[str, Any]) -> ModelFacts | None:

@@ -33,9 +33,8 @@ _OVERFLOW = (
 _NO_CREDIT = (
     r"insufficient_quota|exceeded your current quota|credit balance|insufficient (credits|balance|funds)"
 )
-_UNKNOWN_MODEL = (
-    r"LLM Provider NOT provided|model.{0,80}(does not exist|not found|not supported)|model_not_found"
-)
+_UNPLACED = "LLM Provider NOT provided"
+_UNKNOWN_MODEL = rf"{_UNPLACED}|model.{0, 80}(does not exist|not found|not supported)|model_not_found"
 _ASK_LATER = r"(?:retry|try again) (?:in|after) ([\d.]+) ?s"
 
 
@@ -95,7 +94,12 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     for link in _chain(exc):
         _redact_in_place(link, api_key)
     kind = next((kind for holds, kind in TABLE if holds(exc)), ModelOverloaded)
-    detail = f"{model} said: {_message(exc)}"
+    # litellm's own words are advice for programmers.
+    detail = (
+        f"{model} said: {_message(exc)}"
+        if _UNPLACED not in str(exc)
+        else f"Nobody is known to serve `{model}`."
+    )
     if kind is RateLimited:
         return RateLimited(detail, retry_after=_retry_after(exc))
     if kind is NetworkFailed:

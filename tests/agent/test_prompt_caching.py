@@ -189,6 +189,12 @@ def test_other_models_get_no_markers(model: str, strategy: Strategy) -> None:
             "openai/gpt-5.4",
             "Prompt caching: off (openai/gpt-5.4 does not take cache markers)",
         ),
+        (
+            "system_and_3",
+            "5m",
+            "embedded/smollm2",
+            "Prompt caching: no cache markers are sent; embedded/smollm2 caches by itself",
+        ),
     ],
 )
 def test_the_line_at_the_start(strategy: Strategy, ttl: CacheTTL, model: str, line: str) -> None:

@@ -41,12 +41,26 @@ def test_check_names_every_mistake(file: Path) -> None:
     assert f"{file}:2: compression.threshold: expected a number from 0.0 to 1.0, found 2.\n" in result.stderr
 
 
-def test_check_knows_the_tools(file: Path) -> None:
-    """A tool that does not exist is a mistake, too."""
-    file.write_text("tools: {enabled: [todoo]}\n")
+def test_check_knows_the_names(file: Path) -> None:
+    """What does not exist is a mistake, too, with its line: a tool, an engine, the provider of a model."""
+    file.write_text(
+        "tools:\n  enabled: [todoo, memory]\n  platforms: {web: [memry]}\n"
+        "context:\n  engine: lmc\nmodel: {name: antropic/claude}\n"
+    )
     result = run("check", file)
     assert result.exit_code == 2
-    assert "There is no tool `todoo`. Did you mean `todo`?" in result.stderr
+    for line in (
+        f"{file}:2: tools.enabled: There is no tool `todoo`. Did you mean `todo`?\n",
+        f"{file}:3: tools.platforms.web: There is no tool `memry`. Did you mean `memory`?\n",
+        f"{file}:5: context.engine: There is no engine `lmc`. Did you mean `lcm`?\n",
+        f"{file}:6: model.name: There is no provider `antropic`. Did you mean `anthropic/claude`?\n",
+    ):
+        assert line in result.stderr
+    for name in ("nano-gpt/x", "openrouter/qwen/x", "embedded/smollm2", "auto"):
+        file.write_text(f"model: {{name: {name}}}\n")
+        assert run("check", file).exit_code == 0, name
+    file.write_text("model: {name: antropic/claude, base_url: 'http://127.0.0.1:9/v1'}\n")
+    assert run("check", file).exit_code == 0
 
 
 def test_check_through_the_front_door(tmp_path: Path, file: Path) -> None:

@@ -16,7 +16,7 @@ async def test_status_answers_while_a_turn_runs(desk: Desk) -> None:
     await desk.until(TextDelta)
     told = await desk.say("/status")
     assert "1 message, 0 ancestors" in told
-    assert "compressor, compacts at 4,000 tokens" in told
+    assert "compressor, compacts at 4,000 tokens, prepared from 3,200 on" in told
     gate.set()
     assert (await desk.until(TurnDone))[-1] == TurnDone("Slowly.")
 
@@ -29,6 +29,16 @@ async def test_status_makes_no_engine(desk: Desk) -> None:
     assert (await desk.store.session(await desk.live())).system_prompt is None
     await desk.talk("tea")
     assert "Context engine: compressor" in await desk.say("/status")
+
+
+async def test_status_estimates_the_window_until_the_model_is_called_again(desk: Desk) -> None:
+    """Right after a compaction no provider has counted yet."""
+    await desk.talk("tea", "milk " * 400, "lemon " * 400, "water " * 400, "sugar", "salt")
+    assert "In the window: 500 tokens" in await desk.say("/status")
+    assert "Compressed" in await desk.say("/compress")
+    ((_, done),) = await desk.store.compactions(desk.conversation_id)
+    assert f"In the window: ~{done.tokens_after:,} tokens" in await desk.say("/status")
+    assert f"In the window: ~{done.tokens_after:,} of 8,000 tokens" in await desk.say("/usage")
 
 
 async def test_usage_counts_the_conversation(desk: Desk) -> None:

@@ -24,6 +24,8 @@ from agent.errors import (
 )
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import marked
+from plugins.context_engine.lcm.limits import limits_for
+from plugins.context_engine.lcm.options import Options
 from plugins.context_engine.lcm.summarising import Summariser, without_a_model
 from tests.lcm.summary_sources import (
     DAY,
@@ -193,6 +195,36 @@ def test_an_answer_that_ignores_its_limit_is_not_accepted() -> None:
     written = Summariser(ask, window=100_000).leaf(messages, target=300)
     assert written.level == "bullets"
     assert written.content.startswith("blah blah")
+
+
+def test_a_model_that_never_ends_is_taken_at_its_whole_bullet_points() -> None:
+    """With a sign that more was to come; the next summary is asked for as bullet points at once."""
+    points = "- Ann wants the invoices by Friday.\n" * 8
+    cut = StreamCut(partial_text=points + "9. Bob is on ho")
+    ask = Scripted(cut)
+    summariser = Summariser(ask, window=100_000)
+    written = summariser.leaf(talk(), target=200)
+    assert (written.level, written.content) == ("bullets", points.rstrip() + " …")
+    assert [limit for _, limit in ask.asked] == [200, 100]
+    assert summariser.condensed(children(), target=200).level == "bullets"
+    assert [limit for _, limit in ask.asked] == [200, 100, 100]
+
+
+@pytest.mark.parametrize("partial", ["- One point.", "word " * 99, ""])
+def test_what_broke_off_early_or_has_no_sentence_is_no_summary(partial: str) -> None:
+    """It would be the beginning of one, and pass for the whole."""
+    ask = Scripted(StreamCut(partial_text=partial))
+    assert Summariser(ask, window=100_000).leaf(talk(), target=200).level == "stand_in"
+    assert len(ask.asked) == 2
+
+
+def test_a_small_source_gets_a_limit_in_which_a_small_model_can_say_something() -> None:
+    """And one that is well below its own size, and below its share of a small window."""
+    small = limits_for(4_096, 8_192, Options(), beside=1_000)
+    assert small.leaf_target(625) == small.condensed_target(625) == 160
+    assert small.leaf_target(300) == 100
+    assert small.leaf_target(90) == 60
+    assert limits_for(100_000, 200_000, Options()).leaf_target(20_000) == 2_400
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,9 @@ async def test_an_unknown_model(route: Route) -> None:
 async def test_a_model_id_without_a_provider(route: Route) -> None:
     """An id litellm cannot place never reaches the network."""
     client = route.another_client(model="brownie")
-    with pytest.raises(ModelNotAvailable):
+    with pytest.raises(ModelNotAvailable) as raised:
         await client.complete(ask())
+    assert str(raised.value).endswith("Nobody is known to serve `brownie`.")
     assert not route.world.requests
     await client.close()
 

@@ -43,11 +43,13 @@ async def test_a_wrong_token(world: TelegramWorld) -> None:
         assert bench.platform.where == health.detail
 
 
-@pytest.mark.parametrize("token", ["not a token", "7000000001", "7000000001:AA/../getMe"])
+@pytest.mark.parametrize("token", ["abc", "not a token", "7000000001", "7000000001:AA/../getMe"])
 async def test_what_is_no_token_at_all(world: TelegramWorld, token: str) -> None:
     """Whatever somebody pasted, nothing but a refusal comes of it."""
     async with running(world, settings=settings_for(world, token=token)) as bench:
         assert bench.platform.health.state == "refused"
+        assert "expected a token as BotFather gives it" in bench.platform.health.detail
+        assert token not in bench.platform.health.detail
         assert world.calls == []
 
 

@@ -144,14 +144,17 @@ def _refusal(message: str, *, otherwise: type[DeliveryError]) -> DeliveryError:
     return otherwise(f"({message})")
 
 
+def token_place(bot_name: str) -> str:
+    return f"`platforms.telegram.bots.{bot_name}.token`" if bot_name else "TELEGRAM_BOT_TOKEN"
+
+
 def connection_failure(error: TelegramError, bot_name: str = "") -> HermesError:
     """Why no messages come in."""
     match error:
         case InvalidToken():
-            place = f"`platforms.telegram.bots.{bot_name}.token`" if bot_name else "TELEGRAM_BOT_TOKEN"
             return ConnectionRefused(
                 "Telegram does not know its token (or `base_url` is no Bot API server); "
-                f"ask @BotFather for a new token and set {place}."
+                f"ask @BotFather for a new token and set {token_place(bot_name)}."
             )
         case Conflict():
             return SecondPoller()

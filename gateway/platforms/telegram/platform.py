@@ -13,13 +13,14 @@ from gateway.chat.contract import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused
 from gateway.chat.lines import Lines
 from gateway.commands import Command, spelled
+from gateway.config.bot_tokens import token_problem
 from gateway.config.platforms import BotConfig, TelegramBotConfig, bot_in
 from gateway.config.schema import Config
 from gateway.platforms.base import Health
 from gateway.platforms.supervised import Supervised
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.failures import connection_failure
+from gateway.platforms.telegram.failures import connection_failure, token_place
 from gateway.platforms.telegram.incoming import Reader
 from gateway.platforms.telegram.intake import Intake
 from gateway.platforms.telegram.menu import show_menu
@@ -103,6 +104,9 @@ class TelegramPlatform:
     async def _connect(self, up: Callable[[], None]) -> None:
         if self._settings.token is None:
             raise ConnectionRefused("it has no token; ask @BotFather for one and set TELEGRAM_BOT_TOKEN.")
+        if problem := token_problem("telegram", self._settings.token.get_secret_value()):
+            # Such a token makes addresses that lead nowhere, and the network would be blamed for it.
+            raise ConnectionRefused(f"{problem}. Copy it again and set {token_place(self._bot_name)}.")
         async with self._api.connection() as bot:
             try:
                 await self._receive(bot, up)

@@ -16,6 +16,10 @@ _DIGEST_SHARE = 0.02
 _LEAF_RATIO = 0.12
 _CONDENSED_RATIO = 0.25
 _SMALLEST_TARGET = 60
+_COMFORTABLE_TARGET = 160
+"""A small model does not manage to say anything in less, so a small source gets this much..."""
+_COMFORTABLE_RATIO = 1 / 3
+"""...as far as it is no more than this share of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,15 @@ class Limits:
     _condensed_target: int
 
     def leaf_target(self, source_tokens: int) -> int:
-        return _between(_SMALLEST_TARGET, int(source_tokens * _LEAF_RATIO), self._leaf_target)
+        return self._target(source_tokens, _LEAF_RATIO, self._leaf_target)
 
     def condensed_target(self, source_tokens: int) -> int:
-        return _between(_SMALLEST_TARGET, int(source_tokens * _CONDENSED_RATIO), self._condensed_target)
+        return self._target(source_tokens, _CONDENSED_RATIO, self._condensed_target)
+
+    @staticmethod
+    def _target(source_tokens: int, ratio: float, most: int) -> int:
+        comfortable = min(_COMFORTABLE_TARGET, int(source_tokens * _COMFORTABLE_RATIO))
+        return _between(_SMALLEST_TARGET, max(comfortable, int(source_tokens * ratio)), most)
 
 
 def limits_for(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:

@@ -16,6 +16,9 @@ _GAP = " …"
 _STUB = 16
 """Characters."""
 
+_END = re.compile(r"[.!?](?=\s|$)|[。！？]|(?<=\S)(?=\n)")
+"""Of a sentence, or of a line."""
+_BARE_NUMBER = re.compile(r"(?:^|\n)\s*(?:\d{1,3}[.)]|[-*•])\s*$")
 _SEPARATOR = re.compile(r"[,;，、；]")
 
 
@@ -39,6 +42,14 @@ def shortened(text: str, tokens: int) -> str:
     cut = _without_stub(cut_to_tokens(text, room)).rstrip()
     # Estimates do not add up to the token where scripts are mixed.
     return cut + _GAP if estimate_text_tokens(cut + _GAP) <= tokens else cut
+
+
+def up_to_a_sentence_end(cut: str) -> str:
+    """An answer that ran into its limit, up to its last whole sentence or line, with a sign that more was to come.
+    Empty where it has none."""
+    ends = [end.end() for end in _END.finditer(cut)]
+    whole = _BARE_NUMBER.sub("", cut[: ends[-1]]) if ends else ""
+    return whole.rstrip() + _GAP if whole.strip() else ""
 
 
 def _without_stub(cut: str) -> str:

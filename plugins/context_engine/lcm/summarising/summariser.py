@@ -1,5 +1,8 @@
 """Asks for a summary in detail, then for bullet points, and in the end does without a model.
 
+Bullet points that run into their limit are taken up to the last whole one: the weightiest come first, so what is
+missing is the least of them, and a sign says that something is. A detailed summary that is cut off lacks its end.
+
 What it guarantees for sources of N tokens, by the estimate that the store keeps:
 
 - where N is 1 or more, the summary has fewer than N (`Written.tokens`, content and topics together);
@@ -22,7 +25,7 @@ from agent.tokens import estimate_text_tokens
 from ..messages import Stored
 from ..summaries import Node, Written
 from .marks import TOPICS, split_topics, without_imitations
-from .measure import shortened_list, size_of, storable, topic_room
+from .measure import shortened_list, size_of, storable, topic_room, up_to_a_sentence_end
 from .prompts import Asked, Prompt, prompt_for
 from .sources import Sources, dated_pieces, of_messages, of_summaries
 from .stand_in import stand_in
@@ -54,6 +57,8 @@ class Summariser:
         self._window = window
         self.is_down = False
         """A model failed in a way that another question cannot help. It is not asked again by this summariser."""
+        self._never_ends = False
+        """It ran into both limits. From then on it is asked for bullet points at once."""
 
     def leaf(self, messages: Sequence[Stored], *, target: int, focus: str | None = None) -> Written:
         """Over messages. Raises AuthenticationFailed and QuotaExhausted: a person has to put these right."""
@@ -78,12 +83,13 @@ class Summariser:
         if self.is_down:
             return None
         forms: tuple[tuple[Asked, int], ...] = (("detailed", target), ("bullets", max(1, target // 2)))
-        for form, limit in forms:
+        for form, limit in forms[self._never_ends :]:
             # Asked for less than the limit, because a summary that runs into it is cut off and lost.
             tokens = min(limit * 3 // 4, sources.size // 2)
             prompt = prompt_for(sources.kind, form, tokens=tokens, focus=focus)
             try:
-                return _accepted(self._answer(prompt, record, limit), form, limit, sources)
+                answer = self._answer(prompt, record, limit, form)
+                return _accepted(answer, form, limit, sources)
             except (AuthenticationFailed, QuotaExhausted):
                 raise
             except _ANOTHER_PROMPT_MAY_HELP as failure:
@@ -94,24 +100,36 @@ class Summariser:
                 return None
         return None
 
-    def _answer(self, prompt: Prompt, record: Sequence[str], limit: int) -> str:
+    def _answer(self, prompt: Prompt, record: Sequence[str], limit: int, form: Asked) -> str:
         """How small a model's window turns out to be is remembered for the next question."""
         asked = estimate_text_tokens("\n".join(record)) + 2 * limit
         for _ in range(_HALVINGS):
             try:
-                return self._roll(prompt, record, limit)
+                return self._roll(prompt, record, limit, form)
             except ContextOverflow:
                 self._window = min(self._window, asked) // 2
-        return self._roll(prompt, record, limit)
+        return self._roll(prompt, record, limit, form)
 
-    def _roll(self, prompt: Prompt, record: Sequence[str], limit: int) -> str:
+    def _roll(self, prompt: Prompt, record: Sequence[str], limit: int, form: Asked) -> str:
         """Piece by piece, each with the summary of those before it."""
         beside = estimate_text_tokens(prompt("", "-")) + 2 * limit
         room = max(_SMALLEST_PIECE, int(self._window * _USABLE_WINDOW) - beside)
         so_far = ""
         for piece in dated_pieces(record, room):
-            so_far = _clean(self._ask(prompt(piece, so_far), limit))
+            try:
+                answer = self._ask(prompt(piece, so_far), limit)
+            except StreamCut as cut:
+                answer = _whole_points(cut.partial_text, limit) if form == "bullets" else ""
+                if not answer:
+                    raise
+                self._never_ends = True
+            so_far = _clean(answer)
         return so_far
+
+
+def _whole_points(cut: str, limit: int) -> str:
+    """Nothing where it was not the limit that cut it off."""
+    return up_to_a_sentence_end(cut) if estimate_text_tokens(cut) >= limit // 2 else ""
 
 
 def _clean(answer: str | None) -> str:
