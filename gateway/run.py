@@ -92,10 +92,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(only_process(loaded.home, loaded.database))
-        tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
-        stack.push_async_callback(asyncio.to_thread, tracing.close)
-        metrics = Metrics(tracing)
-        stack.enter_context(listening(metrics.logged))
+        metrics, traces_line = await _metrics(stack, loaded)
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
@@ -108,17 +105,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             return _compressor(config, llm, helper, toolbox_for(""))
 
         # The engine comes first: its folder may bring tools and commands of its own.
-        new_engine = await asyncio.to_thread(
-            engine_factory,
-            config.context.engine,
-            home=loaded.home,
-            plugins=plugins,
-            compressor=compressor,
-            context_length=llm.context_length,
-            model=llm.model,
-            options=config.context.options,
-            options_at=loaded.place_of("context.options"),
-        )
+        new_engine = await asyncio.to_thread(_engines, loaded, plugins, llm, compressor)
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
@@ -167,6 +154,31 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
             metrics,
             traces_line,
         )
+
+
+async def _metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]:
+    """What counts and traces from here on, and where traces go."""
+    tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
+    stack.push_async_callback(asyncio.to_thread, tracing.close)
+    metrics = Metrics(tracing)
+    stack.enter_context(listening(metrics.logged))
+    return metrics, traces_line
+
+
+def _engines(
+    loaded: Loaded, plugins: Plugins, llm: LLMClient, compressor: Callable[[], ContextEngine]
+) -> Callable[[], ContextEngine]:
+    context = loaded.config.context
+    return engine_factory(
+        context.engine,
+        home=loaded.home,
+        plugins=plugins,
+        compressor=compressor,
+        context_length=llm.context_length,
+        model=llm.model,
+        options=context.options,
+        options_at=loaded.place_of("context.options"),
+    )
 
 
 async def _models(
