@@ -370,7 +370,7 @@ async def test_a_stop_leaves_what_takes_longer_for_the_next_start(path: Path) ->
         await at.until(TextDelta)
         await at.gateway.close()
         events = await at.until(TurnFailed)
-        assert isinstance(events[-1], TurnFailed) and "comes when it is back" in events[-1].error
+        assert isinstance(events[-1], TurnFailed) and "goes on at its next start" in events[-1].error
         assert await at.said() == [("user", "one")]
     async with house(path, "Now then.") as after:
         await after.gateway.recover("web")
