@@ -32,13 +32,11 @@ from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
-from gateway.access.people import People
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.schema import Config, LoggingConfig
 from gateway.config.secrets import secrets_of
 from gateway.gateway import Gateway
-from gateway.insight import Insight
 from gateway.limits import Limits
 from gateway.log_file import configured_log_file
 from gateway.logs import configure_logging, listening
@@ -68,11 +66,9 @@ class Hermes:
 
     loaded: Loaded
     settings: Settings
-    store: SessionStore
+    store: SqliteStore
     llm: LLMClient
     gateway: Gateway
-    people: People
-    insight: Insight
     model_choice: str
     """Which model answers and why."""
     model_line: str
@@ -141,18 +137,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         honest = told if choice.model == embedded.MODEL_ID else ""
         caching_line = caching.status(choice.model)
         yield Hermes(
-            loaded,
-            settings,
-            store,
-            llm,
-            gateway,
-            store.people,
-            store.insight,
-            choice.why,
-            honest,
-            caching_line,
-            metrics,
-            traces_line,
+            loaded, settings, store, llm, gateway, choice.why, honest, caching_line, metrics, traces_line
         )
 
 
@@ -309,8 +294,8 @@ def _platforms(hermes: Hermes) -> list[Platform]:
     return configured_platforms(
         hermes.settings,
         gateway,
-        hermes.people,
-        hermes.insight,
+        hermes.store.people,
+        hermes.store.insight,
         media,
         model=hermes.model_choice,
         model_line=hermes.model_line,
