@@ -1,11 +1,11 @@
-# syntax=docker/dockerfile:1
 # Hermes in a container. docs/operations.md says how to use it; compose.yaml is the shorter way.
 #
 # `terminal` refuses to run anything in here: bubblewrap is left out, because a container does not let it make namespaces
 # without giving up protections of its own. docs/sandbox.md says what it would take.
 
-# The Python that the test suite runs on. Nothing has to be compiled.
-FROM python:3.11-slim AS build
+# The Python that the test suite runs on. Nothing has to be compiled. Pinned by digest, so that a tag that is moved changes
+# nothing; docs/operations.md says how to take a newer one.
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7 AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/hermes
 WORKDIR /src
@@ -22,7 +22,7 @@ COPY plugins ./plugins
 COPY migrations ./migrations
 RUN /opt/hermes/bin/pip install --no-deps --no-build-isolation .
 
-FROM python:3.11-slim
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 # A user of its own; the state directory belongs to it, also in a volume that is made from the image.
 RUN useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin hermes \
     && install -d -m 0700 -o hermes -g hermes /data
@@ -35,7 +35,7 @@ ENV PATH=/opt/hermes/bin:$PATH \
     HERMES_HOME=/data \
     HERMES_WEB_HOST=0.0.0.0
 USER 10001:10001
-# Not where the code is: a hermes.yaml in the current directory comes before the one in the state directory.
+# The configuration is /data/hermes.yaml, because that is HERMES_HOME; the current directory has no part in it.
 WORKDIR /data
 VOLUME /data
 EXPOSE 8686

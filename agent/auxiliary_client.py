@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,53 @@ _GRACE_SECONDS = 5.0
 """How long a busy event loop may take to report a timeout before the caller stops waiting for it."""
 
 _GIVEN_UP = "Hermes stopped waiting for it."
+
+
+class Deadline:
+    """The end of the time that several calls have together. It can be brought forward while they run.
+
+    For the event loop alone.
+    """
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self._began = asyncio.get_running_loop().time()
+        self._at = self._began + seconds
+        self._running: set[asyncio.Timeout] = set()
+        self.missed = False
+        """A model was asked and did not answer in time."""
+
+    @property
+    def is_limited(self) -> bool:
+        return self._at < math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds, at least none."""
+        return max(0.0, self._at - asyncio.get_running_loop().time())
+
+    def bring_forward(self, seconds: float) -> None:
+        """The calls have at most so many seconds from when they began, perhaps none."""
+        self._at = min(self._at, self._began + seconds)
+        for timeout in self._running:
+            if not timeout.expired():
+                timeout.reschedule(min(self._at, timeout.when() or math.inf))
+
+    @asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncIterator[None]:
+        """Raises TimeoutError after so many seconds, or when the deadline is over."""
+        now = asyncio.get_running_loop().time()
+        if self._at <= now:
+            raise TimeoutError
+        try:
+            async with asyncio.timeout_at(min(self._at, now + seconds)) as timeout:
+                self._running.add(timeout)
+                try:
+                    yield
+                finally:
+                    self._running.discard(timeout)
+        except TimeoutError:
+            self.missed = True
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +105,16 @@ class _Binding:
     """Whom a call asks, and the calls under way."""
 
     def __init__(
-        self, resolver: Resolver, loop: asyncio.AbstractEventLoop, on_usage: UsageCallback | None
+        self,
+        resolver: Resolver,
+        loop: asyncio.AbstractEventLoop,
+        on_usage: UsageCallback | None,
+        deadline: Deadline | None = None,
     ) -> None:
         self.resolver = resolver
         self.loop = loop
         self.on_usage = on_usage
+        self.deadline = deadline
         self._calls: set[concurrent.futures.Future[Completion]] = set()
         self._lock = threading.Lock()
         self._released = False
@@ -75,6 +128,10 @@ class _Binding:
             self._calls.add(call)
         call.add_done_callback(self._calls.discard)
         return call
+
+    @property
+    def is_asking(self) -> bool:
+        return bool(self._calls)
 
     def release(self) -> None:
         """Nobody waits for the answers any more: what is being asked is cancelled, and nothing is asked again."""
@@ -104,16 +161,26 @@ def unbind() -> None:
 
 @contextmanager
 def bound(
-    resolver: Resolver, loop: asyncio.AbstractEventLoop, *, on_usage: UsageCallback | None = None
+    resolver: Resolver,
+    loop: asyncio.AbstractEventLoop,
+    *,
+    on_usage: UsageCallback | None = None,
+    deadline: Deadline | None = None,
 ) -> Iterator[None]:
     """Binds for the code inside, and for the threads that get its context. What those ask for ends with it."""
-    binding = _Binding(resolver, loop, on_usage)
+    binding = _Binding(resolver, loop, on_usage, deadline)
     token = _in_this_context.set(binding)
     try:
         yield
     finally:
         _in_this_context.reset(token)
         binding.release()
+
+
+def is_asking() -> bool:
+    """Whether code with this context waits for a model right now. Such a wait has a time limit of its own."""
+    binding = _in_this_context.get()
+    return binding is not None and binding.is_asking
 
 
 def call_llm(
@@ -134,11 +201,12 @@ def call_llm(
 
 async def _ask(binding: _Binding, request: ChatRequest, model: str | None, seconds: float) -> Completion:
     client = binding.resolver(request.purpose, model)
+    deadline = binding.deadline or Deadline()
     try:
-        async with asyncio.timeout(seconds):
+        async with deadline.limit(seconds):
             completion = await client.complete(request)
     except TimeoutError:
-        raise _too_late(seconds) from None
+        raise _too_late(seconds, deadline) from None
     if binding.on_usage is not None:
         binding.on_usage(request.purpose, completion)
     return completion
@@ -152,7 +220,7 @@ def _wait_for(call: concurrent.futures.Future[Completion], timeout: float) -> Co
         raise ModelError(_GIVEN_UP) from None
     except TimeoutError:
         call.cancel()
-        raise _too_late(timeout) from None
+        raise _too_late(timeout, None) from None
 
 
 def _usable_binding() -> _Binding:
@@ -177,7 +245,9 @@ def _on_an_event_loop() -> bool:
     return True
 
 
-def _too_late(seconds: float) -> NetworkFailed:
+def _too_late(seconds: float, deadline: Deadline | None) -> ModelError:
+    if deadline and deadline.is_limited:
+        return ModelError(_GIVEN_UP)
     return NetworkFailed(f"There was no answer within {seconds:g} seconds.")
 
 

@@ -1,6 +1,6 @@
 """What a compaction must not forget: the task list, and the files that were read and written.
 
-It stands in a block at the end of the summary. Engines never see the block; it is made anew at each compaction.
+Written as a block at the end of the summary. Engines never see the block; each compaction writes a new one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def with_state(plan: Plan, state: str) -> Plan:
     context = list(plan.context)
     for index, item in enumerate(context):
         if state and isinstance(item, Message) and item.kind == "summary":
-            context[index] = replace(item, content=with_block(item.content, state))
+            context[index] = with_block(item, state)
             break
     return replace(plan, context=context)
 

@@ -7,9 +7,11 @@ open while a model is asked, and the store refuses the split if the conversation
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,14 +21,19 @@ from agent import auxiliary_client
 from agent.carried_state import carried_state, with_state
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
 from agent.context_plan import LiveContext, for_engine, plan_from
+from agent.drafts import Draft, Drafts
 from agent.engine_models import models_for_engine
-from agent.engine_seat import EngineSeat, EngineSeats
+from agent.engine_runner import EngineRunner
+from agent.engine_seat import EngineSeats, Pause
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.fork import FORK_TASK, Fork
 from agent.llm import ChatRequest, LLMClient
-from agent.messages import ChatDict, Message
-from agent.store import Compaction, SessionStore, Split, SplitReason
+from agent.messages import Message
+from agent.pace import NEARLY_FULL, Pace, advice
+from agent.patience import Patience
+from agent.prompt_size import is_plausible
+from agent.store import Compaction, Conversation, SessionStore, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
 from agent.uninterrupted import uninterrupted
 
@@ -35,8 +42,10 @@ log = structlog.get_logger(__name__)
 Trigger = Literal["loop", "overflow", "background", "hygiene", "command"]
 _REASONS: dict[Trigger, SplitReason] = {"hygiene": "hygiene", "command": "command"}
 
-_GROWTH = 1.1
-"""What was prepared once and is as large as before is not prepared again until it has grown by so much."""
+_UNASKED: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
+"""Compactions that a turn waits for and nobody asked for."""
+
+_PAUSED = "The context engine failed a moment ago, so nothing was compressed; it is tried again later."
 
 RequestNow = Callable[[], ChatRequest]
 
@@ -50,6 +59,8 @@ class Outcome:
     """A sentence for the person."""
     trouble: bool = False
     """It did not go as it should, and the person ought to be told."""
+    advice: str = ""
+    """What the person can do so that it happens less often."""
 
 
 @dataclass(slots=True)
@@ -71,18 +82,6 @@ def _unwatched(attempt: Attempt) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """What an engine made of a session, not yet published."""
-
-    session_id: str
-    given: list[ChatDict]
-    returned: list[ChatDict]
-    seconds: float
-    cost_usd: float | None
-    """Of what the engine asked of models, where prices are known."""
-
-
 class Compactor:
     """Makes child sessions of conversations that have grown too large."""
 
@@ -95,6 +94,7 @@ class Compactor:
         background_at: float,
         flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
         watch: Watch = _unwatched,
+        patience: Patience | None = None,
     ) -> None:
         self.seats = seats
         self._store = store
@@ -104,69 +104,113 @@ class Compactor:
         """The share of the threshold from which on a compaction is prepared between the turns."""
         self._flush_memory = flush_memory
         self._watch = watch
-        self._drafts: dict[str, asyncio.Task[_Draft]] = {}
-        """By conversation: what is being prepared, or waits to be swapped in."""
-        self._prepared_at: dict[str, int] = {}
-        """By conversation: how large it was when a draft was last begun."""
+        self.drafts = Drafts(seats.known)
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        """By conversation."""
+        self._pauses: dict[str, Pause] = {}
+        """By conversation: the engine raised, hung or returned nonsense, so it is not asked again for a while."""
+        self._patience = patience or Patience()
         self.request_now: Callable[[LiveContext], Awaitable[RequestNow]] | None = None
         """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
 
     async def is_due(self, live: LiveContext, tokens: int) -> bool:
-        """Whether the engine wants to compact now. While it is at work in the background, the threshold tells."""
+        """Whether to compact now: at the threshold, or later where that happened too often."""
         seat = await self.seats.of(live)
+        threshold = seat.state.threshold_tokens
+        if threshold < (due_from := await self.due_from(live.conversation, seat)) and tokens < due_from:
+            return False
+        if self.drafts.of(live):
+            # The engine was asked when the draft was begun.
+            return tokens >= threshold
         if seat.busy:
-            return 0 < seat.engine.threshold_tokens <= tokens
-        return await seat.call(seat.engine.should_compress, tokens)
+            return 0 < threshold <= tokens
+        return await seat.should_compress(tokens)
+
+    async def due_from(self, conversation: Conversation, seat: EngineRunner) -> int:
+        """The engine's threshold in tokens, or a nearly full window where the threshold was reached too often."""
+        threshold = seat.state.threshold_tokens
+        if not threshold or not self._paces[conversation.id].is_wide:
+            return threshold
+        llm = await self.seats.models.in_use(conversation)
+        return max(threshold, round(NEARLY_FULL * llm.context_length))
+
+    async def answered(self, live: LiveContext, prompt_tokens: int) -> None:
+        """Counts an answer of the model, and sees whether the last compaction helped."""
+        llm, pace = await self.seats.models.in_use(live.conversation), self.pace_of(live)
+        if live.session.reason in (None, "reset"):
+            pace.begin()
+        pace.answered(prompt_tokens, llm.context_length)
+
+    def pace_of(self, live: LiveContext) -> Pace:
+        return self._paces[live.conversation.id]
 
     async def is_due_by_the_messages(self, live: LiveContext) -> bool:
         """For engines that can tell before a call, from the messages alone."""
         seat = await self.seats.of(live)
         if seat.busy:
             return False
-        given = for_engine(live.system_prompt, live.history)
-        return await seat.call(seat.engine.should_compress_preflight, given)
+        return await seat.should_compress_preflight(for_engine(live.system_prompt, live.history))
 
     async def compact(
         self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
     ) -> Outcome:
         """Splits the session if that gains anything; `live` then stands at the child."""
+        if trigger != "command" and not self.drafts.of(live) and self._is_paused(live):
+            return Outcome(None, _PAUSED, trouble=True)
+        outcome = await self._attempt(live, trigger, focus, tokens)
+        pace = self.pace_of(live)
+        if trigger == "hygiene" and not outcome.compacted:
+            pace.in_vain.strike()
+        if outcome.compacted and trigger in _UNASKED and pace.compacted():
+            return replace(outcome, advice=await self._advice(live))
+        return outcome
+
+    async def _attempt(
+        self, live: LiveContext, trigger: Trigger, focus: str | None, tokens: int | None
+    ) -> Outcome:
         attempt = Attempt(trigger)
         try:
             with self._watch(attempt):
-                seat = await self.seats.of(live)
-                draft = await self._prepared(live, focus) or await self._compress(seat, live, focus, tokens)
+                seat, preparing = await self.seats.of(live), self.drafts.of(live)
+                was_ready = preparing is not None and preparing.done is not None
+                draft = await self._prepared(live, seat, trigger, focus)
+                if draft is None:
+                    deadline = auxiliary_client.Deadline(await self._seconds(live, trigger))
+                    draft = await self._compress(seat, live, focus, tokens, deadline)
+                elif was_ready and trigger == "loop":
+                    attempt.trigger = "background"
                 attempt.seconds = draft.seconds
                 return await self._publish(live, seat, draft, attempt, focus)
         except (EngineFailed, InvalidCompaction) as error:
-            reason = error.__cause__ or error
-            await asyncio.to_thread(
-                log.warning, "compaction.failed", session=live.session.id, exc_info=reason
-            )
-            return Outcome(None, str(error), trouble=True)
+            log.warning("compaction.failed", session=live.session.id, reason=error.detail)
+            self._pauses.setdefault(live.conversation.id, Pause()).begin(live)
+            unchanged = " Nothing was compressed." if isinstance(error, EngineFailed) else ""
+            return Outcome(None, f"{error}{unchanged}", trouble=True)
 
-    def prepare(self, live: LiveContext, seat: EngineSeat, tokens: int) -> None:
-        """From the softer threshold on: begins in the background, to be swapped in before the next turn."""
-        conversation_id, threshold = live.conversation.id, seat.engine.threshold_tokens
-        # A summary that could not be written is tried again while nobody waits.
-        redo = getattr(seat.engine, "has_stand_in", False)
-        if not redo and not 0 < threshold * self.background_at <= tokens:
-            self._prepared_at.pop(conversation_id, None)
+    def _is_paused(self, live: LiveContext) -> bool:
+        """What came to nothing is not paid for again at once."""
+        pause = self._pauses.get(live.conversation.id)
+        return pause is not None and pause.holds(live)
+
+    async def prepare(self, live: LiveContext, seat: EngineRunner, tokens: int) -> None:
+        """From the softer threshold on: begins in the background, to be published at the threshold."""
+        if self._is_paused(live):
             return
-        grown = tokens >= self._prepared_at.get(conversation_id, 0) * _GROWTH
-        if grown and conversation_id not in self._drafts:
-            self._prepared_at[conversation_id] = tokens
-            work = self._compress_if_wanted(seat, live, tokens)
-            self._drafts[conversation_id] = asyncio.create_task(work)
+        # A summary that could not be written is tried again while nobody waits.
+        redo = seat.state.has_fallback_summary
+        if not redo and tokens < await self.due_from(live.conversation, seat) * self.background_at:
+            self.drafts.forget_size(live)
+        elif self.drafts.has_grown(live, tokens) and not self.drafts.of(live):
+            deadline, now = auxiliary_client.Deadline(), replace(live, history=list(live.history))
+            work = self._compress_if_wanted(seat, now, tokens, deadline, redo=redo)
+            self.drafts.begin(live, tokens, work, deadline)
 
     async def swap_in(self, live: LiveContext) -> Outcome | None:
-        """Publishes what was prepared, if it is ready and the conversation did not go another way."""
-        task = self._drafts.get(live.conversation.id)
-        if task is None or not task.done():
-            return None
-        if task.cancelled() or (not task.exception() and _fitted(task.result(), live) is None):
-            del self._drafts[live.conversation.id]
-            return None
-        return await self.compact(live, "background")
+        """Publishes a summary that replaces an extract, if it is ready. Other drafts wait for the threshold."""
+        preparing = self.drafts.of(live)
+        if preparing and (preparing.has_failed or (preparing.done and preparing.done.redo)):
+            return await self.compact(live, "background")
+        return None
 
     async def add_note(self, live: LiveContext, text: str) -> None:
         """Behind all that was said so far, for the model alone."""
@@ -182,49 +226,79 @@ class Compactor:
 
     async def close(self) -> None:
         """What was being prepared is given up; the conversation is as it was."""
-        for task in self._drafts.values():
-            task.cancel()
-        await asyncio.gather(*self._drafts.values(), return_exceptions=True)
-        self._drafts.clear()
+        await self.drafts.close()
 
-    async def _prepared(self, live: LiveContext, focus: str | None) -> _Draft | None:
-        """The draft of the background, if it still fits and no focus asks for something else.
+    async def _advice(self, live: LiveContext) -> str:
+        seat, llm = self.seats.known(live.conversation.id), await self.seats.models.in_use(live.conversation)
+        return advice(seat.name if seat else "", llm.context_length)
 
-        Waited for even where it is not wanted: the engine is at work on it.
+    async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
+        """For the models that an engine asks during one compaction."""
+        return self._patience.seconds(trigger, await self._summariser(live))
+
+    async def _summariser(self, live: LiveContext) -> str:
+        return (await self._models_beside(live))("compression", None).model
+
+    async def _prepared(
+        self, live: LiveContext, seat: EngineRunner, trigger: Trigger, focus: str | None
+    ) -> Draft | None:
+        """The draft of the background, if it still fits, is small enough and no focus asks for something else.
+
+        Waited for even where it is not wanted, but not long: the engine is at work on it.
         """
-        task = self._drafts.get(live.conversation.id)
-        if task is None:
-            return None
-        try:
-            draft = await asyncio.shield(task)
-        finally:
-            if task.done():
-                self._drafts.pop(live.conversation.id, None)
-        return _fitted(draft, live) if focus is None else None
+        draft = await self.drafts.take(live, 0.0 if focus else await self._seconds(live, trigger))
+        fitted = draft.fitted(live) if draft and focus is None else None
+        if fitted is None or fitted.redo:
+            return fitted
+        left = estimate_messages_tokens_rough(fitted.returned) + live.tools_tokens
+        # So much was said since that it would have to be done again at once.
+        return None if 0 < await self.due_from(live.conversation, seat) <= left else fitted
 
-    async def _compress_if_wanted(self, seat: EngineSeat, live: LiveContext, tokens: int) -> _Draft:
+    async def _compress_if_wanted(
+        self,
+        seat: EngineRunner,
+        live: LiveContext,
+        tokens: int,
+        deadline: auxiliary_client.Deadline,
+        *,
+        redo: bool,
+    ) -> Draft:
         """Asked as if the threshold were reached, so that an engine which holds back is not overruled."""
-        live = replace(live, history=list(live.history))
-        at_threshold = max(tokens, seat.engine.threshold_tokens)
-        if await seat.call(seat.engine.should_compress, at_threshold):
-            return await self._compress(seat, live, None, tokens)
+        at_threshold = max(tokens, seat.state.threshold_tokens)
+        if await seat.should_compress(at_threshold):
+            draft = await self._compress(seat, live, None, tokens, deadline)
+            # An extract can be written at any time: one that nobody waits for is worth nothing.
+            if deadline.is_limited or draft.kind != "stand_in":
+                return replace(draft, redo=redo)
         given = for_engine(live.system_prompt, live.history)
-        return _Draft(live.session.id, given, given, 0.0, None)
+        return Draft(live.session.id, given, given, None, 0.0, None)
 
     async def _compress(
-        self, seat: EngineSeat, live: LiveContext, focus: str | None, tokens: int | None
-    ) -> _Draft:
+        self,
+        seat: EngineRunner,
+        live: LiveContext,
+        focus: str | None,
+        tokens: int | None,
+        deadline: auxiliary_client.Deadline,
+    ) -> Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
-        resolver = await self._with_fork(live)
+        resolver, summariser = await self._with_fork(live), await self._summariser(live)
         began = time.perf_counter()
-        async with models_for_engine(self._store, session_id, resolver, purpose="compression") as calls:
-            returned = await seat.call(seat.engine.compress, given, current_tokens=tokens, focus_topic=focus)
-        if self._flush_memory and returned != given:
+        async with models_for_engine(
+            self._store, session_id, resolver, purpose="compression", deadline=deadline
+        ) as calls:
+            returned = await seat.compress(given, tokens=tokens, focus=focus)
+        outcome = seat.state.last_outcome
+        self._patience.learn(summariser, deadline, has_answered=bool(calls))
+        # What cannot be published costs no flush either.
+        if plan_from(given, returned, live.history) and self._flush_memory:
             # Now it is known that turns will leave the context, and they are still here.
-            await self._flush_memory(live)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if deadline.left == math.inf else deadline.left):
+                    await self._flush_memory(live)
         costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
         seconds = time.perf_counter() - began
-        return _Draft(session_id, given, returned, seconds, sum(costs) if costs else None)
+        return Draft(session_id, given, returned, outcome, seconds, sum(costs) if costs else None)
 
     async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
         return self._auxiliary(await self.seats.models.of(live.conversation))
@@ -243,12 +317,12 @@ class Compactor:
         return resolve
 
     async def _publish(
-        self, live: LiveContext, seat: EngineSeat, draft: _Draft, attempt: Attempt, focus: str | None
+        self, live: LiveContext, seat: EngineRunner, draft: Draft, attempt: Attempt, focus: str | None
     ) -> Outcome:
         """One transaction. If somebody else was quicker, theirs stands."""
         plan = plan_from(draft.given, draft.returned, live.history)
         if plan is None:
-            outcome = _without_change(seat)
+            outcome = _without_change(draft)
             attempt.result = "failed" if outcome.trouble else "nothing"
             return outcome
         plan = with_state(plan, await carried_state(self._store, live))
@@ -258,7 +332,7 @@ class Compactor:
             _REASONS.get(attempt.trigger, "compression"),
             plan.context,
             plan.system_prompt,
-            engine=seat.engine.name,
+            engine=seat.name,
             model=seat.model,
             compaction=record,
         )
@@ -272,6 +346,8 @@ class Compactor:
             live.history = await self._store.history(live.session.id)
             return Outcome(None, "The conversation had moved on already.")
         attempt.result = record.outcome
+        self._pauses.pop(live.conversation.id, None)
+        self.drafts.forget_size(live)
         live.session, live.history = child, await self._store.history(child.id)
         await self.seats.moved(live)
         event = Compacted(
@@ -283,30 +359,20 @@ class Compactor:
         )
         if record.outcome != "stand_in":
             return Outcome(event, _numbers(event))
-        why = getattr(getattr(seat.engine, "last_outcome", None), "detail", "")
+        why = draft.outcome.detail if draft.outcome else ""
         return Outcome(event, f"{_numbers(event)}. {why}", trouble=True)
 
 
-def _fitted(draft: _Draft, live: LiveContext) -> _Draft | None:
-    """The draft with what was said since then behind it; None if the conversation went another way."""
-    if draft.session_id != live.session.id or draft.returned == draft.given:
-        return None
-    now, taken = for_engine(live.system_prompt, live.history), len(draft.given)
-    if now[:taken] != draft.given:
-        return None
-    return replace(draft, given=now, returned=[*draft.returned, *now[taken:]])
-
-
 def _record(
-    live: LiveContext, seat: EngineSeat, draft: _Draft, trigger: Trigger, focus: str | None
+    live: LiveContext, seat: EngineRunner, draft: Draft, trigger: Trigger, focus: str | None
 ) -> Compaction:
     """Before: what the provider reported, if it did. After: the same, made smaller as the estimate says."""
     before, after = map(estimate_messages_tokens_rough, (draft.given, draft.returned))
-    reported = max(live.session.prompt_tokens or 0, before)
-    outcome = getattr(seat.engine, "last_outcome", None)
+    reported = live.session.prompt_tokens or 0
+    reported = max(reported if is_plausible(reported, before + live.tools_tokens) else 0, before)
     return Compaction(
         trigger,
-        seat.engine.name,
+        seat.name,
         messages_before=len(draft.given) - 1,
         messages_after=sum(message.get("role") != "system" for message in draft.returned),
         tokens_before=reported,
@@ -314,14 +380,13 @@ def _record(
         focus=focus,
         seconds=draft.seconds,
         cost_usd=draft.cost_usd,
-        outcome=getattr(outcome, "kind", "ok"),
+        outcome=draft.kind,
     )
 
 
-def _without_change(seat: EngineSeat) -> Outcome:
-    outcome = getattr(seat.engine, "last_outcome", None)
-    if outcome is not None and outcome.kind == "failed":
-        return Outcome(None, outcome.detail, trouble=True)
+def _without_change(draft: Draft) -> Outcome:
+    if draft.outcome is not None and draft.outcome.kind == "failed":
+        return Outcome(None, draft.outcome.detail, trouble=True)
     return Outcome(None, NOTHING_TO_DO)
 
 

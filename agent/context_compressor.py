@@ -1,34 +1,39 @@
 """The built-in context engine: old turns become a summary, with a ledger of what must not be paraphrased.
 
-`compress()` has four phases: prune old tool results, find the boundaries, summarise the middle, assemble. It changes
-nothing it is given. What it needs to know of earlier compactions it reads from the summary among the messages, so a
-restart loses nothing.
+`compress()` has four phases: find the boundaries, prune old tool results, summarise the middle, assemble. It changes
+nothing it is given. What it needs to know of earlier compactions it reads from the data beside the summary among the
+messages, so a restart loses nothing.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.chat_text import last_words
-from agent.compression.artifacts import changes_something, find_identifiers
-from agent.compression.backoff import Backoff
-from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, find_cut, find_head, find_tail
+from agent.compression.artifacts import changes_something, find_identifiers, find_phrases
+from agent.compression.backoff import Backoff, NoGain
+from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, Read, find_cut
+from agent.compression.budgets import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
+from agent.compression.dates import first_of_each_day
 from agent.compression.last_run import LastRun
 from agent.compression.ledger import Ledger
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
 from agent.compression.pruning import prune_results
 from agent.compression.stand_in import extract
 from agent.compression.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
+from agent.compression.summary_check import check_summary, extract_as_checked
 from agent.compression.summary_message import (
-    Earlier,
-    between,
     find_earlier,
+    find_foreign,
+    foreign_text,
+    ids_of,
     is_system,
-    summary_text,
+    said_by_user,
+    summary_messages,
     with_note,
 )
 from agent.compression.summary_prompt import build_fork_prompt, record_of
@@ -44,10 +49,6 @@ _SUMMARY_RATIO = 0.20
 _MIN_SUMMARY_TOKENS = 2_000
 _MAX_SUMMARY_TOKENS = 12_000
 _MAX_SUMMARY_SHARE = 0.05
-_LEDGER_SHARE = 0.20
-"""Of the threshold, between the two bounds below."""
-_MIN_LEDGER_TOKENS = 320
-_MAX_LEDGER_TOKENS = 3_000
 _SMALLEST_MIDDLE = 150
 """Tokens. Less than this is not worth a model call."""
 _STAND_IN_HOLDS = 60.0
@@ -55,15 +56,14 @@ _STAND_IN_HOLDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
-    """The messages of a conversation, read and measured."""
+class _History(Read):
+    """The messages of a conversation, with tool pairs repaired, read and measured.
+
+    The system prompt counts as if it had its note, so that the boundaries do not move when it gets it.
+    """
 
     tokens: int
-    messages: list[ChatDict]
-    """With tool pairs repaired."""
-    sizes: list[int]
-    """The system prompt counts as if it had its note, so that the boundaries do not move when it gets it."""
-    earlier: Earlier | None
+    """Of the messages as they were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class _Summary:
     ledger: Ledger
     is_stand_in: bool
     identifiers_lost: int
+    quotes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,8 @@ class ContextCompressor(ContextEngine):
     last_outcome: CompressionOutcome
     """What the last call of compress() did."""
     _previous_summary: str | None
-    _last_run: LastRun
-    _awaits_usage: bool
-    """A compaction was done, and no model call has shown yet whether it helped."""
-    _no_gain: Backoff
-    _refusals: Backoff
+    _quotes: tuple[str, ...]
+    _failure: str
 
     def __init__(
         self,
@@ -144,27 +142,23 @@ class ContextCompressor(ContextEngine):
     def name(self) -> str:
         return "compressor"
 
-    @property
-    def has_stand_in(self) -> bool:
-        """The last summary could not be written. A call of compress() at leisure tries to replace its stand-in."""
-        return self._previous_is_stand_in
-
     def update_from_response(self, usage: dict[str, Any]) -> None:
         self.last_prompt_tokens = int(usage.get("prompt_tokens") or 0)
         self.last_completion_tokens = int(usage.get("completion_tokens") or 0)
         total = usage.get("total_tokens") or self.last_prompt_tokens + self.last_completion_tokens
         self.last_total_tokens = int(total)
         self._last_run.forget()
-        if self._awaits_usage and self.last_prompt_tokens:
-            self._awaits_usage = False
-            if self.last_prompt_tokens >= self.threshold_tokens:
-                self._no_gain.strike()
-            else:
-                self._no_gain.clear()
+        self._no_gain.judge(self.last_prompt_tokens, self._enough)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         return tokens >= self.threshold_tokens and not (self._no_gain.is_waiting or self._refusals.is_waiting)
+
+    def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        """Never. Notes whether the messages in use hold a stand-in; one that was not used needs no better summary."""
+        earlier = find_earlier(messages)
+        self.has_fallback_summary = earlier is not None and earlier.is_stand_in
+        return False
 
     def update_model(
         self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
@@ -173,6 +167,13 @@ class ContextCompressor(ContextEngine):
         # What did not help or was refused may be different with another model.
         self._no_gain.clear()
         self._refusals.clear()
+        self._last_run.forget()
+
+    def on_session_start(self, session_id: str, **kwargs: Any) -> None:
+        """A child session means that the last result is used now."""
+        if kwargs.get("boundary_reason") == "compression":
+            self._no_gain.used()
+            self.has_fallback_summary = self._previous_is_stand_in
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
@@ -212,76 +213,82 @@ class ContextCompressor(ContextEngine):
     def _compact(self, messages: list[ChatDict], focus_topic: str | None) -> _Pass:
         """All four phases, once."""
         history = self._read(messages)
-        pruned = self._prune(history)
-        cut = self._find_boundaries(history)
+        cut = find_cut(history, self._limits, self._align_boundary_backward, strikes=self._no_gain.strikes)
+        pruned = prune_results(history.messages, cut.middle)
         for summary in (self._summarise(history, pruned, cut, focus_topic), None):
-            result = self._assemble(history, cut, summary)
+            result, shortened = self._assemble(history, cut, summary)
             tokens = estimate_messages_tokens_rough(result)
             if tokens < history.tokens:
-                return _Pass(result, history.tokens, tokens, True, summary, len(cut.bounded))
+                return _Pass(result, history.tokens, tokens, True, summary, shortened)
             if summary is None:
                 break
         return _Pass(messages, history.tokens, history.tokens, changed=False)
 
     # The four phases
 
-    def _prune(self, history: _History) -> list[ChatDict]:
-        """Long tool results between the head and the tail are cleared."""
-        head_end, first = find_head(history.messages, history.earlier)
-        return prune_results(
-            history.messages, range(head_end, find_tail(history.messages, history.sizes, first, self._limits))
-        )
-
-    def _find_boundaries(self, history: _History) -> Cut:
-        """Head, middle, tail; with bounded copies where the tail would not fit."""
-        strikes = self._no_gain.strikes
-        return find_cut(history.messages, history.sizes, history.earlier, self._limits, strikes=strikes)
-
     def _summarise(
         self, history: _History, pruned: Sequence[ChatDict], cut: Cut, focus_topic: str | None
     ) -> _Summary | None:
         """None where there is too little to summarise. Raises what a stand-in must not cover up."""
-        replaced = sum(history.sizes[i] for i in cut.middle)
+        kept, replaced = self._ledger, sum(history.sizes[i] for i in cut.middle)
         if replaced < _SMALLEST_MIDDLE and not self._previous_is_stand_in:
             return None
         if history.earlier:
             replaced += history.sizes[history.earlier.index]
         said, sent = [history.messages[i] for i in cut.middle], [pruned[i] for i in cut.middle]
+        for place, index in enumerate(cut.middle):
+            if index in history.foreign:
+                said[place], ledger = foreign_text(history.messages[index])
+                sent[place], kept = said[place], kept.extended(ledger)
         wording = wording_of(said, sent)
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(message, rules) for message in said]
             sent = [redact_message(message, rules) for message in sent]
             wording = wording_of(said, sent)
-
         earlier = self._previous_summary or ""
         until = last_words(history.messages[i] for i in reversed(cut.middle))
         text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced, until=until)
-        is_stand_in = text is None
-        if text is None:
-            if not cut.middle:
-                return None
+        proof = [*said_by_user(history.messages, history.earlier), *kept.instructions, *self._quotes]
+        checked = check_summary(text or "", proof)
+        if not (checked.text or cut.middle):
+            return None
+        if is_stand_in := not checked.text:
+            self._failure = self._failure or "it held nothing that could be used"
             text = extract(sent, min(self.max_summary_tokens, replaced // 2), earlier=earlier)
+            checked = extract_as_checked(text, self._quotes)
+        text = checked.text
         found = find_entries(said, wording, self._has_effects, earlier_summary=earlier)
-        everything = self._ledger.extended(found)
-        in_summary = set(find_identifiers(text.split()))
-        ledger = everything.bounded(self.max_ledger_tokens, in_summary=in_summary)
+        everything = kept.extended(found, just_said=True)
+        in_summary = {*find_identifiers(text.split()), *find_phrases([text])}
+        room = self._enough - self.overhead_tokens - estimate_text_tokens(text)
+        budget = ledger_budget(room, cut.tokens, cut.least_tokens, self.max_ledger_tokens)
+        ledger = everything.bounded(budget, in_summary=in_summary)
         lost = {*everything.named, *everything.seen} - in_summary - {*ledger.named, *ledger.seen}
-        return _Summary(text, ledger, is_stand_in, len(lost))
+        return _Summary(text, ledger, is_stand_in, len(lost), checked.quotes)
 
-    def _assemble(self, history: _History, cut: Cut, summary: _Summary | None) -> list[ChatDict]:
-        """Head, summary, tail; without a summary, the messages as they were but for those that were bounded."""
-        messages = list(history.messages)
-        for index, copy in cut.bounded.items():
-            messages[index] = copy
+    def _assemble(self, history: _History, cut: Cut, summary: _Summary | None) -> tuple[list[ChatDict], int]:
+        """Head, summary, tail; and how many messages were shortened: none, where the whole fits without."""
+        most = (self._enough >> self._no_gain.strikes) - self.overhead_tokens
+        for copies in cut.stages:
+            result = self._put_together(history, cut, summary, copies)
+            if estimate_messages_tokens_rough(result) < most:
+                break
+        return result, len(copies.keys() - (cut.middle if summary else ()))
+
+    def _put_together(
+        self, history: _History, cut: Cut, summary: _Summary | None, copies: Mapping[int, ChatDict]
+    ) -> list[ChatDict]:
+        """Without a summary, the messages as they were but for the copies."""
+        messages = [copies.get(index, message) for index, message in enumerate(history.messages)]
         if summary is None:
             return self._sanitize_tool_pairs(messages)
         head = messages[: cut.head_end]
-        rest = [*(messages[i] for i in cut.request), *messages[cut.tail_start :]]
-        text = summary_text(summary.text, summary.ledger, is_stand_in=summary.is_stand_in)
-        compacted = between(head, text, rest)
+        rest = [*(messages[i] for i in cut.ahead), *messages[cut.tail_start :]]
+        text, ledger, quotes = summary.text, summary.ledger, summary.quotes
+        made = summary_messages(head, rest, text, ledger, quotes=quotes, is_stand_in=summary.is_stand_in)
         if head and is_system(head[0]):
             head[0] = with_note(head[0])
-        return self._sanitize_tool_pairs([*head, *compacted, *rest])
+        return self._sanitize_tool_pairs([*head, *made, *rest])
 
     # Parts of the phases
 
@@ -313,7 +320,8 @@ class ContextCompressor(ContextEngine):
             focus=redact(focus_topic) if focus_topic else None,
         )
         if until:
-            prompt = build_fork_prompt(redact(until), task.max_tokens, focus=task.focus)
+            days = first_of_each_day(turns)
+            prompt = build_fork_prompt(redact(until), task.max_tokens, focus=task.focus, days=days)
             task = replace(task, fork_prompt=prompt)
         summary, self._failure = first_summary(self._attempts, task, smaller_than=most)
         return summary
@@ -328,48 +336,50 @@ class ContextCompressor(ContextEngine):
         self.threshold_tokens = round(context_length * self.threshold)
         self.tail_token_budget = round(self.threshold_tokens * self.target_ratio)
         self.max_summary_tokens = max(1, min(int(context_length * _MAX_SUMMARY_SHARE), _MAX_SUMMARY_TOKENS))
-        ledger_share = int(self.threshold_tokens * _LEDGER_SHARE)
-        self.max_ledger_tokens = min(max(_MIN_LEDGER_TOKENS, ledger_share), _MAX_LEDGER_TOKENS)
+        self.max_ledger_tokens = max_ledger(self.threshold_tokens)
+
+    @property
+    def _enough(self) -> int:
+        """What a compaction has to get below. With a threshold of 0.0 half the window: nothing gets below zero."""
+        return self.threshold_tokens or self.context_length // 2
 
     @property
     def _limits(self) -> Limits:
         return Limits(
-            threshold=self.threshold_tokens,
+            window=self.context_length,
+            threshold=self._enough,
             tail_budget=self.tail_token_budget,
-            reserve=self.max_summary_tokens + self.max_ledger_tokens + self.overhead_tokens,
+            reserve=self.max_summary_tokens + MIN_LEDGER_TOKENS + self.overhead_tokens,
             protect_last_n=self.protect_last_n,
         )
 
     def _forget(self) -> None:
         self.last_outcome = CompressionOutcome("nothing_to_do", NOTHING_TO_DO)
         self._forget_summary()
-        self._failure = ""
+        self.has_fallback_summary, self._failure = False, ""
         self._last_run = LastRun(self._clock)
-        self._awaits_usage = False
-        self._no_gain = Backoff(self._clock)
+        self._no_gain = NoGain(self._clock)
         self._refusals = Backoff(self._clock)
 
     def _forget_summary(self) -> None:
-        self._previous_summary = None
-        self._previous_is_stand_in = False
-        self._ledger = Ledger()
+        self._previous_summary, self._previous_is_stand_in = None, False
+        self._ledger, self._quotes = Ledger(), ()
         self._covered: frozenset[str] = frozenset()
 
     def _read(self, messages: list[ChatDict]) -> _History:
         """Measures the messages and recalls what an earlier compaction left in them."""
         whole = self._sanitize_tool_pairs(messages)
         if earlier := find_earlier(whole):
-            self._previous_summary = earlier.summary
-            self._previous_is_stand_in = earlier.is_stand_in
-            self._ledger = earlier.ledger
-        elif not self._covered.isdisjoint(_ids(whole)):
+            self._previous_summary, self._previous_is_stand_in = earlier.summary, earlier.is_stand_in
+            self._ledger, self._quotes = earlier.ledger, earlier.quotes
+        elif not self._covered.isdisjoint(ids_of(whole)):
             # The last summary was not used: the turns it stood for are here again.
             self._forget_summary()
         sizes = list(map(estimate_message_tokens, whole))
         tokens = sum(sizes) if whole == messages else estimate_messages_tokens_rough(messages)
         if whole and is_system(whole[0]):
             sizes[0] = estimate_message_tokens(with_note(whole[0]))
-        return _History(tokens, whole, sizes, earlier)
+        return _History(whole, sizes, earlier, find_foreign(whole, earlier), tokens)
 
     def _remember(self, messages: list[ChatDict], focus_topic: str | None, done: _Pass) -> None:
         is_stand_in = done.summary is not None and done.summary.is_stand_in
@@ -377,11 +387,11 @@ class ContextCompressor(ContextEngine):
         self._last_run.remember(messages, focus_topic, done.result, seconds=holds)
         if done.summary:
             self._previous_summary, self._ledger = done.summary.text, done.summary.ledger
-            self._previous_is_stand_in = is_stand_in
-            self._covered = _ids(messages) - _ids(done.result)
+            self._previous_is_stand_in, self._quotes = is_stand_in, done.summary.quotes
+            self._covered = ids_of(messages) - ids_of(done.result)
         if done.changed:
             self.compression_count += 1
-            self._awaits_usage = True
+            self._no_gain.compacted()
 
     def _report(self, messages: list[ChatDict], done: _Pass, seconds: float) -> None:
         outcome = outcome_of(messages, done.result, done.tokens_before, done.tokens_after)
@@ -389,7 +399,3 @@ class ContextCompressor(ContextEngine):
             outcome = replace(outcome, kind="stand_in", detail=stand_in_detail(self._failure))
         lost = done.summary.identifiers_lost if done.summary else 0
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.shortened, identifiers_lost=lost)
-
-
-def _ids(messages: Iterable[ChatDict]) -> frozenset[str]:
-    return frozenset(message["message_id"] for message in messages if "message_id" in message)

@@ -1,8 +1,8 @@
 """The contract every context engine fulfils: when to make a conversation smaller, and how.
 
 Engines are synchronous and work on message lists in OpenAI's chat format. A conversation has an instance of its own, so
-an engine may keep state. The host may add a durable `"message_id"` to each message, and `"created_at"`, when it was
-said; an engine that does not know the keys just keeps the dicts it keeps.
+an engine may keep state. The host may add a durable `"message_id"` to each message, `"created_at"`, when it was said,
+and `"kind"` to those that nobody said; an engine that does not know the keys just keeps the dicts it keeps.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from agent.compression.outcome import CompressionOutcome
 from agent.messages import ChatDict
 
 _DEFAULT_THRESHOLD = 0.50
@@ -29,6 +30,11 @@ class ContextEngine(ABC):
     """The model's whole window."""
     compression_count: int = 0
     """How often compress() has made the conversation smaller."""
+    last_outcome: CompressionOutcome | None = None
+    """What the last call of compress() did, for the person. None: the host tells by the messages alone."""
+    has_fallback_summary: bool = False
+    """A summary could not be written, so an extract is in its place. The host calls compress() again while nobody
+    waits, so that the engine can replace it."""
 
     @property
     @abstractmethod
@@ -92,8 +98,15 @@ class ContextEngine(ABC):
         """
         return None
 
+    def problem(self) -> str:
+        """Why the engine cannot do its work now, in a sentence for the owner; empty where it can.
+
+        `hermes doctor` and `/status` show it, also before a session has begun. It only looks and takes no time.
+        """
+        return ""
+
     def get_status(self) -> dict[str, Any]:
-        """What `/status` shows."""
+        """What `/status` shows: numbers and short texts of the engine's own beside these."""
         used = self.last_prompt_tokens / self.context_length if self.context_length else 0.0
         return {
             "engine": self.name,

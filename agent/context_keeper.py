@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from agent.compaction import Compactor, Outcome, Trigger
-from agent.context_engine import ContextEngine
 from agent.context_plan import LiveContext, for_engine, is_request
-from agent.engine_seat import EngineSeat
-from agent.errors import EngineFailed
+from agent.engine_runner import EngineRunner
+from agent.errors import EngineFailed, ToolError
 from agent.events import Notice, TurnEvent
 from agent.llm import Usage
-from agent.messages import ChatDict, Message, as_chat
-from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
+from agent.messages import ChatDict
+from agent.prompt_size import believed_usage, next_prompt_tokens
+from agent.tokens import estimate_text_tokens
 from agent.tool import Tool, ToolContext
 
 log = structlog.get_logger(__name__)
@@ -34,28 +33,26 @@ class ContextKeeper:
         self.compactor = compactor
         self.enabled = enabled
         """Whether anything is compacted without being asked for."""
-        self._told: set[str] = set()
-        """Conversations whose person knows that compaction is in trouble."""
 
     async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
         """Room for the turn, and then what the engine has to say about the message."""
         told = await self._in_bounds(live)
         if hint := await self._hint(live):
             await self.compactor.add_note(live, hint)
-        return told
+        return [*told, *self.notices(live)]
 
     async def _in_bounds(self, live: LiveContext) -> list[TurnEvent]:
-        """What was prepared between the turns is swapped in; at the threshold itself the turn has to wait."""
+        """Compacts at the threshold, with the summary that was prepared before if there is one."""
         if not self.enabled:
             return []
         try:
             if outcome := await self.compactor.swap_in(live):
                 return self._told_of(live, outcome)
-            tokens = tokens_in(live)
+            tokens = next_prompt_tokens(live)
             if await self.compactor.is_due(live, tokens) or await self.compactor.is_due_by_the_messages(live):
                 return await self.compact(live, "loop", tokens)
-        except EngineFailed as error:
-            return await self._engine_trouble(live, error)
+        except EngineFailed:
+            return self.notices(live)
         return []
 
     async def _hint(self, live: LiveContext) -> str | None:
@@ -64,36 +61,35 @@ class ContextKeeper:
         if not live.history or not is_request(live.history[-1]):
             return None
         try:
-            seat = await self.compactor.seats.of(live)
-            if seat.busy or type(seat.engine).hint is ContextEngine.hint:
-                return None
             async with asyncio.timeout(_HINT_SECONDS):
-                given = for_engine(live.system_prompt, live.history)
-                hint: object = await seat.call(seat.engine.hint, given)
-        except (EngineFailed, TimeoutError) as error:
-            await asyncio.to_thread(
-                log.warning, "engine.hint_failed", session=live.session.id, exc_info=error.__cause__ or error
-            )
+                seat = await self.compactor.seats.of(live)
+                if seat.busy or not seat.has_hint:
+                    return None
+                # First, because the turn needs them next, and a hint that takes long keeps the engine at work.
+                await seat.tool_schemas()
+                hint = await seat.hint(for_engine(live.system_prompt, live.history))
+        except EngineFailed:
+            return None
+        except TimeoutError:
+            log.warning("engine.hint_too_late", session=live.session.id, seconds=_HINT_SECONDS)
             return None
         return _usable_hint(hint, live)
 
     async def after_call(self, live: LiveContext, usage: Usage) -> None:
-        """A provider that reports nothing is not taken at its word."""
-        try:
+        """Tells the engine the usage. A report that cannot be true is replaced by the estimate."""
+        usage = believed_usage(live, usage)
+        await self.compactor.answered(live, usage.prompt_tokens)
+        with suppress(EngineFailed):
             seat = await self.compactor.seats.of(live)
-            await seat.report(usage if usage.prompt_tokens else replace(usage, prompt_tokens=tokens_in(live)))
-        except EngineFailed as error:
-            await self._engine_trouble(live, error)
+            await seat.report(usage)
 
-    async def make_room(self, live: LiveContext, usage: Usage, added: Sequence[Message]) -> list[TurnEvent]:
+    async def make_room(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
         """Before the next call of the same turn: what was reported, and what came since, must fit."""
-        tokens = _next_prompt(live, usage, added)
-        try:
+        tokens = next_prompt_tokens(live, usage.prompt_tokens)
+        with suppress(EngineFailed):
             if self.enabled and await self.compactor.is_due(live, tokens):
                 return await self.compact(live, "loop", tokens)
-        except EngineFailed as error:
-            return await self._engine_trouble(live, error)
-        return []
+        return self.notices(live)
 
     async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:
         """The provider says that it does not fit. None if nothing could be done about it."""
@@ -102,33 +98,27 @@ class ContextKeeper:
         outcome = await self.compactor.compact(live, "overflow")
         return self._told_of(live, outcome) if outcome.compacted else None
 
-    async def after_turn(self, live: LiveContext, usage: Usage) -> None:
+    async def after_turn(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
         """Near the threshold, a compaction is prepared while nobody waits."""
-        if not self.enabled:
-            return
-        try:
-            seat = await self.compactor.seats.of(live)
-        except EngineFailed as error:
-            await self._engine_trouble(live, error)
-        else:
-            self.compactor.prepare(live, seat, _next_prompt(live, usage, ()))
+        if self.enabled:
+            with suppress(EngineFailed):
+                seat = await self.compactor.seats.of(live)
+                await self.compactor.prepare(live, seat, next_prompt_tokens(live, usage.prompt_tokens))
+        return self.notices(live)
 
     async def tools(self, live: LiveContext) -> list[Tool]:
         """The engine's own tools. They need no registration."""
         try:
             seat = await self.compactor.seats.of(live)
             schemas = await seat.tool_schemas()
-        except EngineFailed as error:
-            await self._engine_trouble(live, error)
+        except EngineFailed:
             return []
         return [_engine_tool(self.compactor, seat, live, schema) for schema in schemas]
 
-    async def _engine_trouble(self, live: LiveContext, error: EngineFailed) -> list[TurnEvent]:
-        """An engine is a plugin: its bug must not cost the person a turn."""
-        await asyncio.to_thread(
-            log.warning, "engine.failed", session=live.session.id, exc_info=error.__cause__
-        )
-        return self._told_of(live, Outcome(None, str(error), trouble=True))
+    def notices(self, live: LiveContext) -> list[TurnEvent]:
+        """What the person has to be told about the engine: it is a plugin, and its bug costs no turn."""
+        sentence = self.compactor.seats.troubles.untold(live.conversation.id)
+        return [Notice(sentence)] if sentence else []
 
     async def compact(
         self, live: LiveContext, trigger: Trigger, tokens: int | None = None
@@ -137,18 +127,20 @@ class ContextKeeper:
 
     def _told_of(self, live: LiveContext, outcome: Outcome) -> list[TurnEvent]:
         """Trouble is told once, until it is over."""
-        conversation_id = live.conversation.id
+        troubles, conversation_id = self.compactor.seats.troubles, live.conversation.id
+        if outcome.trouble:
+            troubles.note(conversation_id, "compress", outcome.detail)
+        else:
+            troubles.over(conversation_id, "compress")
         events: list[TurnEvent] = [outcome.compacted] if outcome.compacted else []
-        if not outcome.trouble:
-            self._told.discard(conversation_id)
-        elif conversation_id not in self._told:
-            self._told.add(conversation_id)
-            events.append(Notice(outcome.detail))
+        events += self.notices(live)
+        if outcome.advice:
+            events.append(Notice(outcome.advice, for_admins=True))
         return events
 
 
-def _usable_hint(hint: object, live: LiveContext) -> str | None:
-    if not isinstance(hint, str) or not hint.strip():
+def _usable_hint(hint: str | None, live: LiveContext) -> str | None:
+    if not hint or not hint.strip():
         return None
     if (tokens := estimate_text_tokens(hint)) > _MOST_HINT_TOKENS:
         log.warning("engine.hint_too_long", session=live.session.id, tokens=tokens, most=_MOST_HINT_TOKENS)
@@ -156,39 +148,21 @@ def _usable_hint(hint: object, live: LiveContext) -> str | None:
     return hint
 
 
-def tokens_in(live: LiveContext) -> int:
-    """What the next prompt will hold: what was reported for the last call, and an estimate of what came since."""
-    if not live.session.prompt_tokens:
-        return estimated_tokens(live)
-    spoken = [index for index, message in enumerate(live.history) if message.role == "assistant"]
-    since = live.history[spoken[-1] :] if spoken else live.history
-    return live.session.prompt_tokens + estimate_messages_tokens_rough(map(as_chat, since))
-
-
-def _next_prompt(live: LiveContext, usage: Usage, added: Sequence[Message]) -> int:
-    if not usage.prompt_tokens:
-        return estimated_tokens(live)
-    return usage.total_tokens + estimate_messages_tokens_rough(map(as_chat, added))
-
-
-def estimated_tokens(live: LiveContext) -> int:
-    """The whole context, without the tool definitions that go with it."""
-    system = {"role": "system", "content": live.system_prompt}
-    return estimate_messages_tokens_rough([system, *map(as_chat, live.history)])
-
-
-def _engine_tool(compactor: Compactor, seat: EngineSeat, live: LiveContext, schema: ChatDict) -> Tool:
-    name = str(schema["name"])
+def _engine_tool(compactor: Compactor, seat: EngineRunner, live: LiveContext, schema: ChatDict) -> Tool:
+    name = schema["name"]
 
     async def call(ctx: ToolContext, **arguments: Any) -> str:
         messages = for_engine(live.system_prompt, live.history)
         async with compactor.models_for_tool(live):
-            return await seat.call(seat.engine.handle_tool_call, name, arguments, messages=messages)
+            try:
+                return await seat.handle_tool_call(name, arguments, messages)
+            except EngineFailed:
+                raise ToolError("the context engine failed, and the log says why. Try another way.") from None
 
     return Tool(
         name=name,
-        description=str(schema.get("description", "")),
-        parameters=_parameters(schema),
+        description=schema["description"],
+        parameters=schema["parameters"],
         timeout=_ENGINE_TOOL_SECONDS,
         dangerous=False,
         effects=False,
@@ -197,7 +171,3 @@ def _engine_tool(compactor: Compactor, seat: EngineSeat, live: LiveContext, sche
         # It repeats what was said, and not only the person has said it: tools and web pages have, too.
         outside=True,
     )
-
-
-def _parameters(schema: Mapping[str, Any]) -> ChatDict:
-    return dict(schema.get("parameters") or {"type": "object", "properties": {}})

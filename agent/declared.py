@@ -11,11 +11,15 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def call_declared(function: Callable[..., T], *given: Any, **offered: Any) -> T:
-    """`given` is always passed; of what is offered, only what the function takes by name."""
+    """Passes as many of `given` as the function takes, and of `offered` what it takes by name."""
+    parameters = inspect.signature(function).parameters.values()
+    if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
+        given = given[: sum(parameter.kind in _BY_PLACE for parameter in parameters)]
     return function(*given, **declared(function, offered))
 
 

@@ -18,7 +18,12 @@ Purpose = Literal["compression", "engine_tool"]
 
 @asynccontextmanager
 async def models_for_engine(
-    store: SessionStore, session_id: str, resolver: auxiliary_client.Resolver, *, purpose: Purpose
+    store: SessionStore,
+    session_id: str,
+    resolver: auxiliary_client.Resolver,
+    *,
+    purpose: Purpose,
+    deadline: auxiliary_client.Deadline | None = None,
 ) -> AsyncIterator[list[Completion]]:
     """Binds `call_llm` for the code inside. Gives the list in which every answer will be, as soon as it has come."""
     calls: list[Completion] = []
@@ -33,7 +38,8 @@ async def models_for_engine(
         recording.append(asyncio.create_task(record))
 
     try:
-        with auxiliary_client.bound(resolver, asyncio.get_running_loop(), on_usage=paid):
+        loop = asyncio.get_running_loop()
+        with auxiliary_client.bound(resolver, loop, on_usage=paid, deadline=deadline):
             yield calls
     finally:
         # What was asked was paid for, whatever becomes of it.

@@ -1,147 +1,141 @@
-"""The context engines of all conversations: one instance each, never called by two at once or on the event loop."""
+"""The context engines of all conversations: one instance each, replaced where one cannot go on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import structlog
-
+from agent.compression.backoff import Backoff
 from agent.context_engine import ContextEngine
-from agent.context_plan import LiveContext, for_engine
-from agent.declared import declared
+from agent.context_plan import LiveContext, for_engine, newest_request
+from agent.engine_runner import DEADLINES, EngineRunner
 from agent.errors import EngineFailed
-from agent.llm import LLMClient, Usage
-from agent.locks import turn_on
-from agent.messages import ChatDict
-from agent.models import Models
+from agent.llm import Usage
+from agent.models import ModelInUse, Models
+from agent.prompt_size import last_prompt_tokens
 from agent.store import Session
-from agent.uninterrupted import in_daemon_thread
-
-log = structlog.get_logger(__name__)
-T = TypeVar("T")
+from agent.uninterrupted import looked_at
 
 
-class EngineSeat:
-    """One conversation's engine. Engines are synchronous and may be slow: each call has its turn in a thread."""
+class Pause:
+    """Keeps what has failed from being tried again for the same message, or too soon."""
 
-    def __init__(self, engine: ContextEngine) -> None:
-        self.engine = engine
-        self.model = ""
-        self._free = asyncio.Lock()
-        self._callers = 0
-        self._schemas: list[ChatDict] | None = None
-        self._reported: list[dict[str, int]] = []
-        """Usage that came while the engine was at work; it is told before its next call."""
+    def __init__(self) -> None:
+        self._backoff = Backoff(time.monotonic)
+        self._request = ""
 
-    @property
-    def busy(self) -> bool:
-        """Somebody is being served or waits for it."""
-        return self._callers > 0 or self._free.locked()
+    def begin(self, live: LiveContext) -> None:
+        self._backoff.strike()
+        self._request = _request_id(live)
 
-    async def call(self, method: Callable[..., T], *arguments: Any, **optional: Any) -> T:
-        """Optional arguments that the engine does not declare are left out. Raises EngineFailed for what it raises."""
-        self._callers += 1
-        try:
-            await self._free.acquire()
-            work = partial(self._run, method, arguments, optional)
-            ended = in_daemon_thread(work, f"context engine {self.engine.name}")
-            # The seat is free when the thread is done, not when a stop makes somebody stop waiting for it.
-            ended.add_done_callback(lambda _: self._free.release())
-            return await asyncio.shield(ended)
-        except Exception as error:
-            raise EngineFailed from error
-        finally:
-            self._callers -= 1
+    def holds(self, live: LiveContext) -> bool:
+        is_same = self._backoff.strikes > 0 and self._request == _request_id(live)
+        return is_same or self._backoff.is_waiting
 
-    async def tool_schemas(self) -> list[ChatDict]:
-        """Asked for once: the model's tool list must not change while a conversation goes on."""
-        if self._schemas is None:
-            self._schemas = await self.call(self.engine.get_tool_schemas)
-        return self._schemas
 
-    async def report(self, usage: Usage) -> None:
-        """Never waits for a compaction that runs in the background."""
-        self._reported.append(
-            {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "total_tokens": usage.total_tokens,
-                "cache_read_tokens": usage.cache_read_tokens,
-                "cache_write_tokens": usage.cache_write_tokens,
-            }
-        )
-        if not self.busy:
-            await self.call(_nothing)
+class Troubles:
+    """What people have to be told about their engine: one notice, until everything that failed works again.
 
-    def _run(self, method: Callable[..., T], arguments: tuple[Any, ...], optional: dict[str, Any]) -> T:
-        reported, self._reported = self._reported, []
-        for usage in reported:
-            self.engine.update_from_response(dict(usage))
-        return method(*arguments, **declared(method, optional))
+    A member that fails now and then is told of once; only a compaction is worth a word each time.
+    """
+
+    def __init__(self) -> None:
+        self._failing: dict[str, set[str]] = {}
+        self._told: dict[str, set[str]] = {}
+        self._untold: dict[str, tuple[str, str]] = {}
+
+    def note(self, conversation_id: str, what: str, sentence: str) -> None:
+        """`what` has failed: a member of the engine, or `compress` where a compaction came to nothing."""
+        failing = self._failing.setdefault(conversation_id, set())
+        told = self._told.setdefault(conversation_id, set())
+        if not failing and what not in told:
+            self._untold[conversation_id] = what, sentence
+            told.add(what)
+        failing.add(what)
+
+    def over(self, conversation_id: str, what: str) -> None:
+        self._failing.get(conversation_id, set()).discard(what)
+        if what == "compress":
+            self._told.get(conversation_id, set()).discard(what)
+
+    def untold(self, conversation_id: str, what: str = "") -> str | None:
+        """The sentence that is due, or only one about `what`. It is told from now on."""
+        if conversation_id not in self._untold or what not in ("", self._untold[conversation_id][0]):
+            return None
+        return self._untold.pop(conversation_id)[1]
 
 
 class EngineSeats:
-    """Makes engines, tells them where their conversation stands, and lets them go at real boundaries."""
+    """Makes engines, tells them where their conversation stands, and replaces them where they cannot go on."""
 
-    def __init__(self, new_engine: Callable[[], ContextEngine], models: Models, *, hermes_home: Path) -> None:
+    def __init__(
+        self,
+        new_engine: Callable[[], ContextEngine],
+        models: Models,
+        *,
+        hermes_home: Path,
+        seconds: Mapping[str, float] = DEADLINES,
+    ) -> None:
         self.models = models
+        self.troubles = Troubles()
         self._new_engine = new_engine
         self._hermes_home = hermes_home
-        self._seats: dict[str, EngineSeat] = {}
+        self._seconds = seconds
+        self._seats: dict[str, EngineRunner] = {}
+        self._starting: dict[str, asyncio.Task[EngineRunner]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._hung: set[str] = set()
+        """Conversations of which an engine was abandoned. The first time another takes its place at once."""
+        self._pauses: dict[str, Pause] = {}
+        """By conversation: without an engine for a while, because none could be started or a second one hung."""
 
-    async def of(self, live: LiveContext) -> EngineSeat:
+    async def of(self, live: LiveContext) -> EngineRunner:
         """The conversation's engine, fitted to the model that answers now. Raises EngineFailed."""
-        llm = await self.models.of(live.conversation)
-        async with turn_on(f"engine {live.conversation.id}"):
-            seat = self._seats.get(live.conversation.id)
-            if seat is None:
-                # Known only once it has begun: an engine that cannot begin is tried again with the next message.
-                seat = self._seats[live.conversation.id] = await self._made(live, llm)
-        if seat.model != llm.model and not seat.busy:
+        llm = await self.models.in_use(live.conversation)
+        conversation_id = live.conversation.id
+        seat = self._seats.get(conversation_id)
+        if seat is not None and seat.is_abandoned:
+            self._replace(live)
+            seat = None
+        if seat is None:
+            seat = await self._started(live, llm)
+        if (seat.model, seat.context_length) != (llm.model, llm.context_length) and not seat.busy:
             await self._fit(seat, llm)
         return seat
 
-    def known(self, conversation_id: str) -> EngineSeat | None:
+    def known(self, conversation_id: str) -> EngineRunner | None:
         """The engine there is, for those who only look: none is made, begun or waited for."""
         return self._seats.get(conversation_id)
 
-    async def _made(self, live: LiveContext, llm: LLMClient) -> EngineSeat:
-        seat = EngineSeat(await asyncio.to_thread(self._new_engine))
-        await self._fit(seat, llm)
-        await self._begin(seat, live)
-        if live.session.prompt_tokens:
-            # After a restart the engine knows again how full the window was.
-            await seat.report(Usage(prompt_tokens=live.session.prompt_tokens))
-        return seat
-
     async def moved(self, live: LiveContext) -> None:
-        """After a split: the same engine goes on in the child session."""
-        await self._begin(
-            self._seats[live.conversation.id],
-            live,
-            parent_session_id=live.session.parent_id,
-            boundary_reason="compression",
-        )
+        """After a split: the same engine goes on in the child session, or another if it does not take the news."""
+        if seat := self._seats.get(live.conversation.id):
+            await self._continue(seat, live, "compression")
 
     async def reset(self, live: LiveContext, child: Session) -> None:
-        """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child."""
-        seat = await self.of(live)
-        if seat.busy:
-            await self.leave(live)
-            return
-        await self._end(seat, live)
-        await seat.call(seat.engine.on_session_reset)
+        """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child.
+
+        Raises nothing: an engine that fails on the way is replaced by another, which begins with the next message.
+        """
+        left = replace(live)
         live.session, live.history = child, []
-        await self._begin(seat, live, parent_session_id=child.parent_id, boundary_reason="reset")
+        with suppress(EngineFailed):
+            seat = await self.of(left)
+            if seat.busy:
+                await self.leave(left)
+            else:
+                await self._end(seat, left)
+                await self._forget(seat, live)
 
     async def leave(self, left: LiveContext) -> None:
         """The conversation goes on elsewhere: what its engine has learnt would mislead it, so another takes over."""
+        self._starting.pop(left.conversation.id, None)
         seat = self._seats.pop(left.conversation.id, None)
         if seat is None:
             return
@@ -152,13 +146,15 @@ class EngineSeats:
         if not seat.busy:
             await asyncio.shield(ending)
 
-    async def rewound(self, left: LiveContext, live: LiveContext) -> EngineSeat:
-        """After an undo: another engine begins as after a restart."""
+    async def rewound(self, left: LiveContext, live: LiveContext) -> EngineRunner | None:
+        """After an undo: another engine begins as after a restart. None if it cannot."""
         await self.leave(left)
-        return await self.of(live)
+        with suppress(EngineFailed):
+            return await self.of(live)
+        return None
 
     async def close(self, live: LiveContext) -> None:
-        """Shutdown or expiry: the session ends and the engine goes."""
+        """Shutdown: the session ends and the engine goes."""
         if seat := self._seats.pop(live.conversation.id, None):
             await self._end(seat, live)
 
@@ -167,10 +163,76 @@ class EngineSeats:
         """Those with an engine."""
         return list(self._seats)
 
-    async def _begin(self, seat: EngineSeat, live: LiveContext, **boundary: Any) -> None:
-        llm = await self.models.of(live.conversation)
-        await seat.call(
-            seat.engine.on_session_start,
+    async def _started(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:
+        """Started once, however many wait for it and whoever stops waiting."""
+        conversation_id = live.conversation.id
+        starting = self._starting.get(conversation_id)
+        if starting is None:
+            if (pause := self._pauses.get(conversation_id)) and pause.holds(live):
+                raise EngineFailed("It is tried again later.", method="__init__")
+            starting = asyncio.create_task(self._start(replace(live), llm))
+            starting.add_done_callback(looked_at)
+            self._starting[conversation_id] = starting
+        return await asyncio.shield(starting)
+
+    async def _start(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:
+        conversation_id = live.conversation.id
+        seat = EngineRunner(
+            seconds=self._seconds,
+            on_failure=partial(self._note, conversation_id),
+            on_success=partial(self.troubles.over, conversation_id),
+        )
+        try:
+            await seat.start(self._new_engine)
+            await self._fit(seat, llm)
+            await self._begin(seat, live)
+            if live.session.prompt_tokens:
+                # After a restart the engine knows again how full the window was.
+                with suppress(EngineFailed):
+                    await seat.report(Usage(prompt_tokens=last_prompt_tokens(live)))
+        except EngineFailed:
+            self._pauses.setdefault(conversation_id, Pause()).begin(live)
+            raise
+        finally:
+            is_wanted = self._starting.get(conversation_id) is asyncio.current_task()
+            if is_wanted:
+                del self._starting[conversation_id]
+        if is_wanted:
+            self._seats[conversation_id] = seat
+        else:
+            # The conversation has gone on elsewhere meanwhile.
+            await self._end(seat, live)
+        return seat
+
+    def _replace(self, live: LiveContext) -> None:
+        """Not at once for a second time: each engine that hangs keeps a thread."""
+        conversation_id = live.conversation.id
+        self._seats.pop(conversation_id, None)
+        if conversation_id in self._hung:
+            self._pauses.setdefault(conversation_id, Pause()).begin(live)
+        self._hung.add(conversation_id)
+
+    async def _forget(self, seat: EngineRunner, live: LiveContext) -> None:
+        try:
+            await seat.on_session_reset()
+        except EngineFailed:
+            self._seats.pop(live.conversation.id, None)
+            raise
+        await self._continue(seat, live, "reset")
+
+    async def _continue(self, seat: EngineRunner, live: LiveContext, reason: str) -> None:
+        """In a child session. An engine that did not hear of it would mistake one session for another."""
+        parent_id = live.session.parent_id
+        try:
+            await self._begin(
+                seat, live, parent_session_id=parent_id, old_session_id=parent_id, boundary_reason=reason
+            )
+        except EngineFailed:
+            self._seats.pop(live.conversation.id, None)
+
+    async def _begin(self, seat: EngineRunner, live: LiveContext, **boundary: Any) -> None:
+        llm = await self.models.in_use(live.conversation)
+        await seat.on_session_start(
             live.session.id,
             **boundary,
             conversation_id=live.conversation.id,
@@ -181,18 +243,20 @@ class EngineSeats:
             hermes_home=str(self._hermes_home),
         )
 
-    async def _end(self, seat: EngineSeat, live: LiveContext) -> None:
-        """Its session is over either way; what goes wrong now is only worth a line in the log."""
-        messages = for_engine(live.system_prompt, live.history)
-        try:
-            await seat.call(seat.engine.on_session_end, live.session.id, messages)
-        except EngineFailed as error:
-            await asyncio.to_thread(log.warning, "engine.end_failed", exc_info=error.__cause__)
+    async def _end(self, seat: EngineRunner, live: LiveContext) -> None:
+        """Its session is over either way."""
+        with suppress(EngineFailed):
+            await seat.on_session_end(live.session.id, for_engine(live.system_prompt, live.history))
 
-    async def _fit(self, seat: EngineSeat, llm: LLMClient) -> None:
-        seat.model = llm.model
-        await seat.call(seat.engine.update_model, llm.model, llm.context_length)
+    async def _fit(self, seat: EngineRunner, llm: ModelInUse) -> None:
+        """An engine that does not take another model goes on with what it knows, unless it hangs."""
+        with suppress(EngineFailed):
+            await seat.update_model(llm.model, llm.context_length)
+
+    def _note(self, conversation_id: str, failure: EngineFailed) -> None:
+        self.troubles.note(conversation_id, failure.method, str(failure))
 
 
-def _nothing() -> None:
-    """Only to have the reported usage told."""
+def _request_id(live: LiveContext) -> str:
+    newest = newest_request(live.history)
+    return "" if newest is None else live.history[newest].id

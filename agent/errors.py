@@ -7,6 +7,7 @@ HermesError
 │   ├── NetworkFailed          (transient)
 │   ├── StreamCut              (transient, carries the text that arrived)
 │   ├── AuthenticationFailed
+│   │   └── KeyMissing          (no request was sent)
 │   ├── QuotaExhausted
 │   │   └── BudgetReached       (Hermes did not ask)
 │   ├── ContextOverflow
@@ -16,21 +17,26 @@ HermesError
 ├── StoreError                 the store refused or could not do it
 │   ├── NotFound
 │   ├── HeadMoved
-│   ├── LeaseLost
 │   ├── StoreBusy
 │   ├── StoreFull
 │   ├── StoreReadOnly
 │   ├── StoreCorrupt
 │   ├── SearchIndexDamaged
 │   └── NewerSchema
+├── LeaseLost                  another process has taken over the conversation
 ├── UnknownTool                exit code 2: a tool is enabled that does not exist
-├── EngineFailed               a context engine raised
+├── EngineFailed               a context engine raised, hung or returned nonsense
 ├── InvalidCompaction          a context engine returned what no provider would take
 └── ToolError                  a tool says no; its text goes to the model
     └── SandboxNotAvailable
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.store import LearnedWindow
 
 
 class HermesError(Exception):
@@ -94,6 +100,10 @@ class AuthenticationFailed(ModelError):
     """The model provider refused the key; check `model.api_key` or the provider's environment variable."""
 
 
+class KeyMissing(AuthenticationFailed):
+    """No key is set for this model:"""
+
+
 class QuotaExhausted(ModelError):
     """The account at the model provider has no credit left."""
 
@@ -105,9 +115,25 @@ class BudgetReached(QuotaExhausted):
 class ContextOverflow(ModelError):
     """The conversation no longer fits the model's context window; try /compress, or /reset for a new session."""
 
+    def __init__(self, detail: str = "", *, limit: int | None = None) -> None:
+        """`limit`: the window in tokens, where the provider names it."""
+        super().__init__(detail)
+        self.limit = limit
+        self.model = ""
+        """The model that refused, where a chain was asked."""
+        self.context_length = 0
+        """Its window, as far as it is known now."""
+        self.learned: LearnedWindow | None = None
+        """Set where the refusal showed that the window is smaller than believed."""
+
 
 class BadRequest(ModelError):
     """The model provider did not accept the request."""
+
+    def __init__(self, detail: str = "", *, unexplained: bool = False) -> None:
+        """`unexplained`: the provider does not say what is wrong with it."""
+        super().__init__(detail)
+        self.unexplained = unexplained
 
 
 class EmptyAnswer(ModelError):
@@ -128,10 +154,6 @@ class NotFound(StoreError):
 
 class HeadMoved(StoreError):
     """The conversation has moved on to another session since this one was read."""
-
-
-class LeaseLost(StoreError):
-    """Another process works on this conversation now, so nothing more is written here."""
 
 
 class StoreBusy(StoreError):
@@ -158,6 +180,10 @@ class NewerSchema(StoreError):
     """The database was written by a newer Hermes; upgrade Hermes to open it."""
 
 
+class LeaseLost(HermesError):
+    """Another process works on this conversation now, so nothing more is written here."""
+
+
 class UnknownTool(HermesError):
     """A tool is enabled that does not exist; correct `tools` in the configuration."""
 
@@ -165,7 +191,12 @@ class UnknownTool(HermesError):
 
 
 class EngineFailed(HermesError):
-    """The context engine failed, so nothing was compressed; the log says more."""
+    """The context engine failed; the conversation goes on, and the log says more."""
+
+    def __init__(self, detail: str = "", *, method: str = "") -> None:
+        """`method`: the member of the engine that failed."""
+        super().__init__(detail)
+        self.method = method
 
 
 class InvalidCompaction(HermesError):

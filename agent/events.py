@@ -123,6 +123,8 @@ class Notice:
 
     text: str
     outbox_id: str = ""
+    for_admins: bool = False
+    """It names settings, which are of no use to others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ class Completion:
     """`stop`, `tool_calls`, `length` or `content_filter`."""
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    """The model that answered; in a chain it need not be the first."""
+    context_length: int = 0
+    """Its window; 0 where the caller knows it from the client."""
 
 
 LLMEvent = TextChunk | Retrying | Completion

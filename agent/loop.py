@@ -17,16 +17,19 @@ from agent.approval import Approve
 from agent.budget import spender
 from agent.context_keeper import ContextKeeper
 from agent.context_plan import LiveContext
-from agent.errors import ContextOverflow, EmptyAnswer
+from agent.errors import BadRequest, ContextOverflow, EmptyAnswer
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.models import Models
+from agent.overflow import OverflowRecovery, Refusals
 from agent.prompt import render_system_prompt
 from agent.prompt_caching import PromptCaching
 from agent.redaction.stream import discreet
+from agent.remembered import to_tell
 from agent.store import Conversation, SessionStore
+from agent.tokens import estimate_tools_tokens
 from agent.tool import Give, ToolContext, given_to_nobody
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
@@ -39,6 +42,7 @@ _LAST_STEP = (
     "[All steps for this message are used up. Answer now with what you have, and say what is left to do.]"
 )
 _CLOSING_SECONDS = 10.0
+_CLOSED_AT_ONCE = 32
 _CUT_SHORT = (
     "The answer reached the longest this model may write (`model.max_tokens`); say “continue” for the rest."
 )
@@ -102,6 +106,7 @@ class Agent:
         self.models = models
         self.store = store
         self.keeper = keeper
+        self._recovery = OverflowRecovery(models, keeper)
         self._toolbox_for = toolbox_for
         self._caching = caching
         self.instructions = instructions
@@ -125,6 +130,8 @@ class Agent:
         for told in await self.keeper.before_turn(live):
             yield told
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
+        for told in self.keeper.notices(live):
+            yield told
         steps = await self._steps(turn)
 
         for steps_left in reversed(range(self.max_iterations)):
@@ -141,10 +148,12 @@ class Agent:
             if is_whole:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
-                await self.keeper.after_turn(live, answer.usage)
+                for told in await self.keeper.after_turn(live, answer.usage):
+                    yield told
+                for sentence in await to_tell(self.store, turn.conversation.id):
+                    yield Notice(sentence)
                 yield TurnDone(answer.text)
                 return
-            known = len(live.history)
             async with aclosing(run_tools(toolbox, answer.tool_calls, self._context(turn, live))) as outcomes:
                 async for outcome in outcomes:
                     if isinstance(outcome, Message):
@@ -153,7 +162,7 @@ class Agent:
                         yield outcome
             for message in await uninterrupted(self._steer(turn, live)):
                 yield Steered(message.id, message.content)
-            for told in await self.keeper.make_room(live, answer.usage, live.history[known:]):
+            for told in await self.keeper.make_room(live, answer.usage):
                 yield told
 
     async def open(self, conversation: Conversation) -> LiveContext:
@@ -164,16 +173,35 @@ class Agent:
             facts = await self.store.facts(conversation.person)
             prompt = render_system_prompt(self.instructions, facts=facts, has_tools=llm.supports_tools)
             session = await self.store.pin(session.id, system_prompt=prompt, model=llm.model)
-        return LiveContext(conversation, session, await self.store.history(session.id))
+        history, tools = await self.store.history(session.id), await self.tools_tokens(conversation)
+        return LiveContext(conversation, session, history, tools)
+
+    async def tools_tokens(self, conversation: Conversation) -> int:
+        """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
+        if not (await self.models.of(conversation)).supports_tools:
+            return 0
+        seat = self.keeper.compactor.seats.known(conversation.id)
+        of_engine = seat.known_schemas if seat else []
+        return estimate_tools_tokens(
+            [*self._toolbox_for(conversation.address.platform).definitions, *of_engine]
+        )
 
     async def close(self) -> None:
         """Shutdown: each engine is told that its session ends."""
-        seats = self.keeper.compactor.seats
         await self.keeper.compactor.close()
+        at_once = asyncio.Semaphore(_CLOSED_AT_ONCE)
+        endings = [self._end(at_once, each) for each in self.keeper.compactor.seats.conversations]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING_SECONDS):
-                for conversation_id in seats.conversations:
-                    await seats.close(await self.open(await self.store.conversation(conversation_id)))
+                for ended in await asyncio.gather(*endings, return_exceptions=True):
+                    if ended is not None:
+                        raise ended
+
+    async def _end(self, at_once: asyncio.Semaphore, conversation_id: str) -> None:
+        """Side by side: one engine that hangs must not keep the others from storing what they know."""
+        async with at_once:
+            live = await self.open(await self.store.conversation(conversation_id))
+            await self.keeper.compactor.seats.close(live)
 
     async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
         """Not to be cut in half: either they are stored, or they still wait."""
@@ -192,22 +220,26 @@ class Agent:
     async def _answer(
         self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
-        """One model call; if the provider says that it does not fit, once more after a compaction."""
-        try:
+        """One model call; if the provider says that it does not fit, again after a compaction."""
+        refusals = Refusals()
+        while True:
             request = self._request(live, llm, toolbox, last_step=last_step)
-            async with aclosing(self._ask(steps, live, llm, request)) as events:
-                async for event in events:
-                    yield event
-            return
-        except ContextOverflow:
-            compacted = await self.keeper.after_overflow(live)
-            if compacted is None:
+            try:
+                async with aclosing(self._ask(steps, live, llm, request)) as events:
+                    async for event in events:
+                        yield event
+            except (ContextOverflow, BadRequest) as refusal:
+                compacted = await self._recovery.after_refusal(live, refusal, request, refusals)
+                if compacted is None:
+                    raise
+            except BaseException:
+                await self._recovery.given_up(live, refusals)
                 raise
-        for event in compacted:
-            yield event
-        request = self._request(live, llm, toolbox, last_step=last_step)
-        async with aclosing(self._ask(steps, live, llm, request)) as events:
-            async for event in events:
+            else:
+                for event in self._recovery.answered(live, refusals):
+                    yield event
+                return
+            for event in compacted:
                 yield event
 
     async def _toolbox(self, live: LiveContext) -> Toolbox:
@@ -255,8 +287,9 @@ class Agent:
                                 live.session.id, item.usage, model=item.model, spender=spender()
                             )
                         )
+                        used = await self.models.note_use(live.conversation, item.model, item.context_length)
                         await self.keeper.after_call(live, item.usage)
-                        yield UsageReported(item.usage, item.model, llm.context_length)
+                        yield UsageReported(item.usage, item.model, used.context_length)
                         if request.tool_choice == "none" or not request.tools:
                             item = replace(item, tool_calls=())
                         if not item.text and not item.tool_calls:

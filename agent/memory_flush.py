@@ -13,7 +13,7 @@ import structlog
 
 from agent.budget import spender
 from agent.context_plan import LiveContext
-from agent.errors import HermesError
+from agent.errors import HermesError, LeaseLost
 from agent.llm import ChatRequest, LLMClient
 from agent.messages import Message
 from agent.models import Models
@@ -22,7 +22,7 @@ from agent.store import SessionStore
 from agent.tokens import cut_to_tokens
 from agent.tool import Tool, ToolContext
 from agent.toolbox import Toolbox
-from agent.untrusted import own_words
+from agent.untrusted import in_a_note, own_words
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +56,8 @@ class MemoryFlush:
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._ask(live, llm, new)
+        except LeaseLost:
+            raise
         except (HermesError, TimeoutError) as error:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
@@ -69,14 +71,15 @@ class MemoryFlush:
 
     async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
         facts = await self._store.facts(live.conversation.person)
-        known = "\n".join(f"- {fact.text}" for fact in facts) or "- nothing yet"
+        known = "\n".join(f"- {in_a_note(fact.text)}" for fact in facts) or "- nothing yet"
         # What others wrote is no fact about the person, and would be believed in every session to come.
         spoken = (
             f"{message.role}: {own_words(message.content)}"
             for message in reversed(new)
             if message.role != "tool"
         )
-        newest_first = await asyncio.to_thread(redact, cut_to_tokens("\n".join(spoken), _MOST_TOKENS))
+        most = min(_MOST_TOKENS, llm.context_length // 2)
+        newest_first = await asyncio.to_thread(redact, cut_to_tokens("\n".join(spoken), most))
         request = ChatRequest(
             [
                 {"role": "system", "content": _TASK + known},

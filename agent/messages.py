@@ -19,6 +19,16 @@ it. The others exist only in a child session's context. Search finds only what w
 ChatDict = dict[str, Any]
 """A message in OpenAI's chat format."""
 
+MESSAGE_ID = "message_id"
+CREATED_AT = "created_at"
+"""When it was said, in seconds since 1970."""
+KIND = "kind"
+"""`summary` or `note`, on messages that nobody said."""
+STATE = "state"
+"""On messages that an engine wrote: whatever JSON object the engine put there.
+
+These four keys are for engines only: none of them reaches a provider."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -48,6 +58,8 @@ class Message:
     created_at: float = field(default_factory=time.time)
     session_id: str = ""
     """Set by the store."""
+    state: ChatDict | None = None
+    """Data beside a summary: see `agent/state_block.py`. None for what was said, and for summaries of old versions."""
 
 
 def as_chat(message: Message) -> ChatDict:
@@ -72,9 +84,16 @@ def without_notes(messages: Iterable[Message]) -> list[Message]:
 
 
 def unanswered_calls(messages: Iterable[Message]) -> list[ToolCall]:
-    """Calls without a result: left behind by a stop or a crash. Providers refuse a history that holds one."""
-    waiting: dict[str, ToolCall] = {}
+    """Calls without a result: left behind by a stop or a crash. Providers refuse a history that holds one.
+
+    Only the newest message with calls counts: some models number their calls from zero in every turn, and a result
+    behind later calls answers none of the earlier ones.
+    """
+    waiting: list[ToolCall] = []
     for message in messages:
-        waiting.update({call.id: call for call in message.tool_calls})
-        waiting.pop(message.tool_call_id or "", None)
-    return list(waiting.values())
+        if message.tool_calls:
+            waiting = list(message.tool_calls)
+        answered = next((call for call in waiting if call.id == message.tool_call_id), None)
+        if answered:
+            waiting.remove(answered)
+    return waiting

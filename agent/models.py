@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import structlog
 
@@ -13,6 +14,7 @@ from agent.errors import ModelError, ModelNotAvailable
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, Usage
 from agent.locks import turn_on
 from agent.store import Conversation, SessionStore
+from agent.windows import Windows
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +31,14 @@ Build = Callable[[str], LLMClient]
 """A client by its model's name. Raises ModelNotAvailable. Reads files, so it is called in a thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class ModelInUse:
+    """The model a conversation has to fit, and its window in tokens."""
+
+    model: str
+    context_length: int
+
+
 class Models:
     """The models of all conversations. A chosen one stands alone: no other is asked in its place."""
 
@@ -39,17 +49,21 @@ class Models:
         *,
         choices: Sequence[str] = (),
         build: Build | None = None,
+        windows: Windows | None = None,
     ) -> None:
         self.default_name = default.model
-        """Kept here: after a fallback the client goes by another name."""
         self.choices = tuple(choices) or (self.default_name,)
         """The configured models. Others can be chosen as well."""
+        self.windows = windows
+        """What the models were found to hold, where that is measured."""
         self._default = default
         self._store = store
         self._build = build
         self._clients: dict[str, LLMClient] = {}
         self._chosen: dict[str, str] = {}
         """By conversation."""
+        self._fallen_back: dict[str, ModelInUse] = {}
+        """By conversation, while another model than the first one answers there."""
 
     async def of(self, conversation: Conversation) -> LLMClient:
         """The model that answers there."""
@@ -65,6 +79,25 @@ class Models:
             # It could be asked once, before the configuration changed. Nobody's message may be lost over it.
             log.warning("model.gone", conversation=conversation.id, model=name)
             return self._default
+
+    async def in_use(self, conversation: Conversation) -> ModelInUse:
+        """The model that answered there last. A fallback elsewhere does not count."""
+        if conversation.id in self._fallen_back:
+            return self._fallen_back[conversation.id]
+        llm = await self.of(conversation)
+        return ModelInUse(llm.model, llm.context_length)
+
+    async def note_use(self, conversation: Conversation, model: str, context_length: int) -> ModelInUse:
+        """Record which model answered or refused there. Without a window it was the first one."""
+        llm = await self.of(conversation)
+        used = first = ModelInUse(llm.model, llm.context_length)
+        if context_length:
+            used = ModelInUse(model or llm.model, context_length)
+        if used == first:
+            self._fallen_back.pop(conversation.id, None)
+        else:
+            self._fallen_back[conversation.id] = used
+        return used
 
     async def is_default(self, conversation: Conversation) -> bool:
         return await self.of(conversation) is self._default
@@ -98,6 +131,7 @@ class Models:
     async def _choose(self, conversation: Conversation, name: str) -> None:
         await self._store.save_state(conversation.id, _CHOSEN, name)
         self._chosen[conversation.id] = name
+        self._fallen_back.pop(conversation.id, None)
 
     async def _client(self, name: str) -> LLMClient:
         """One for each model, however its name is written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.remembered import facts_in_prompt
 from agent.store import Fact
 
 _WORKSPACE = """\
@@ -19,6 +20,5 @@ def render_system_prompt(instructions: str, *, facts: Sequence[Fact], has_tools:
     parts = [instructions.strip(), _OUTSIDE]
     if has_tools:
         parts.append(_WORKSPACE)
-    if facts:
-        parts.append("What you remember about this person:\n" + "\n".join(f"- {fact.text}" for fact in facts))
+    parts += facts_in_prompt(facts)
     return "\n\n".join(part for part in parts if part)

@@ -42,10 +42,21 @@ def is_native_anthropic(model: str) -> bool:
 
 
 def apply_anthropic_cache_control(
-    messages: Sequence[ChatDict], cache_ttl: CacheTTL = "5m", native_anthropic: bool = False
+    messages: Sequence[ChatDict],
+    cache_ttl: CacheTTL = "5m",
+    native_anthropic: bool = False,
+    *,
+    skip_unmarkable: bool = False,
 ) -> list[ChatDict]:
-    """`system_and_3`: the system prompt and the last three other messages are marked."""
-    wanted = _system_and_3(messages, lambda message: True)
+    """`system_and_3`: marks the system prompt and the last three other messages.
+
+    With `skip_unmarkable`, messages on which the provider would not see a marker are passed over for earlier ones.
+    """
+
+    def takes(message: ChatDict) -> bool:
+        return not skip_unmarkable or _can_carry(message, native_anthropic)
+
+    wanted = [*_system(messages, takes), *islice(_backwards(messages, takes), 3)]
     return _mark(messages, dict.fromkeys(wanted, cache_ttl), native_anthropic)
 
 
@@ -81,9 +92,8 @@ class PromptCaching:
         native = is_native_anthropic(model)
         if self._strategy == "turn_aware":
             return self._session(session_id, model, native).mark(messages, tools)
-        # Unlike the documented function, this passes over messages on which the marker would be lost.
-        wanted = _system_and_3(messages, lambda message: _can_carry(message, native))
-        return Marked(_mark(messages, dict.fromkeys(wanted, self._ttl), native), tuple(tools))
+        marked = apply_anthropic_cache_control(messages, self._ttl, native, skip_unmarkable=True)
+        return Marked(marked, tuple(tools))
 
     def status(self, model: str) -> str:
         """The line at the start."""
@@ -223,10 +233,6 @@ class TurnAwareCache:
         begin = self._counted or len(_system(messages, self._takes))
         self._tokens += estimate_messages_tokens_rough(messages[begin:upto])
         self._counted = upto
-
-
-def _system_and_3(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> list[int]:
-    return [*_system(messages, takes), *islice(_backwards(messages, takes), 3)]
 
 
 def _system(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) -> list[int]:

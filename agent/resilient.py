@@ -17,6 +17,7 @@ import structlog
 from agent.errors import (
     AuthenticationFailed,
     BudgetReached,
+    ContextOverflow,
     ModelError,
     ModelNotAvailable,
     QuotaExhausted,
@@ -113,7 +114,6 @@ class ResilientLLM:
         self._attempts = attempts
         self._first_wait = first_wait
         self._longest_wait = longest_wait
-        self._answered_last = self._clients[0]
 
     def around_each(self, wrap: Callable[[LLMClient], LLMClient]) -> ResilientLLM:
         """The same chain, with something around each of its models: so it is there at every attempt."""
@@ -126,12 +126,12 @@ class ResilientLLM:
 
     @property
     def model(self) -> str:
-        """The model that answered last; after a fallback it is not the first of the chain."""
-        return self._answered_last.model
+        """The model that is asked first. Which one answered is in the completion: other conversations ask as well."""
+        return self._clients[0].model
 
     @property
     def context_length(self) -> int:
-        return self._answered_last.context_length
+        return self._clients[0].context_length
 
     @property
     def supports_tools(self) -> bool:
@@ -162,8 +162,7 @@ class ResilientLLM:
                 async for event in events:
                     yield event
             if answer.completion is not None:
-                self._answered_last = client
-                yield answer.completion
+                yield replace(answer.completion, model=client.model, context_length=client.context_length)
                 return
             if not answer.may_be_asked_elsewhere:
                 break
@@ -216,6 +215,8 @@ async def _ask_once(client: LLMClient, answer: _Answer, streamed: bool) -> Async
         if answer.completion is None:
             raise StreamCut(f"{client.model} ended it without a completion.")
     except ModelError as error:
+        if isinstance(error, ContextOverflow):
+            error.model, error.context_length = client.model, client.context_length
         answer.failure = error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
 
@@ -69,7 +70,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A child session to be: kept messages by id, new ones whole, in order."""
+    """A child session to be: kept messages by id, new ones whole, in order. The same split twice is one child."""
 
     parent_id: str
     reason: SplitReason
@@ -78,6 +79,7 @@ class Split:
     engine: str = ""
     model: str = ""
     compaction: Compaction | None = None
+    child_id: str = field(default_factory=lambda: new_id("ses"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,27 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedWindow:
+    """A model's window in tokens, where it turned out to be smaller than believed."""
+
+    model: str
+    believed: int
+    """As configured or listed. The row counts only while that is the same."""
+    tokens: int
+    named: bool
+    """The provider named the number; else it is a guess from what was refused."""
+    learned_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
     """Something about a person that outlives a session."""
 
     id: str
     text: str
     created_at: float = field(default=0.0)
+    after_outside: bool = False
+    """It was noted while text of others was in the conversation."""
 
 
 class SessionStore(Protocol):
@@ -202,7 +219,7 @@ class SessionStore(Protocol):
 
     async def facts(self, person: str) -> list[Fact]: ...
 
-    async def remember(self, person: str, text: str) -> Fact: ...
+    async def remember(self, person: str, text: str, *, after_outside: bool = False) -> Fact: ...
 
     async def forget(self, person: str, fact_id: str) -> bool: ...
 
@@ -211,5 +228,13 @@ class SessionStore(Protocol):
         ...
 
     async def save_state(self, conversation_id: str, key: str, value: str) -> None: ...
+
+    async def learned_windows(self) -> list[LearnedWindow]:
+        """One for each model, as it was learned last."""
+        ...
+
+    async def learn_window(self, window: LearnedWindow) -> None: ...
+
+    async def forget_window(self, model: str) -> None: ...
 
     async def close(self) -> None: ...

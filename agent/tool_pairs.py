@@ -33,17 +33,17 @@ def next_group(messages: Sequence[ChatDict], index: int) -> int:
 
 def is_paired(messages: Sequence[ChatDict]) -> bool:
     """Whether every call is answered once, by the messages right after it, and nothing else is."""
-    waiting: set[str] = set()
+    waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
-            call_id = message.get("tool_call_id")
+            call_id = message.get("tool_call_id", "")
             if call_id not in waiting:
                 return False
             waiting.remove(call_id)
         elif waiting:
             return False
         elif calls := message.get("tool_calls"):
-            waiting = {call["id"] for call in calls}
+            waiting = [call["id"] for call in calls]
     return not waiting
 
 
@@ -52,16 +52,16 @@ def repair(messages: Sequence[ChatDict]) -> list[ChatDict]:
     if is_paired(messages):
         return list(messages)
     repaired: list[ChatDict] = []
-    waiting: dict[str, None] = {}
+    waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
             call_id = message.get("tool_call_id", "")
             if call_id in waiting:
-                del waiting[call_id]
+                waiting.remove(call_id)
                 repaired.append(message)
             continue
         repaired += map(_stub, waiting)
-        waiting = {call["id"]: None for call in message.get("tool_calls") or ()}
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
         repaired.append(message)
     return [*repaired, *map(_stub, waiting)]
 

@@ -78,10 +78,10 @@ class Toolbox:
         try:
             tool = self._find(call.name)
             arguments = _parse_arguments(call)
+            # Once more in the call. Here what is wrong is told in our own words, and before a person is asked.
+            tool.validated(arguments)
             if tool.dangerous and ctx.approve:
                 await _ask_first(ctx.approve, tool, arguments)
-            # Once more in the call; here, what is wrong with them is told in our own words.
-            tool.validated(arguments)
             result = await self._call(tool, arguments, ctx)
         except ToolError as error:
             result = ToolResult(str(error), ok=False)

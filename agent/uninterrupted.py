@@ -15,41 +15,49 @@ T = TypeVar("T")
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Runs to its end even if the caller is stopped meanwhile; the stop takes effect afterwards."""
+    """Runs `work` to its end, however often the caller is cancelled meanwhile; the cancellation takes effect then."""
     task = asyncio.ensure_future(work)
-    task.add_done_callback(_looked_at)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    task.add_done_callback(looked_at)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 def in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Not a thread of the pool: those are waited for when Hermes stops, and foreign code may hang for ever."""
+    """Not a thread of the pool: those are waited for when Hermes stops, and foreign code may hang for ever.
+
+    The future gets the result or the error. Raises RuntimeError where no thread can be started.
+    """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()
-    ended.add_done_callback(_looked_at)
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if ended.done():
-            return
-        if error is not None:
-            ended.set_exception(error)
-        else:
-            ended.set_result(result)  # type: ignore[arg-type]
+    def settle(set_outcome: Callable[[], None]) -> None:
+        if not ended.done():
+            set_outcome()
 
     def run() -> None:
-        result, error = None, None
         try:
-            result = work()
-        except BaseException as raised:  # noqa: BLE001 - carried over to whoever waits
-            error = raised
+            set_outcome = partial(ended.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - a future that is never settled is waited for in vain
+            set_outcome = partial(ended.set_exception, _harmless(error))
         with suppress(RuntimeError):  # the loop is gone: Hermes has stopped meanwhile
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(settle, set_outcome)
 
     _threads.run(partial(copy_context().run, run), name)
     return ended
+
+
+def _harmless(error: BaseException) -> Exception:
+    """No future takes a StopIteration, and a SystemExit would end the process."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__} in a thread")
 
 
 class _Threads:
@@ -80,7 +88,7 @@ class _Threads:
 _threads = _Threads(most_idle=8)
 
 
-def _looked_at(future: asyncio.Future[Any]) -> None:
-    """Whoever started it may be gone; an error is then nobody's."""
+def looked_at(future: asyncio.Future[Any]) -> None:
+    """Marks the error of a future as seen: its caller may be gone."""
     if not future.cancelled():
         future.exception()

@@ -80,7 +80,7 @@ def _meaning(home: Path) -> Row:
     """What a message costs that is to be found by its meaning, once, between turns or before a search."""
     model = Meaning("auto").model()
     assert model
-    database = shared(home / "lcm.db")
+    database = shared(home / "hermes-lcm.db")
     began = time.process_time()
     bring_up_to_date(database, "chat-0", model, 100_000)
     milliseconds = (time.process_time() - began) * 1000 / 100_000
@@ -158,12 +158,12 @@ def _searching(home: Path, conversation: str, semantic: str) -> float:
 
 
 def _size(home: Path) -> Row:
-    with closing(sqlite3.connect(home / "lcm.db")) as plain:
+    with closing(sqlite3.connect(home / "hermes-lcm.db")) as plain:
         plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         count, text = plain.execute(
             "SELECT count(*), sum(length(CAST(content AS BLOB))) FROM messages"
         ).fetchone()
-    each = (home / "lcm.db").stat().st_size / count
+    each = (home / "hermes-lcm.db").stat().st_size / count
     return (
         "database for each message",
         f"{each:,.0f} bytes, {each / (text / count):.1f}x its text",
@@ -204,7 +204,7 @@ _FREQUENCIES = list(accumulate(1 / (rank + 3) for rank in range(_WORDS)))
 
 
 def _engine(home: Path, conversation: str, window: int = _WINDOW, semantic: str = "off") -> LosslessContext:
-    connect(home / "lcm.db").close()
+    connect(home / "hermes-lcm.db").close()
     options = {"semantic": semantic}
     engine = LosslessContext(window, hermes_home=str(home), options=options, summarize=_summarise)
     engine.on_session_start("session", conversation_id=conversation, person="ada")

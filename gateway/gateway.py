@@ -17,7 +17,7 @@ from gateway.commands import Commands, is_command
 from gateway.config.platforms import SessionsConfig
 from gateway.config.schema import Config
 from gateway.hub import EventHub
-from gateway.inbox import GatewayStore
+from gateway.inbox import GatewayStore, Taken
 from gateway.leases import Holder
 from gateway.limits import Limits
 from gateway.mailbox import Mailbox
@@ -26,6 +26,7 @@ from gateway.observer import UNOBSERVED, Observer
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
 from gateway.second_chance import Bot, SecondChances
+from gateway.suspects import SUSPECT_PAUSE
 from gateway.turns import Busy, Turns
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ class Gateway:
         needs_restart: Callable[[], Sequence[str]] = tuple,
         refused: Callable[[], Sequence[str]] = tuple,
         observer: Observer = UNOBSERVED,
+        suspect_pause: float = SUSPECT_PAUSE,
     ) -> None:
         self.agent = agent
         self.store = store
@@ -78,7 +80,12 @@ class Gateway:
         self._drain_seconds = drain_seconds
         self._holder = Holder(store.leases)
         self._turns = Turns(
-            self, self._holder, busy=busy, sessions=sessions or SessionsConfig(), ask=ask_before_danger
+            self,
+            self._holder,
+            busy=busy,
+            sessions=sessions or SessionsConfig(),
+            ask=ask_before_danger,
+            suspect_pause=suspect_pause,
         )
         self._mailboxes: dict[str, Mailbox] = {}
         self._arriving: dict[str, list[InboundMessage]] = {}
@@ -129,11 +136,9 @@ class Gateway:
             await self._recover(platform, chat_id)
 
     async def _recover(self, platform: str, chat_id: str | None) -> None:
-        waiting = await self.store.inbox.waiting(platform)
-        begun = await self.store.known([taken.id for taken in waiting])
-        for taken in waiting:
+        for taken, has_begun in await self.left_waiting(platform):
             try:
-                inbound = replace(from_taken(taken), has_begun=taken.id in begun)
+                inbound = replace(from_taken(taken), has_begun=has_begun)
             except (KeyError, TypeError, ValueError):
                 log.error("gateway.unreadable", platform=platform, message=taken.id)
                 await self.store.inbox.park([taken.id], "it cannot be read any more")
@@ -143,6 +148,13 @@ class Gateway:
             elif chat_id in (None, inbound.address.chat_id) and not self._is_in_hand(inbound.id):
                 log.info("gateway.recovered", platform=platform, message=inbound.id)
                 await self.receive(inbound)
+
+    async def left_waiting(self, platform: str) -> list[tuple[Taken, bool]]:
+        """The messages that an earlier process left, in order, each with whether its turn had begun."""
+        waiting = await self.store.inbox.waiting(platform)
+        self._turns.suspects.find(waiting)
+        begun = await self.store.known([taken.id for taken in waiting])
+        return [(taken, taken.id in begun) for taken in waiting]
 
     def replace_waiting(self, conversation_id: str, inbound: InboundMessage) -> bool:
         """For a message its author has changed: False once its turn has begun."""

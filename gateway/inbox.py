@@ -27,6 +27,8 @@ class Taken:
     """Where its reply has to be brought. None where whoever wrote it comes and reads, as on the page."""
     number: str = ""
     """What the platform calls it, if it calls it anything."""
+    attempts: int = 0
+    """How often its turn has begun. No turn of a waiting message ended but by the death of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class Inbox(Protocol):
         be brought to somebody."""
         ...
 
-    async def unbegin(self, message_id: str) -> None:
-        """That time does not count."""
+    async def unbegin(self, message_id: str, times: int = 1) -> None:
+        """The last so many times do not count."""
         ...
 
     async def park(
@@ -124,6 +126,14 @@ class Inbox(Protocol):
         ...
 
 
+class SignOuts(Protocol):
+    """Cookies of the web chat that are worthless, by their digests."""
+
+    async def add(self, digest: str, *, until: float, now: float) -> None: ...
+
+    async def all(self) -> set[str]: ...
+
+
 class GatewayStore(SessionStore, Protocol):
     """What the gateway keeps beside conversations."""
 
@@ -135,6 +145,14 @@ class GatewayStore(SessionStore, Protocol):
 
     @property
     def leases(self) -> Leases: ...
+
+    @property
+    def sign_outs(self) -> SignOuts: ...
+
+    @property
+    def damage(self) -> str:
+        """What is known to be wrong with the file in which all this is kept; empty while nothing is."""
+        ...
 
     async def try_to_write(self) -> None:
         """Raises StoreError if nothing can be written now. Changes nothing."""

@@ -7,7 +7,7 @@ write of a turn carries the token it began with (the fence), and the store refus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ class Leases(Protocol):
         """Its token, or None while somebody else has it."""
         ...
 
-    async def renew(self, *, holder: str, seconds: float) -> None:
-        """All that this holder still has."""
+    async def renew(self, conversation_ids: Collection[str], *, holder: str, seconds: float) -> None:
+        """Prolongs those of these leases that the holder still has."""
         ...
 
     async def release(self, conversation_id: str, *, holder: str) -> None: ...
@@ -97,6 +97,6 @@ class Holder:
             await asyncio.sleep(self._seconds / 3)
             if self._held:
                 try:
-                    await self._leases.renew(holder=self.id, seconds=self._seconds)
+                    await self._leases.renew(list(self._held), holder=self.id, seconds=self._seconds)
                 except StoreError as error:
                     log.warning("leases.not_renewed", error=str(error))

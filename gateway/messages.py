@@ -54,6 +54,10 @@ class InboundMessage:
     def by(self) -> str:
         return self.author or self.person
 
+    @property
+    def is_by_admin(self) -> bool:
+        return self.is_admin or self.by == OWNER
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:

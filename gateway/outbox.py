@@ -87,6 +87,10 @@ class Outbox(Protocol):
 
     async def is_parked(self, outgoing_id: str) -> bool: ...
 
+    async def may_be_half_seen(self, turn_id: str) -> bool:
+        """Whether a part of an unfinished answer to this message may be visible in a message whose id is unknown."""
+        ...
+
     async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
         """It is on its way again, on this platform, from where it had come to. None if it is not parked, or if nothing
         can be made of it."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.errors import StoreError
+from agent.errors import StoreCorrupt, StoreError
 from gateway.gateway import Gateway
 
 _WRITE_SECONDS = 2.0
@@ -87,4 +87,4 @@ class Readiness:
         except StoreError as error:
             # The sentence alone: the detail may name files.
             return (type(error).__doc__ or "").strip()
-        return ""
+        return (StoreCorrupt.__doc__ or "").strip() if self._gateway.store.damage else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,9 @@ from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
+from agent.uninterrupted import in_daemon_thread
+from agent.windows import Windows, measured
+from gateway import descriptors
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
 from gateway.config.schema import Config, LoggingConfig
@@ -46,12 +50,13 @@ from gateway.models import embedded
 from gateway.models.auxiliary import auxiliary_llm, resolver
 from gateway.models.configured import configured_llm, configured_names, named_llm
 from gateway.platforms.base import Platform
-from gateway.plugins import Plugins, engine_factory, load_plugins
+from gateway.plugins import Plugins, engine_or_built_in, load_plugins
 from gateway.ready import tell_manager
 from gateway.sandbox import configured_sandbox
 from gateway.settings import Settings, on_hangup
 from gateway.state_lock import note_address, only_process
 from gateway.store.sqlite import SqliteStore
+from gateway.watchdog import Watchdog
 from gateway.welcome import farewell, program, welcome
 
 log = structlog.get_logger(__name__)
@@ -92,16 +97,17 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
         stack.push_async_callback(llm.close)
-        helper = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, llm)
+        helper = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, config.model, llm)
         if helper is not llm:
             stack.push_async_callback(helper.close)
-        plugins = await asyncio.to_thread(load_plugins, loaded.home, config.plugins.enabled)
+        # Foreign code may hang, and a stop does not wait for it.
+        plugins = await in_daemon_thread(lambda: load_plugins(loaded.home, config.plugins.enabled), "plugins")
 
         def compressor() -> ContextEngine:
             return _compressor(config, llm, helper, toolbox_for(""))
 
         # The engine comes first: its folder may bring tools and commands of its own.
-        new_engine = await asyncio.to_thread(_engines, loaded, plugins, llm, compressor)
+        new_engine = await in_daemon_thread(lambda: _engines(loaded, plugins, llm, compressor), "engine")
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
@@ -109,14 +115,19 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         stack.push_async_callback(store.close)
         # The state directory is locked, so whoever held a conversation is gone.
         await store.leases.expire_all()
-        limits = Limits(config.limits, store)
-        models = await _models(config, llm, store, limits, metrics)
+        limits, windows = Limits(config.limits, store), await Windows.load(store)
+
+        def paid(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
+            """Whatever asks a model asks for its price first, and is counted."""
+            counted = budgeted(metrics.observed(client), limits.budget)
+            return measured(counted, windows, max_tokens=max_tokens)
+
+        models = await _models(config, llm, store, windows, paid)
         stack.push_async_callback(models.close)
-        caching = PromptCaching(
-            strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
-        )
+        cached = config.prompt_caching
+        caching = PromptCaching(strategy=cached.strategy, cache_ttl=cached.cache_ttl)
         seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else budgeted(metrics.observed(helper), limits.budget)
+        summariser = None if helper is llm else paid(helper)
         keeper = _keeper(config, store, seats, metrics, helper=summariser)
         agent = Agent(
             models,
@@ -132,13 +143,18 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         settings.followed_by(gateway.apply)
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
-        told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
-        told = told.replace("`hermes ", f"`{program()} ")
-        honest = told if choice.model == embedded.MODEL_ID else ""
-        caching_line = caching.status(choice.model)
+        honest, caching_line = _honest_line(config, choice.model), caching.status(choice.model)
         yield Hermes(
             loaded, settings, store, llm, gateway, choice.why, honest, caching_line, metrics, traces_line
         )
+
+
+def _honest_line(config: Config, model: str) -> str:
+    """What the start says about the embedded model, where that one answers."""
+    if model != embedded.MODEL_ID:
+        return ""
+    told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+    return told.replace("`hermes ", f"`{program()} ")
 
 
 async def _metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]:
@@ -154,7 +170,7 @@ def _engines(
     loaded: Loaded, plugins: Plugins, llm: LLMClient, compressor: Callable[[], ContextEngine]
 ) -> Callable[[], ContextEngine]:
     context = loaded.config.context
-    return engine_factory(
+    return engine_or_built_in(
         context.engine,
         home=loaded.home,
         plugins=plugins,
@@ -167,18 +183,15 @@ def _engines(
 
 
 async def _models(
-    config: Config, llm: LLMClient, store: SqliteStore, limits: Limits, metrics: Metrics
+    config: Config, llm: LLMClient, store: SqliteStore, windows: Windows, paid: Callable[..., LLMClient]
 ) -> Models:
-    """Whatever asks a model asks for its price first, and is counted."""
-
-    def paid(client: LLMClient) -> LLMClient:
-        return budgeted(metrics.observed(client), limits.budget)
+    most = config.model.max_tokens
 
     def named(name: str) -> LLMClient:
-        return paid(named_llm(config.model, name))
+        return paid(named_llm(config.model, name), most)
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(paid(llm), store, choices=names, build=named)
+    return Models(paid(llm, most), store, choices=names, build=named, windows=windows)
 
 
 def _gateway(
@@ -211,6 +224,8 @@ def _gateway(
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
     """Runs until SIGINT or SIGTERM. `announce` gets the lines a person reads at the start."""
+    descriptors.raise_limit()
+    asyncio.get_running_loop().set_exception_handler(descriptors.LoopErrors())
     async with compose(loaded) as hermes, AsyncExitStack() as stack:
         # From the first connection on, a stop is an orderly one.
         stopping = _stop_signal()
@@ -225,16 +240,20 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
             if platform.name == "web":
                 await asyncio.to_thread(note_address, loaded.home, platform.where)
         model = (hermes.model_choice, hermes.model_line, hermes.caching_line)
-        for line in welcome(loaded, platforms, model=model, traces=hermes.traces_line):
+        for line in welcome(
+            loaded, platforms, model=model, traces=hermes.traces_line, plugins=hermes.gateway.plugins
+        ):
             announce(line)
         names = [platform.name for platform in platforms]
         log.info("gateway.ready", platforms={platform.name: platform.health.state for platform in platforms})
         tell_manager("READY=1")
+        await stack.enter_async_context(Watchdog().watching(_listening(platforms)))
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
         hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
         jobs = (
             _warm_up(hermes, platforms),
             _tidy_daily(hermes),
+            hermes.store.watch_for_damage(),
             hermes.settings.watch(),
             hermes.metrics.lag.measure(),
         )
@@ -251,6 +270,11 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
+
+
+def _listening(platforms: Sequence[Platform]) -> Iterator[socket.socket]:
+    for platform in platforms:
+        yield from getattr(platform, "sockets", ())
 
 
 def _log_as(config: LoggingConfig, home: Path) -> None:

@@ -27,6 +27,7 @@ from gateway.config.load import Loaded
 UNIT = "hermes.service"
 _BAD_CONFIGURATION = 2
 """The exit code after which another start would end the same way."""
+_WATCHDOG_SECONDS = 60
 _BEYOND_DRAINING = 30
 """Seconds that platforms, engines and the store get after the answers."""
 
@@ -52,6 +53,8 @@ Restart=on-failure
 RestartSec=5
 RestartPreventExitStatus={bad_configuration}
 TimeoutStartSec=600
+# An event loop that stands still for a minute is ended and started again.
+WatchdogSec={watchdog_seconds}
 TimeoutStopSec={stop_seconds}
 # Commands of the agent end with their turn, not with the signal.
 KillMode=mixed
@@ -61,6 +64,12 @@ ProtectSystem=strict
 ReadWritePaths={writable}
 {private_tmp}
 UMask=0077
+
+# A fault must not take the whole machine along. A command of the agent that is killed for its memory ends alone.
+MemoryMax=4G
+TasksMax=1024
+LimitNOFILE=65536
+OOMPolicy=continue
 
 # Whatever it starts has no more rights than it has itself.
 NoNewPrivileges=yes
@@ -100,6 +109,7 @@ def unit_text(loaded: Loaded) -> str:
             _in_quotes(str(each)) for each in (*folders, *_SHARED_TMP[: below_tmp is not None])
         ),
         bad_configuration=_BAD_CONFIGURATION,
+        watchdog_seconds=_WATCHDOG_SECONDS,
         stop_seconds=ceil(loaded.config.gateway.drain_seconds) + _BEYOND_DRAINING,
     )
 

@@ -115,7 +115,8 @@ class Settings:
         loaded = load(self._started.path)
         if _names(loaded) != _names(self._read):
             # Only then: this runs the code of plugins once more, beside those that are at work.
-            check_names(loaded)
+            # An engine that could not be used at the start has been replaced. It keeps nothing else from changing.
+            check_names(loaded, engine=loaded.config.context != self._read.config.context)
         return loaded
 
     def _look(self) -> _Look:

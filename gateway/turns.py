@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from agent.approval import Approve
 from agent.budget import spending_for
 from agent.context_plan import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
-from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnFailed, TurnStarted
+from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id
 from agent.locks import turn_on
 from agent.loop import Arrived, Turn, nothing_new
@@ -28,9 +29,10 @@ from gateway.expiry import begin_anew_if_due
 from gateway.hygiene import keep_in_bounds
 from gateway.leases import Holder
 from gateway.mailbox import Mailbox
-from gateway.messages import OWNER, InboundMessage
+from gateway.messages import InboundMessage
 from gateway.outbox import file_content
 from gateway.patience import PASSING, patiently
+from gateway.suspects import Suspects
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -42,8 +44,7 @@ Busy = Literal["queue", "steer", "interrupt"]
 MOST_CRASHES = 3
 """Of one message in one process. What breaks down three times breaks down a fourth time."""
 MOST_ATTEMPTS = 10
-"""In all processes. Who kills Hermes need not be the message that it worked on; but one that ends the process
-each time must not do so for ever."""
+"""In all processes. One that ends the process each time must not do so for ever."""
 
 _ANSWER_SECONDS = 5.0
 _STORE_PAUSES = (0.5, 15.0)
@@ -59,6 +60,7 @@ _PARKED = (
     "the log say more."
 )
 _RETRY = " `/retry` asks once more."
+_HALF_SEEN = " What you may see of an answer to it is not complete."
 _BROKE_DOWN = "Hermes broke down over it"
 _NO_TURN = "That cannot be done while an answer is written."
 _CUT_SHORT = (
@@ -71,13 +73,23 @@ class Turns:
     """Every way out of here settles the message in the inbox, but for those after which it is taken up again."""
 
     def __init__(
-        self, gateway: Gateway, holder: Holder, *, busy: Busy, sessions: SessionsConfig, ask: bool
+        self,
+        gateway: Gateway,
+        holder: Holder,
+        *,
+        busy: Busy,
+        sessions: SessionsConfig,
+        ask: bool,
+        suspect_pause: float,
     ) -> None:
         self._gateway = gateway
         self._agent = gateway.agent
         self._store = gateway.store
         self._holder = holder
         self._publish = gateway.publish
+        self.suspects = Suspects(suspect_pause)
+        self._begun: Counter[str] = Counter()
+        """How often this process began the turn of a message that it works on."""
         self.apply(busy=busy, sessions=sessions, ask=ask)
 
     def apply(self, *, busy: Busy, sessions: SessionsConfig, ask: bool) -> None:
@@ -102,10 +114,13 @@ class Turns:
             except HermesError as error:  # it is in other hands now, or could not even begin
                 log.warning("turn.left", error=type(error).__name__)
                 self._publish(inbound, conversation_id, TurnFailed(str(error)))
+            finally:
+                self._begun.pop(inbound.id, None)
 
     async def _to_its_end(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
         try:
-            await self._try(mailbox, inbound)
+            async with self.suspects.alone(inbound.id):
+                await self._try(mailbox, inbound)
         except asyncio.CancelledError:
             await uninterrupted(self._stopped(mailbox, inbound))
         except LeaseLost:
@@ -149,11 +164,13 @@ class Turns:
             gateway.commands,
             gateway.stop_turn,
             author=inbound.by,
-            is_admin=inbound.is_admin or inbound.by == OWNER,
+            is_admin=inbound.is_by_admin,
             budget=gateway.limits.budget,
             group=inbound.group,
             needs_restart=gateway.needs_restart(),
             refused=gateway.refused(),
+            notices=gateway.plugins.notices,
+            unusable_engine=gateway.plugins.unusable_engine,
         )
         return await gateway.commands.run(inbound.text, context)
 
@@ -163,6 +180,7 @@ class Turns:
         short was no answer, and is taken back."""
         for tries in count(1):
             attempt = _Attempt(await patiently(partial(self._store.inbox.begin, inbound.id)))
+            self._begun[inbound.id] += 1
             if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
                 return
@@ -222,12 +240,18 @@ class Turns:
             return
         await self._gateway.limits.budget.check(inbound.by)
         for event in await keep_in_bounds(self._agent, live):
-            self._publish(inbound, live.conversation.id, event)
+            self._tell(inbound, live.conversation.id, event)
         async with aclosing(self._agent.run(turn, live)) as events:
             async for event in events:
                 attempt.was_seen |= isinstance(event, TextDelta)
-                self._publish(inbound, live.conversation.id, event)
+                self._tell(inbound, live.conversation.id, event)
         log.info("turn.done")
+
+    def _tell(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
+        if isinstance(event, Notice) and event.for_admins and not inbound.is_by_admin:
+            log.warning("turn.advice", advice=event.text)
+        else:
+            self._publish(inbound, conversation_id, event)
 
     async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
         """The message is stored first of all: nothing that happens to the turn can lose it."""
@@ -330,7 +354,7 @@ class Turns:
             if not await self._store.inbox.is_waiting(inbound.id):
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
-            await self._store.inbox.unbegin(inbound.id)
+            await self._store.inbox.unbegin(inbound.id, self._begun[inbound.id])
         log.info("turn.interrupted")
         self._publish(inbound, conversation_id, TurnFailed(_COMES_LATER))
 
@@ -340,7 +364,8 @@ class Turns:
 
     async def _park(self, conversation_id: str, inbound: InboundMessage) -> None:
         log.error("turn.parked")
-        sentence = _PARKED + (_RETRY if await self._is_stored(inbound) else "")
+        half_seen = _HALF_SEEN if await self._store.outbox.may_be_half_seen(inbound.id) else ""
+        sentence = _PARKED + half_seen + (_RETRY if await self._is_stored(inbound) else "")
         outgoing_id = new_id("out")
         is_to_be_brought = await self._store.inbox.park(
             [inbound.id, *inbound.joined],

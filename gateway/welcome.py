@@ -13,6 +13,8 @@ from gateway.config.load import Loaded
 from gateway.config.platforms import TOKEN_VARIABLES
 from gateway.config.schema import Config
 from gateway.platforms.base import Platform
+from gateway.plugins import Plugins
+from gateway.plugins.engines import BUILT_IN
 
 _LABEL = 10
 """Characters before what a line says."""
@@ -41,6 +43,12 @@ def _dangers(config: Config) -> Iterator[str]:
         yield "commands of the agent run without anybody being asked (tools.approval: off)"
 
 
+def _engine(config: Config, plugins: Plugins) -> str:
+    if plugins.unusable_engine:
+        return f"{BUILT_IN}, in place of `{plugins.unusable_engine}`"
+    return config.context.engine
+
+
 def farewell(answering: int, seconds: float) -> str:
     answers = "One answer gets" if answering == 1 else f"{answering} answers get"
     return (
@@ -49,7 +57,9 @@ def farewell(answering: int, seconds: float) -> str:
     )
 
 
-def welcome(loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[str], traces: str) -> list[str]:
+def welcome(
+    loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[str], traces: str, plugins: Plugins
+) -> list[str]:
     """`model` says which one answers, and what else a person should know about it."""
     on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
     off = [
@@ -63,12 +73,12 @@ def welcome(loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[st
         *off,
         *([f"Dashboard {page}/dashboard"] if page else []),
         *(f"{'' if number else 'Model':<10}{line}" for number, line in enumerate(filter(None, model))),
-        f"Context   {loaded.config.context.engine}",
+        f"Context   {_engine(loaded.config, plugins)}",
         f"Store     {loaded.database}",
-        f"Settings  {loaded.path or f'the defaults; `{program()} setup` writes a hermes.yaml'}",
+        f"Settings  {loaded.source}" + ("" if loaded.path else f"; `{program()} setup` writes a hermes.yaml"),
         f"Terminal  {program()} chat",
         *([f"Traces    {traces}"] if traces else []),
-        *(f"Warning   {sentence}" for sentence in _dangers(loaded.config)),
+        *(f"Warning   {sentence}" for sentence in (*_dangers(loaded.config), *plugins.notices)),
     ]
     return [
         *(part for line in lines for part in _wrapped(line)),

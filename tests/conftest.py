@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,14 @@ KEYS = (
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
     "OPENROUTER_API_KEY",
+    "NOUS_API_KEY",
     "TELEGRAM_BOT_TOKEN",
     "DISCORD_BOT_TOKEN",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 )
+
+# Plugins that others may write are refused, whatever umask the person has who runs the tests.
+os.umask(0o022)
 
 # How long an example takes depends on what else the machine is doing; figures belong in bench/.
 settings.register_profile("hermes", deadline=None)

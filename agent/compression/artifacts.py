@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
@@ -38,6 +39,43 @@ _ADDRESS = re.compile(r"@|^[/~.\\]|[\d_.]|[/\\].*[/\\]")
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[A-Za-z]")
 
+_LABELS = (
+    "invoice order room ticket case booking reservation confirmation account flight train gate seat platform "
+    "table apartment apt flat suite locker customer client contract policy claim licen[cs]e passport visa "
+    "tracking parcel package shipment serial model sku article batch lot build version release port issue pr bug "
+    "patient member membership reference ref code pin extension ext project channel unit plate rechnung auftrag "
+    "bestellung zimmer raum fall buchung konto flug zug gleis sitz platz tisch wohnung vertrag paket aktenzeichen "
+    "kennzeichen kunde seriennummer factura pedido habitación vuelo tren mesa reserva cuenta expediente contrato "
+    "facture commande chambre vol dossier compte réservation contrat fattura ordine camera volo tavolo "
+    "prenotazione conto fatura quarto voo conta счёт счет заказ комната рейс договор билет"
+).replace(" ", "|")
+_DATE = r"(?:[0-3]?\d(?:\.[01]?\d\.|/[0-3]?\d/|-[01]?\d-)(?:19|20)\d\d|\d{4}-\d\d-\d\d|\d{1,2}(?:am|pm|st|nd|rd|th))\b"
+_VALUE = rf"(?!{_DATE})(?=[\w./-]{{0,24}}\d)[A-Za-z0-9](?:[A-Za-z0-9/.-]{{0,30}}[A-Za-z0-9])?"
+_MARKER = r"(?:nr|num|number|nummer|id|code|n°|nº|№|номер)\b\.?|no(?:\.|(?=\s?#))|[#№]"
+"""A mere no is a word of its own: "there is no 5pm slot"."""
+_PHRASE = re.compile(
+    # Invoice 4711, room 12b, order no. 77-1, flight LH 400
+    rf"\b(?:{_LABELS})(?:\s?(?:{_MARKER}|no\b))?[\s:#]{{1,3}}(?-i:[A-Z]{{1,3}}\s)?{_VALUE}"
+    # Whatever no. 5
+    rf"|\b[^\W\d_]{{2,24}}\s(?:{_MARKER})\s?#?{_VALUE}|\b[^\W\d_]{{2,20}}(?:nummer|nr\.?)[\s:]{{1,3}}{_VALUE}"
+    # DE89 3704 0044 0532 0130 00
+    r"|(?-i:\b[A-Z]{2}\d{2}(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?\b)"
+    # +49 170 1234567, (030) 123456, 0170/1234567
+    rf"|(?<![\w./-])(?!{_DATE})(?:\+\d|\(0\d|0\d)[\d ()/.-]{{5,20}}\d(?!\w)"
+    # Python 3.11, v2.3
+    rf"|\b(?-i:[Vv]ersion|[A-Z][A-Za-z+#]{{2,20}}) (?!{_DATE})v?\d{{1,4}}(?:\.\d{{1,4}}){{1,3}}\b"
+    r"(?!\s?(?:[€$£%]|[Ee]uros?\b|EUR|USD|k?g\b|k?m\b|[h]\b))"
+    r"|\bv\d{1,4}(?:\.\d{1,4}){0,3}\b"
+    r"|(?:发票|订单|房间|航班|合同|账号|编号|单号|發票|訂單|注文|部屋|주문|송장)(?:番号|번호|号|號)?[:：]?\s?[A-Za-z0-9][A-Za-z0-9-]{1,30}",
+    re.IGNORECASE,
+)  # fmt: skip
+_MOST_PHRASE = 60
+_AROUND = 50
+"""Characters on each side of a number in which its phrase begins and ends."""
+_DIGITS = re.compile(r"\d+")
+_PHRASE_CHARACTERS = 200_000
+"""Texts are searched for phrases as far as this, the newest first."""
+
 _OWN_ID = re.compile(r"msg_[0-9a-z]{26}")
 """Bounded messages name the id of the whole one. That is no concern of the person."""
 
@@ -70,6 +108,34 @@ def find_identifiers(words: Iterable[str]) -> list[str]:
             if _is_identifier(identifier):
                 found[identifier] = None
     return list(found)
+
+
+def find_phrases(texts: Iterable[str]) -> list[str]:
+    """Identifiers that need the word before them, such as `invoice 4711`: each once. Give the newest text first."""
+    found: dict[str, str] = {}
+    room = _PHRASE_CHARACTERS
+    for text in texts:
+        if room <= 0 or len(found) >= _MAX_IDENTIFIERS:
+            break
+        room -= len(text)
+        for phrase in chain.from_iterable(map(_PHRASE.finditer, _around_digits(text))):
+            plain = " ".join(phrase[0].split()).rstrip(".")
+            if len(plain) <= _MOST_PHRASE:
+                found.setdefault(plain.casefold(), plain)
+    return list(found.values())
+
+
+def _around_digits(text: str) -> Iterator[str]:
+    """Most of a text is far from any number, and a search is not cheap."""
+    start = end = 0
+    for digits in _DIGITS.finditer(text):
+        if digits.start() > end + _AROUND:
+            if end:
+                yield text[start : end + _AROUND]
+            start = max(0, digits.start() - _AROUND)
+        end = digits.end()
+    if end:
+        yield text[start : end + _AROUND]
 
 
 def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool]) -> list[str]:

@@ -29,3 +29,39 @@ class Backoff:
     @property
     def is_waiting(self) -> bool:
         return self._until is not None and self._clock() < self._until
+
+
+class NoGain(Backoff):
+    """Strikes for compactions that did not help: the first usage after one shows it.
+
+    A host may compact ahead and use the result later. Usage from between is about the conversation as it was, so it
+    counts neither way once the result is used.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self._awaits_usage = False
+        self._before: tuple[int, float | None] = (0, None)
+
+    def clear(self) -> None:
+        """Forgets the strikes from before a compaction too, so that using its result does not bring them back."""
+        super().clear()
+        self._before = (0, None)
+
+    def compacted(self) -> None:
+        self._before = self.strikes, self._until
+        self._awaits_usage = True
+
+    def used(self) -> None:
+        """The conversation goes on with the result."""
+        self.strikes, self._until = self._before
+        self._awaits_usage = True
+
+    def judge(self, prompt_tokens: int, threshold: int) -> None:
+        if not self._awaits_usage or not prompt_tokens:
+            return
+        self._awaits_usage = False
+        if prompt_tokens >= threshold:
+            self.strike()
+        else:
+            super().clear()

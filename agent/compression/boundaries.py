@@ -1,33 +1,44 @@
 """Where a conversation is cut: a head that stays, a middle to be summarised, a tail that stays.
 
 The tail is found walking back from the end until its token budget is used up, with a minimum number of messages. It
-never begins inside a tool group and always holds the newest request of the user. Where that lies so far back that
-everything since would not fit, the request alone is kept, ahead of the tail, and what lies between is summarised too.
+never begins inside a tool group. Pinned messages (`agent/compression/pinned.py`) that lie before the tail are kept
+ahead of it, and what lies between is summarised.
 
-A tail that is too large even so is made to fit, in this order: oversized tool results are bounded, the newest last;
-then single messages that outweigh the others; then the minimum number gives way; then everything but the newest request
-is bounded.
+A tail that does not fit beside the rest is made to fit, in this order: tool results are shortened, the largest first
+and those of the last group after the others; then single messages that outweigh the others; then the minimum number
+gives way; then everything is shortened that is not pinned. Copies are only prepared here: the compressor uses the first
+stage with which the whole fits, and none of the tail where it fits as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent.compression.bounding import SMALLEST_BOUND, bound, fair_cap
+from agent.compression.pinned import Pinned, find_pinned
 from agent.compression.summary_message import Earlier, is_system, side_after_summary, side_of
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
-from agent.tool_pairs import align_backward, next_group
+from agent.tool_pairs import next_group
 
 PROTECT_FIRST_N = 3
 """The system prompt and the first exchange."""
+_PINNED_SHARE = 0.75
+"""The share of the window up to which an answer stays whole. The rest is for the next answer and for bad estimates."""
+_GOAL = 0.6
+"""The share of its room that a tail fills once messages had to leave it. Else the next turn would do it again."""
+
+Align = Callable[[Sequence[ChatDict], int], int]
+"""Moves a boundary back so that it does not part a call from its results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """In tokens, but for the last."""
 
+    window: int
     threshold: int
     tail_budget: int
     reserve: int
@@ -36,48 +47,62 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """A message list as an engine finds it."""
+
+    messages: Sequence[ChatDict]
+    sizes: Sequence[int]
+    """In tokens."""
+    earlier: Earlier | None
+    foreign: Collection[int]
+    """Indices of what other engines wrote: it is summarised, and nobody asked it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
-    """Indices into the message list, and bounded copies of messages that stay."""
+    """Indices into the message list, and shortened copies of messages that stay."""
 
     head_end: int
-    request: range
-    """Kept ahead of the tail; empty where the newest request is in the tail or the head."""
+    ahead: tuple[int, ...]
+    """Pinned messages, kept ahead of the tail."""
     tail_start: int
     middle: tuple[int, ...]
     """What is to be summarised; an earlier summary is no part of it."""
-    bounded: dict[int, ChatDict]
+    stages: tuple[dict[int, ChatDict], ...]
+    """Copies, by index. The first stage has those of the head only; each goes further than the one before."""
+    tokens: int
+    """Of head and tail as they are."""
+    least_tokens: int
+    """The same with all copies."""
 
 
-def find_tail(messages: Sequence[ChatDict], sizes: Sequence[int], first: int, limits: Limits) -> int:
-    """By budget or by count, whichever protects more. `first` is the earliest index a tail may begin at."""
-    start = len(messages)
-    room = limits.tail_budget
-    while start > first and sizes[start - 1] <= room:
-        start -= 1
-        room -= sizes[start]
-    start = max(first, min(start, len(messages) - limits.protect_last_n))
-    return max(first, align_backward(messages, start))
-
-
-def find_head(messages: Sequence[ChatDict], earlier: Earlier | None) -> tuple[int, int]:
+def find_head(read: Read, align: Align) -> tuple[int, int]:
     """Where the head ends, and where the turns begin that no summary covers yet."""
-    end = align_backward(messages, min(PROTECT_FIRST_N, len(messages)))
-    if earlier is None:
-        return end, end
-    end = min(end, earlier.index)
-    return end, max(end, earlier.end)
+    end = align(read.messages, min(PROTECT_FIRST_N, len(read.messages)))
+    end = min((end, *read.foreign))
+    first = end
+    if read.earlier:
+        end = min(end, read.earlier.index)
+        first = max(end, read.earlier.end)
+    while first in read.foreign:
+        first += 1
+    return end, first
 
 
-def find_cut(
-    messages: Sequence[ChatDict],
-    sizes: Sequence[int],
-    earlier: Earlier | None,
-    limits: Limits,
-    *,
-    strikes: int = 0,
-) -> Cut:
+def find_tail(read: Read, first: int, limits: Limits, align: Align) -> int:
+    """By budget or by count, whichever protects more. `first` is the earliest index a tail may begin at."""
+    start = len(read.messages)
+    room = limits.tail_budget
+    while start > first and read.sizes[start - 1] <= room:
+        start -= 1
+        room -= read.sizes[start]
+    start = max(first, min(start, len(read.messages) - limits.protect_last_n))
+    return max(first, align(read.messages, start))
+
+
+def find_cut(read: Read, limits: Limits, align: Align, *, strikes: int = 0) -> Cut:
     """`strikes` counts compactions that did not help; each halves what the tail may hold."""
-    fitting = _Fitting(messages, sizes, earlier, limits)
+    fitting = _Fitting(read, limits, align)
     fitting.bound_head()
     fitting.make_room(strikes)
     fitting.match_roles()
@@ -87,127 +112,149 @@ def find_cut(
 class _Fitting:
     """Makes a tail fit, step by step."""
 
-    def __init__(
-        self, messages: Sequence[ChatDict], sizes: Sequence[int], earlier: Earlier | None, limits: Limits
-    ) -> None:
-        self._messages = messages
-        self._sizes = list(sizes)
-        self._earlier = earlier
+    def __init__(self, read: Read, limits: Limits, align: Align) -> None:
+        self._read = read
+        self._messages = read.messages
+        self._sizes = list(read.sizes)
         self._limits = limits
-        self._bounded: dict[int, ChatDict] = {}
-        self._head_end, self._first = find_head(messages, earlier)
-        self._newest = _newest_request(messages, earlier)
-        self._start = find_tail(messages, sizes, self._first, limits)
-        self._request = range(self._start, self._start)
+        self._align = align
+        self._copies: dict[int, ChatDict] = {}
+        self._stages: list[dict[int, ChatDict]] = []
+        self._head_end, self._first = find_head(read, align)
+        self._pinned = self._affordable(find_pinned(read.messages, _unsaid(read)))
+        self._start = find_tail(read, self._first, limits, align)
+        self._extra: set[int] = set()
+        """Kept ahead of the tail beside what is pinned."""
         self._ceiling = 0
 
     def bound_head(self) -> None:
         """The first exchange stays for ever, so a giant in it must not: bound it where it leaves the tail no room."""
         exchange = [
-            i for i in range(self._head_end) if i != self._newest and not is_system(self._messages[i])
+            i for i in range(self._head_end) if i not in self._pinned and not is_system(self._messages[i])
         ]
         fixed = sum(self._sizes[: self._head_end]) - sum(self._sizes[i] for i in exchange)
         room = self._limits.threshold - self._limits.reserve - self._limits.tail_budget - fixed
         sizes = [self._sizes[i] for i in exchange]
         if sum(sizes) > room:
             self._bound(exchange, fair_cap(sizes, room, SMALLEST_BOUND))
+        self._end_stage()
 
     def make_room(self, strikes: int) -> None:
         limits = self._limits
         beside_tail = sum(self._sizes[: self._head_end]) + limits.reserve
-        self._ceiling = max(limits.tail_budget, (limits.threshold - beside_tail) >> strikes)
-        self._place_request()
-        last_group = align_backward(self._messages, len(self._messages) - 1)
-        if self._is_over():
-            self._shrink(lambda i: self._is_result(i) and i < last_group, SMALLEST_BOUND)
-        if self._is_over():
-            self._shrink(self._is_result, SMALLEST_BOUND)
-        if self._is_over():
-            self._shrink(lambda i: not self._is_result(i), max(SMALLEST_BOUND, self._ceiling // 4))
+        # What is pinned may fill more than the threshold; a little room for what is being worked on stays even then.
+        pinned = sum(self._sizes[i] for i in self._pinned if i >= self._head_end)
+        at_work = min(2 * SMALLEST_BOUND, limits.tail_budget)
+        self._ceiling = max(
+            limits.tail_budget >> strikes,
+            (limits.threshold - beside_tail) >> strikes,
+            min(pinned + (at_work >> strikes), int(limits.window * _PINNED_SHARE) - beside_tail),
+        )
+        self._reach_pinned()
+        last_group = self._align(self._messages, len(self._messages) - 1)
+        self._shrink(lambda i: self._is_result(i) and i < last_group, SMALLEST_BOUND)
+        self._shrink(self._is_result, SMALLEST_BOUND)
+        self._shrink(lambda i: not self._is_result(i), max(SMALLEST_BOUND, self._ceiling // 4))
         self._give_way()
-        if self._is_over():
-            self._bound([i for i in self._kept() if i != self._newest], SMALLEST_BOUND)
+        self._shrink(lambda i: True, SMALLEST_BOUND, fairly=False)
 
     def match_roles(self) -> None:
         """One more message is kept where that lets the summary have a role of its own between its neighbours."""
-        begin = self._request.start if self._request else self._start
+        begin = self._kept()[0] if self._kept() else len(self._messages)
         wanted = side_after_summary(self._messages[: self._head_end])
-        candidate = align_backward(self._messages, begin - 1)
-        if candidate < self._first or side_of(self._messages[begin]) == wanted:
+        candidate = self._align(self._messages, begin - 1)
+        if begin == len(self._messages) or candidate < self._first:
+            return
+        if side_of(self._messages[begin]) == wanted or side_of(self._messages[candidate]) != wanted:
             return
         cost = sum(self._sizes[candidate:begin])
-        fits = cost <= self._limits.tail_budget and cost + self._tokens() <= self._ceiling
-        if fits and side_of(self._messages[candidate]) == wanted:
-            if self._request:
-                self._request = range(candidate, self._request.stop)
-            else:
+        if cost <= self._limits.tail_budget and cost + self._tokens() <= self._ceiling:
+            if begin == self._start:
                 self._start = candidate
-                self._request = range(candidate, candidate)
+            else:
+                self._extra.update(range(candidate, begin))
 
     def cut(self) -> Cut:
-        before_request = [*range(self._head_end, self._request.start)]
-        if self._earlier:
-            before_request = [
-                *range(self._head_end, self._earlier.index),
-                *range(self._earlier.end, self._request.start),
-            ]
+        kept, earlier = set(self._kept()), self._read.earlier
+        known = range(earlier.index, earlier.end) if earlier else range(0)
+        middle = (i for i in range(self._head_end, self._start) if i not in kept and i not in known)
+        stay = [*range(self._head_end), *kept]
         return Cut(
             head_end=self._head_end,
-            request=self._request,
+            ahead=tuple(i for i in self._kept() if i < self._start),
             tail_start=self._start,
-            middle=(*before_request, *range(self._request.stop, self._start)),
-            bounded=self._bounded,
+            middle=tuple(middle),
+            stages=tuple(self._stages),
+            tokens=sum(self._read.sizes[i] for i in stay),
+            least_tokens=sum(self._sizes[i] for i in stay),
         )
 
-    def _place_request(self) -> None:
-        if self._newest is None or not self._first <= self._newest < self._start:
-            return
-        if sum(self._sizes[self._newest :]) <= self._ceiling // 2:
-            self._start = self._newest
-            self._request = range(self._start, self._start)
-        else:
-            self._request = range(self._newest, self._newest + 1)
+    def _affordable(self, pinned: Pinned) -> frozenset[int]:
+        """An answer that would fill the window by itself is treated like any other message."""
+        system = (size for size, each in zip(self._sizes, self._messages, strict=True) if is_system(each))
+        beside = self._limits.reserve + sum(system)
+        room = int(self._limits.window * _PINNED_SHARE) - beside
+        kept: set[int] = set()
+        for index in (pinned.request, pinned.note, pinned.answer, pinned.offer):
+            if index is not None and index not in kept:
+                room -= self._sizes[index]
+                if room >= 0 or index == pinned.request:
+                    kept.add(index)
+        return frozenset(kept)
+
+    def _reach_pinned(self) -> None:
+        """A tail that is not much larger with a pinned message and all that follows it begins there."""
+        for index in sorted(self._pinned, reverse=True):
+            if self._first <= index < self._start and sum(self._sizes[index:]) <= self._ceiling // 2:
+                self._start = index
 
     def _give_way(self) -> None:
-        """Groups leave the tail from its front, down to the last one."""
-        excess = self._tokens() - self._ceiling
-        while excess > 0 and (end := next_group(self._messages, self._start)) < len(self._messages):
-            leaving = range(self._start, end)
-            excess -= sum(self._sizes[i] for i in leaving if i != self._newest)
-            self._start = end
-            if self._newest is not None and self._newest in leaving:
-                self._request = range(self._newest, self._newest + 1)
-            elif not self._request:
-                self._request = range(end, end)
+        """Groups leave the tail from its front, down to the last one: enough of them that the next turns have room."""
+        if self._tokens() <= self._ceiling:
+            return
+        goal, end = self._ceiling * _GOAL, next_group(self._messages, self._start)
+        while self._tokens() > goal and end < len(self._messages):
+            self._start, end = end, next_group(self._messages, end)
 
-    def _shrink(self, which: Callable[[int], bool], smallest: int) -> None:
-        chosen = [i for i in self._kept() if i != self._newest and which(i)]
+    def _shrink(self, which: Callable[[int], bool], smallest: int, *, fairly: bool = True) -> None:
+        """Where the tail is too large. Fairly: no more than is needed, the largest first."""
+        if self._tokens() <= self._ceiling:
+            return
+        chosen = [i for i in self._kept() if i not in self._pinned and which(i)]
         sizes = [self._sizes[i] for i in chosen]
         room = self._ceiling - self._tokens() + sum(sizes)
-        self._bound(chosen, fair_cap(sizes, room, smallest))
+        self._bound(chosen, fair_cap(sizes, room, smallest) if fairly else smallest)
+        self._end_stage()
 
     def _bound(self, indices: Sequence[int], cap: int) -> None:
         for i in indices:
             if self._sizes[i] > cap and (copy := bound(self._messages[i], cap)) is not self._messages[i]:
-                self._bounded[i] = copy
+                self._copies[i] = copy
                 self._sizes[i] = estimate_message_tokens(copy)
 
+    def _end_stage(self) -> None:
+        self._stages.append(dict(self._copies))
+
     def _kept(self) -> list[int]:
-        return [*self._request, *range(self._start, len(self._messages))]
+        """With the reply to a pinned answer where another answer would follow it: the sides must take turns."""
+        ahead = sorted(i for i in self._pinned | self._extra if self._first <= i < self._start)
+        replies = {
+            index + 1
+            for index, following in pairwise((*ahead, self._start))
+            if self._roles(index, index + 1, following) == ("assistant", "user", "assistant")
+        }
+        return [*sorted({*ahead, *replies}), *range(self._start, len(self._messages))]
 
     def _tokens(self) -> int:
         return sum(self._sizes[i] for i in self._kept())
 
-    def _is_over(self) -> bool:
-        return self._tokens() > self._ceiling
+    def _roles(self, *indices: int) -> tuple[str, ...]:
+        return tuple(self._messages[i]["role"] for i in indices if i < len(self._messages))
 
     def _is_result(self, index: int) -> bool:
         return self._messages[index].get("role") == "tool"
 
 
-def _newest_request(messages: Sequence[ChatDict], earlier: Earlier | None) -> int | None:
-    known = range(earlier.index, earlier.end) if earlier else range(0)
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].get("role") == "user" and index not in known:
-            return index
-    return None
+def _unsaid(read: Read) -> frozenset[int]:
+    known = range(read.earlier.index, read.earlier.end) if read.earlier else range(0)
+    return frozenset((*known, *read.foreign))

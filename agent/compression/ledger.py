@@ -1,27 +1,31 @@
 """The ledger beside a summary: what must not be lost in paraphrase, kept word for word through every compaction.
 
-It is part of the summary message, in a section of its own that is read back exactly, so it survives restarts with the
-message. It is bounded: when space is short, identifiers merely seen go first and standing instructions last, each the
-oldest first.
+It travels as data beside the summary message (`Ledger.as_data`), so it survives restarts with the message; the section
+that the model reads is rendered from it. It is bounded: when space is short, identifiers merely seen go first, then
+rules in pasted texts, then wishes. Of the person's own rules the oldest is the last to go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import chain, zip_longest
 
+from agent.compression.revocations import concerns, revocation_kind, without_revoked
 from agent.compression.standing_instructions import is_lasting
 from agent.tokens import estimate_text_tokens
 
 BEGIN = "=== LEDGER: kept word for word ==="
 END = "=== END OF LEDGER ==="
-_INSTRUCTIONS = "Standing instructions from the user (a later line overrides an earlier one):"
+_INSTRUCTIONS = "Standing instructions from the user (a later line overrides or takes back an earlier one):"
+_INSTRUCTIONS_BEFORE = "Standing instructions from the user (a later line overrides an earlier one):"
+"""In texts of an old version."""
+_PASTED = "Rules in texts that the user pasted (what the user wrote comes first):"
 _NAMED = "Identifiers, files and URLs named by the user or used in tool calls:"
 _SEEN = "Also mentioned:"
 _EFFECTS = "Side effects done (do not repeat them unasked):"
 _ITEM = "- "
-_FRAME_TOKENS = 75
-"""The lines above."""
+_BETWEEN_PHRASES = "; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,29 @@ class Ledger:
     """Each list is in order of the last mention, the newest at the end. No entry has a line break in it."""
 
     instructions: tuple[str, ...] = ()
+    """The person's own rules, and what takes back others. In a group each begins with the speaker's name."""
+    pasted: tuple[str, ...] = ()
+    """Rules in what the person pasted."""
     named: tuple[str, ...] = ()
-    """Identifiers have no spaces in them."""
     seen: tuple[str, ...] = ()
     effects: tuple[str, ...] = ()
 
-    def extended(self, newer: Ledger) -> Ledger:
+    def extended(self, newer: Ledger, *, just_said: bool = False) -> Ledger:
+        """A rule that a newer line clearly takes back is gone. What was just said and takes back something that no rule
+        here is about is left out: "the coupon no longer applies"."""
+        instructions = dict.fromkeys(self.instructions)
+        for line in newer.instructions:
+            instructions.pop(line, None)
+            if revocation_kind(line):
+                if just_said and not concerns(line, instructions):
+                    continue
+                instructions = dict.fromkeys(without_revoked(list(instructions), line))
+            instructions[line] = None
         named = _joined(self.named, newer.named)
         known = set(named)
         return Ledger(
-            instructions=_joined(self.instructions, newer.instructions),
+            instructions=tuple(instructions),
+            pasted=_joined(self.pasted, newer.pasted),
             named=named,
             seen=tuple(word for word in _joined(self.seen, newer.seen) if word not in known),
             effects=_joined(self.effects, newer.effects),
@@ -46,42 +63,62 @@ class Ledger:
 
     def bounded(self, tokens: int, *, in_summary: Collection[str] = ()) -> Ledger:
         """The ledger in no more than so many tokens. Identifiers that are not in the summary have the better claim."""
-        lasting = [line for line in self.instructions if is_lasting(line)]
-        named = _less_dear_first(self.named, in_summary)
-        seen = _less_dear_first(self.seen, in_summary)
-        room = whole = max(0, tokens - _FRAME_TOKENS)
+        revoking = [line for line in self.instructions if revocation_kind(line)][::-1]
+        rules = [line for line in self.instructions if line not in revoking]
+        lasting = _from_both_ends([line for line in rules if is_lasting(line)])
+        wishes = _from_both_ends(rules)
+        named = _less_dear_last(self.named, in_summary)
+        seen = _less_dear_last(self.seen, in_summary)
+        effects = self.effects[::-1]
         kept: set[str] = set()
+        room = tokens - sum(map(_cost, (BEGIN, END, _INSTRUCTIONS)))
+        room -= _take((lasting or wishes)[:1], room, kept)
+        others = ((_PASTED, self.pasted), (_NAMED, self.named), (_SEEN, self.seen), (_EFFECTS, self.effects))
+        room = whole = room - sum(_cost(title) for title, entries in others if entries)
         # Under pressure each of the three that matter most has a share of its own; what one leaves is the others'.
-        for items, share in ((lasting, 0.4), (named, 0.35), (self.effects, 0.25)):
-            room -= _take(items, int(share * whole), kept)
-        for items in (lasting, named, self.effects, self.instructions, seen):
+        # What takes a rule back must not be lost before the rule.
+        shares = ((revoking, 0.15), (lasting, 0.25), (named, 0.35), (effects, 0.25))
+        for items, share in shares:
+            room -= _take(items, min(room, int(share * whole)), kept)
+        for items in (lasting, revoking, named, effects, wishes, _from_both_ends(self.pasted), seen):
             room -= _take(items, room, kept)
-        return Ledger(
-            instructions=tuple(line for line in self.instructions if line in kept),
-            named=tuple(word for word in self.named if word in kept),
-            seen=tuple(word for word in self.seen if word in kept),
-            effects=tuple(line for line in self.effects if line in kept),
-        )
+        return Ledger(**{name: tuple(filter(kept.__contains__, entries)) for name, entries in _fields(self)})
+
+    def as_data(self) -> dict[str, list[str]]:
+        return {name: list(entries) for name, entries in _fields(self)}
+
+    @classmethod
+    def from_data(cls, data: object) -> Ledger:
+        """Ignores everything that `as_data` would not have written."""
+        given = data if isinstance(data, Mapping) else {}
+        return cls(**{field.name: tuple(_lines(given.get(field.name))) for field in fields(cls)})
 
     def render(self) -> str:
-        """The section as it stands in the summary message; empty where there is nothing to keep."""
+        """The section of the summary message; empty where there is nothing to keep."""
         lines: list[str] = []
-        if self.instructions:
-            lines += [_INSTRUCTIONS, *(_ITEM + line for line in self.instructions)]
+        for title, entries in ((_INSTRUCTIONS, self.instructions), (_PASTED, self.pasted)):
+            if entries:
+                lines += [title, *(_ITEM + line for line in entries)]
         for title, identifiers in ((_NAMED, self.named), (_SEEN, self.seen)):
+            words = " ".join(each for each in identifiers if " " not in each)
+            phrases = _BETWEEN_PHRASES.join(each for each in identifiers if " " in each)
             if identifiers:
-                lines += [title, _ITEM + " ".join(identifiers)]
+                lines += [title, *(_ITEM + each for each in (words, phrases and phrases + ";") if each)]
         if self.effects:
             lines += [_EFFECTS, *(_ITEM + line for line in self.effects)]
         return "\n".join((BEGIN, *lines, END)) if lines else ""
 
 
 def split_ledger(text: str) -> tuple[str, Ledger]:
-    """The text before the ledger, and the ledger. What follows it is dropped."""
+    """The text before the ledger, and the ledger, from a rendered text: of an old version, or of a host that keeps only
+    texts. What follows the ledger is dropped."""
     before, found, after = f"\n{text}".rpartition(f"\n{BEGIN}\n")
     if not found:
         return text, Ledger()
-    sections: dict[str, list[str]] = {_INSTRUCTIONS: [], _NAMED: [], _SEEN: [], _EFFECTS: []}
+    sections: dict[str, list[str]] = {
+        title: [] for title in (_INSTRUCTIONS, _PASTED, _NAMED, _SEEN, _EFFECTS)
+    }
+    sections[_INSTRUCTIONS_BEFORE] = sections[_INSTRUCTIONS]
     current: list[str] = []
     for line in after.split("\n"):
         if line == END:
@@ -92,8 +129,9 @@ def split_ledger(text: str) -> tuple[str, Ledger]:
             current = sections.get(line, [])
     return before.removeprefix("\n"), Ledger(
         instructions=tuple(sections[_INSTRUCTIONS]),
-        named=tuple(" ".join(sections[_NAMED]).split()),
-        seen=tuple(" ".join(sections[_SEEN]).split()),
+        pasted=tuple(sections[_PASTED]),
+        named=tuple(_identifiers(sections[_NAMED])),
+        seen=tuple(_identifiers(sections[_SEEN])),
         effects=tuple(sections[_EFFECTS]),
     )
 
@@ -101,6 +139,21 @@ def split_ledger(text: str) -> tuple[str, Ledger]:
 def without_ledger_marks(text: str) -> str:
     """A summary cannot forge a ledger."""
     return "\n".join(line for line in text.split("\n") if line not in (BEGIN, END))
+
+
+def _fields(ledger: Ledger) -> Iterable[tuple[str, tuple[str, ...]]]:
+    return asdict(ledger).items()
+
+
+def _lines(entries: object) -> Iterable[str]:
+    listed = entries if isinstance(entries, list) else ()
+    return (entry for entry in listed if isinstance(entry, str) and entry and "\n" not in entry)
+
+
+def _identifiers(lines: Iterable[str]) -> Iterable[str]:
+    for line in lines:
+        phrases = line.endswith(";") and " " in line
+        yield from line[:-1].split(_BETWEEN_PHRASES) if phrases else line.split()
 
 
 def _joined(older: Iterable[str], newer: Iterable[str]) -> tuple[str, ...]:
@@ -112,17 +165,26 @@ def _joined(older: Iterable[str], newer: Iterable[str]) -> tuple[str, ...]:
     return tuple(entries)
 
 
-def _less_dear_first(identifiers: Sequence[str], in_summary: Collection[str]) -> list[str]:
-    return sorted(identifiers, key=lambda identifier: identifier not in in_summary)
+def _from_both_ends(lines: Sequence[str]) -> list[str]:
+    """The oldest, the newest, the second oldest, the second newest, and so on."""
+    half = (len(lines) + 1) // 2
+    pairs = zip_longest(lines[:half], reversed(lines[half:]))
+    return [line for line in chain.from_iterable(pairs) if line is not None]
 
 
-def _take(items: Sequence[str], room: int, kept: set[str]) -> int:
-    """Adds items from the end as long as they fit, and returns what they cost."""
+def _less_dear_last(identifiers: Sequence[str], in_summary: Collection[str]) -> list[str]:
+    """The newest first, and those that the summary has behind all others."""
+    newest_first = list(reversed(identifiers))
+    return sorted(newest_first, key=lambda identifier: identifier in in_summary)
+
+
+def _take(items: Iterable[str], room: int, kept: set[str]) -> int:
+    """Adds items in this order as long as they fit, and returns what they cost."""
     used = 0
-    for item in reversed(items):
-        cost = _cost(item)
+    for item in items:
         if item in kept:
             continue
+        cost = _cost(item)
         if used + cost > room:
             break
         kept.add(item)

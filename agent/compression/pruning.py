@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agent.chat_text import text_of
 from agent.messages import ChatDict
@@ -12,7 +12,7 @@ _PRUNED_ABOVE = 200
 """Characters."""
 
 
-def prune_results(messages: Sequence[ChatDict], old: range) -> list[ChatDict]:
+def prune_results(messages: Sequence[ChatDict], old: Iterable[int]) -> list[ChatDict]:
     """The messages, with copies in place of long tool results among the old ones."""
     pruned = list(messages)
     for index in old:

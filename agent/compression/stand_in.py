@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.compression.bounding import fair_cap
+from agent.compression.summary_check import without_own_marks
 from agent.compression.summary_prompt import record_of
 from agent.messages import ChatDict
 from agent.tokens import cut_to_tokens, estimate_text_tokens
@@ -18,7 +19,7 @@ _EARLIER_SHARE = 0.5
 
 
 def extract(messages: Sequence[ChatDict], tokens: int, *, earlier: str = "") -> str:
-    """The earlier summary and the beginning of every message, in about so many tokens."""
+    """The earlier summary and the beginning of every message, in about so many tokens, without our marks."""
     earlier_part = _shortened(earlier, int(tokens * _EARLIER_SHARE))
     room = max(0, tokens - estimate_text_tokens(earlier_part))
     blocks = record_of(messages)
@@ -28,7 +29,7 @@ def extract(messages: Sequence[ChatDict], tokens: int, *, earlier: str = "") -> 
     lines = [_shortened(block, cap) for block in shown]
     if len(blocks) > len(shown):
         lines.insert(0, f"[{len(blocks) - len(shown)} older messages are not shown; the store has them]")
-    return "\n".join(filter(None, (earlier_part, *lines)))
+    return without_own_marks("\n".join(filter(None, (earlier_part, *lines))), labels=True)
 
 
 def _shortened(text: str, tokens: int) -> str:

@@ -103,8 +103,8 @@ def write_summary(ask: Summarize, task: SummaryTask) -> str:
     for _ in range(_HALVINGS):
         try:
             return _roll(ask, task, window)
-        except ContextOverflow:
-            window //= 2
+        except ContextOverflow as overflow:
+            window = min(window // 2, overflow.limit or window)
     return _roll(ask, task, window)
 
 

@@ -1,18 +1,22 @@
 """The message that takes the place of compacted turns, and how to know it again after a restart.
 
-Its text is: a fixed introduction, the summary, the ledger. The host may add text of its own after the ledger; it is
-dropped, and is the host's to add again, at the next compaction.
+Its text, for the model, is: a fixed introduction, the summary, the ledger. The engine reads the same things back from
+`STATE`, the data beside the message. Only a summary without data is read from its text: one stored by an old version,
+or one that a host kept as text alone. A message that a person or a tool wrote has a `message_id` and no `STATE`, so no
+mark in it counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agent.chat_text import text_of
 from agent.compression.ledger import Ledger, split_ledger, without_ledger_marks
-from agent.messages import ChatDict
+from agent.messages import KIND, MESSAGE_ID, STATE, ChatDict
+from agent.untrusted import own_words
 
 Side = Literal["user", "assistant"]
 
@@ -35,8 +39,21 @@ BRIDGE: dict[Side, str] = {
 }
 """Where no role fits between two neighbours, one of these stands between the summary and what follows it."""
 
+_FOREIGN_MARKS = ("[LCM RECORD]",)
+"""How the records of other engines begin, for lists whose host does not say what they are."""
+_OF_A_RECORD = re.compile(
+    r"^(?:\[LCM RECORD\][^\n]*|\[s\d+ · m\d+[^\]\n]*\]|\(lcm_expand s\d+[^\n]*\))$\n*", re.MULTILINE
+)
+"""Lines that the engine writes around its summaries, for readers that have its tools: no words of the conversation."""
+OWN_WORDS = (_INTRODUCTION, _STAND_IN_INTRODUCTION, SYSTEM_NOTE, *BRIDGE.values())
+"""What the host and the engine write around a summary."""
+
 _SEARCHED = 8
 """The summary follows the protected head, so it is always among the first messages. Somebody may quote one later."""
+_SUMMARY = "summary"
+_IS_STAND_IN = "is_stand_in"
+_LEDGER = "ledger"
+_QUOTES = "quotes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +66,100 @@ class Earlier:
     summary: str
     ledger: Ledger
     is_stand_in: bool
+    quotes: tuple[str, ...] = ()
+    """Words of the user in the summary, which were found in their messages when it was written."""
 
 
 def find_earlier(messages: Sequence[ChatDict]) -> Earlier | None:
     for index, message in enumerate(messages[:_SEARCHED]):
-        if message.get("role") in ("user", "assistant") and (text := text_of(message)).startswith(MARK):
+        if message.get("role") not in ("user", "assistant") or not is_by_an_engine(message):
+            continue
+        follower = messages[index + 1] if index + 1 < len(messages) else {}
+        is_bridge = follower.get("content") in BRIDGE.values() and is_by_an_engine(follower)
+        end = index + 2 if is_bridge else index + 1
+        data = message.get(STATE) or {}
+        if isinstance(summary := data.get(_SUMMARY), str):
+            is_stand_in = data.get(_IS_STAND_IN) is True
+            quotes = tuple(quote for quote in data.get(_QUOTES) or () if isinstance(quote, str))
+            return Earlier(index, end, summary, Ledger.from_data(data.get(_LEDGER)), is_stand_in, quotes)
+        if not data and (text := text_of(message)).startswith(MARK):
             body, ledger = split_ledger(text)
             introduction, gap, summary = body.partition("\n\n")
-            follower = messages[index + 1] if index + 1 < len(messages) else {}
-            is_bridge = follower.get("content") in BRIDGE.values()
-            return Earlier(
-                index=index,
-                end=index + 2 if is_bridge else index + 1,
-                summary=(summary if gap else introduction.removeprefix(MARK)).strip(),
-                ledger=ledger,
-                is_stand_in=text.startswith(STAND_IN_MARK),
-            )
+            summary = (summary if gap else introduction.removeprefix(MARK)).strip()
+            return Earlier(index, end, summary, ledger, text.startswith(STAND_IN_MARK))
     return None
+
+
+def find_foreign(messages: Sequence[ChatDict], earlier: Earlier | None) -> frozenset[int]:
+    """The indices of what other engines wrote: the host says so, or the mark of a record near the beginning does."""
+    known = range(earlier.index, earlier.end) if earlier else range(0)
+    newest = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
+    found: set[int] = set()
+    for index, message in enumerate(messages):
+        if index in known or message.get("role") not in ("user", "assistant"):
+            continue
+        # What the user asks just now is a request, whatever it looks like.
+        is_early = index < min(_SEARCHED, newest) and is_by_an_engine(message)
+        is_record = is_early and text_of(message).startswith(_FOREIGN_MARKS)
+        is_bridge = index - 1 in found and message.get("content") in BRIDGE.values()
+        if message.get(KIND) in ("summary", "note") or is_record or is_bridge:
+            found.add(index)
+    return frozenset(found)
+
+
+def foreign_text(message: ChatDict) -> tuple[ChatDict, Ledger]:
+    """What another engine wrote, under a label of its own and without a time: nobody said it. And its ledger."""
+    text = split_ledger(text_of(message))[0]
+    if text.startswith(_FOREIGN_MARKS):
+        text = _OF_A_RECORD.sub("", text).strip()
+    role = "note" if message.get(KIND) == "note" or text in BRIDGE.values() else "earlier summary"
+    return {"role": role, "content": text}, ledger_of(message)
+
+
+def said_by_user(messages: Sequence[ChatDict], earlier: Earlier | None) -> list[str]:
+    """The user's own words: proof for a quote, which an earlier summary is not."""
+    skipped = earlier.index if earlier else -1
+    return [
+        own_words(text_of(message))
+        for index, message in enumerate(messages)
+        if message["role"] == "user" and not {STATE, KIND} & message.keys() and index != skipped
+    ]
+
+
+def ids_of(messages: Iterable[ChatDict]) -> frozenset[str]:
+    """The ids of those that have one."""
+    return frozenset(message[MESSAGE_ID] for message in messages if MESSAGE_ID in message)
+
+
+def ledger_of(message: ChatDict) -> Ledger:
+    """The ledger beside a summary of any engine here."""
+    data = message.get(STATE) or {}
+    return Ledger.from_data(data[_LEDGER]) if _LEDGER in data else split_ledger(text_of(message))[1]
+
+
+def ledger_state(ledger: Ledger) -> ChatDict:
+    """What `ledger_of` reads."""
+    return {_LEDGER: ledger.as_data()}
+
+
+def summary_messages(
+    head: Sequence[ChatDict],
+    rest: Sequence[ChatDict],
+    summary: str,
+    ledger: Ledger,
+    *,
+    quotes: Sequence[str],
+    is_stand_in: bool,
+) -> list[ChatDict]:
+    """The summary between head and rest, with the state that `find_earlier` reads."""
+    text = summary_text(summary, ledger, is_stand_in=is_stand_in)
+    state = {_SUMMARY: summary, _IS_STAND_IN: is_stand_in, _QUOTES: list(quotes), **ledger_state(ledger)}
+    return between(head, text, rest, state=state)
+
+
+def is_by_an_engine(message: ChatDict) -> bool:
+    """A host that knows ids gives one to each message, and `STATE` only to what an engine wrote."""
+    return STATE in message or MESSAGE_ID not in message
 
 
 def summary_text(summary: str, ledger: Ledger, *, is_stand_in: bool) -> str:
@@ -97,11 +191,13 @@ def side_after_summary(head: Sequence[ChatDict]) -> Side:
     return "assistant" if not head or is_system(head[-1]) else side_of(head[-1])
 
 
-def between(head: Sequence[ChatDict], text: str, rest: Sequence[ChatDict]) -> list[ChatDict]:
+def between(
+    head: Sequence[ChatDict], text: str, rest: Sequence[ChatDict], *, state: ChatDict
+) -> list[ChatDict]:
     """The summary as a message whose role is that of neither neighbour, with a bridge where there is no such role."""
     after = side_after_summary(head)
     role: Side = "user" if after == "assistant" else "assistant"
-    summary: ChatDict = {"role": role, "content": text}
+    summary: ChatDict = {"role": role, "content": text, STATE: state}
     if not rest or side_of(rest[0]) == after:
         return [summary]
     return [summary, {"role": after, "content": BRIDGE[after]}]

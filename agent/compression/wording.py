@@ -12,14 +12,22 @@ from dataclasses import dataclass
 from itertools import chain
 
 from agent.chat_text import call_of, text_of
-from agent.compression.artifacts import find_effects, find_identifiers
+from agent.compression.artifacts import find_effects, find_identifiers, find_phrases
+from agent.compression.dates import day_of, with_day
 from agent.compression.ledger import Ledger
-from agent.compression.standing_instructions import find_instructions, telling_words
+from agent.compression.pasted import typed_parts
+from agent.compression.revocations import speaker_in
+from agent.compression.standing_instructions import find_instructions, last_statement, telling_words
 from agent.messages import ChatDict
 from agent.untrusted import outside_words, own_words, without_marks
 
 _RESULT_CHARACTERS = 64_000
 """Tool results are searched for identifiers from the newest back as far as this. Most of what they hold is noise."""
+
+_MOST_RULES = 100
+"""The oldest and the newest of one compaction: more than a ledger has room for."""
+_FROM_A_PASTE = 4
+"""Rules from the beginning of a pasted text, and as many from its end."""
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _ESCAPED_SIGNS = ('"', "\\", "/")
@@ -32,6 +40,9 @@ Words = dict[str, None]
 class Wording:
     said_by_user: Sequence[str]
     """Whole messages, the newest first."""
+    days: Sequence[str]
+    """When each of them was said, where that is known."""
+    said_by_assistant: Sequence[str]
     user: Words
     assistant: Words
     arguments: Words
@@ -44,6 +55,7 @@ class Wording:
 def wording_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Wording:
     """Of the messages as they were said, and of all that is left of them after pruning."""
     user: list[str] = []
+    days: list[str] = []
     assistant: list[str] = []
     arguments: list[str] = []
     results: list[str] = []
@@ -52,7 +64,8 @@ def wording_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Word
         role = said["role"]
         if role == "user":
             text = text_of(said)
-            user.append(own_words(text))
+            user.append(_with_name(own_words(text), said.get("name")))
+            days.append(day_of(said))
             # Others' words are no instructions of the user, and what they name the user has not named.
             if others := outside_words(text):
                 results.append(others)
@@ -67,6 +80,8 @@ def wording_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Word
                 arguments += [call_of(call)[1] for call in reversed(calls)]
     return Wording(
         said_by_user=user,
+        days=days,
+        said_by_assistant=assistant,
         user=_words(user),
         assistant=_words(assistant),
         arguments=_words(map(_unescaped, arguments)),
@@ -82,22 +97,57 @@ def find_entries(
     earlier_summary: str,
 ) -> Ledger:
     """What these messages add to the ledger. They must be free of secrets."""
-    seen = [*find_identifiers(wording.assistant), *find_identifiers(wording.results)]
-    named = [*find_identifiers(wording.user), *find_identifiers(wording.arguments)]
+    seen = [
+        *find_phrases(wording.said_by_assistant),
+        *find_identifiers(wording.assistant),
+        *find_identifiers(wording.results),
+    ]
+    named = [
+        *find_phrases(wording.said_by_user),
+        *find_identifiers(wording.user),
+        *find_identifiers(wording.arguments),
+    ]
+    rules = _rules(wording)
     return Ledger(
-        instructions=tuple(_instructions(wording)),
+        instructions=tuple(rule for rule, pasted in rules if not pasted),
+        pasted=tuple(dict.fromkeys(rule for rule, pasted in rules if pasted)),
         named=tuple(reversed(dict.fromkeys(named))),
         seen=tuple(reversed(dict.fromkeys([*seen, *find_identifiers(earlier_summary.split())]))),
         effects=tuple(dict.fromkeys(find_effects(messages, has_effects))),
     )
 
 
-def _instructions(wording: Wording) -> list[str]:
+def _rules(wording: Wording) -> list[tuple[str, bool]]:
+    """In order, and whether it was pasted. In a group the speaker stays with the rule."""
     telling = telling_words(wording.user)
     if not telling:
         return []
-    messages = [text for text in reversed(wording.said_by_user) if not telling.isdisjoint(text.split())]
-    return list(dict.fromkeys(chain.from_iterable(map(find_instructions, messages))))
+    said, days = wording.said_by_user[::-1], wording.days[::-1]
+    speakers = [speaker_in(text) for text in said]
+    in_group = 2 * sum(map(bool, speakers)) > len(said)
+    found: list[tuple[str, bool]] = []
+    for index, text in enumerate(said):
+        if not telling.isdisjoint(text.split()):
+            before = last_statement(said[index - 1]) if index else ""
+            rules = _rules_in(text, before, speakers[index] if in_group else "")
+            found += [(with_day(rule, days[index]), is_pasted) for rule, is_pasted in rules]
+    return found if len(found) <= 2 * _MOST_RULES else [*found[:_MOST_RULES], *found[-_MOST_RULES:]]
+
+
+def _rules_in(text: str, before: str, speaker: str) -> Iterable[tuple[str, bool]]:
+    prefix = f"{speaker}: " if speaker else ""
+    for part in typed_parts(text):
+        rules = find_instructions(part.text, before)
+        if part.is_pasted and len(rules) > 2 * _FROM_A_PASTE:
+            rules = [*rules[:_FROM_A_PASTE], *rules[-_FROM_A_PASTE:]]
+        for rule in rules:
+            yield prefix + rule.removeprefix(prefix), part.is_pasted
+        before = last_statement(part.text) or before
+
+
+def _with_name(text: str, name: str | None) -> str:
+    """As the host writes it in a group, where nobody else can begin a line."""
+    return f"{name}: " + text.replace("\n", "\n  ") if name and not text.startswith(f"{name}: ") else text
 
 
 def _unescaped(text: str) -> str:

@@ -38,7 +38,7 @@ def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) 
     """
     for prefix in prefixes:
         plain = re.escape(prefix)
-        pattern = f"{plain}(?<!{_KEY}{plain})(?:{tail})".replace("KEY", _KEY)
+        pattern = f"{plain}(?<!{_KEY}{plain})(?:{tail.replace('KEY', _KEY)})"
         yield Rule(what, by_pattern(pattern, confirm), (prefix.lower(),), one_word=True)
 
 

@@ -89,11 +89,12 @@ RULES: tuple[Rule, ...] = (
     phrase("Telegram bot address", r"/bot(?P<secret>\d+(?::|%3A)[^\s/\"'<>]+)", "/bot"),
     Rule("Discord bot token", _discord, (".",), one_word=True),
     phrase("Discord webhook", rf"/api/(?:v\d+/)?webhooks/\d+/(?P<secret>[{_KEY}]{{30,}})", "webhooks/"),
+    # Before the credentials: a token may have a password beside it that means nothing.
+    phrase("token in a URL", rf"://(?P<secret>[{_KEY}]{{20,200}})(?::[\w-]*)?@", "://", confirm=_random),
     phrase(
         "credentials in a URL",
         r"://[^\s/:@\"'<>]{0,80}:(?P<secret>[^\s/@\"'<>]{3,200})@",
         "://",
         confirm=_is_password,
     ),
-    phrase("token in a URL", rf"://(?P<secret>[{_KEY}]{{20,200}})(?::[\w-]*)?@", "://", confirm=_random),
 )

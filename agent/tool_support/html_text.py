@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from html.parser import HTMLParser
@@ -24,12 +25,14 @@ def html_to_text(html: str, *, base_url: str = "", seconds: float = 3.0) -> str:
     reader = _Reader(base_url)
     deadline = time.monotonic() + seconds
     html = _INLINE_DATA.sub("data:", html)
-    for start in range(0, len(html), _SLICE):
-        reader.feed(html[start : start + _SLICE])
-        if reader.stuck or time.monotonic() > deadline:
-            break
-    # The tag at the end flushes what the parser holds back; its own close() is quadratic on hostile pages.
-    reader.feed("<br>")
+    # The parser asserts that `<![` begins a known declaration; the text before another one is still worth having.
+    with contextlib.suppress(AssertionError):
+        for start in range(0, len(html), _SLICE):
+            reader.feed(html[start : start + _SLICE])
+            if reader.stuck or time.monotonic() > deadline:
+                break
+        # The tag at the end flushes what the parser holds back; its own close() is quadratic on hostile pages.
+        reader.feed("<br>")
     return reader.text()
 
 
@@ -51,7 +54,7 @@ class _Reader(HTMLParser):
         return self.cdata_elem is None and len(self.rawdata) > 4 * _SLICE
 
     def text(self) -> str:
-        return re.sub(r"[ \t]+\n", "\n", "".join(self._parts)).strip()
+        return "\n".join(line.rstrip(" \t") for line in "".join(self._parts).split("\n")).strip()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._break_for(tag)

@@ -7,12 +7,14 @@ import os
 import secrets
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+
+from agent.uninterrupted import uninterrupted
 
 log = structlog.get_logger(__name__)
 
@@ -70,22 +72,9 @@ async def run_process(
                 async with asyncio.timeout(seconds):
                     exit_code = await process.wait()
         finally:
-            await _uninterrupted(_end(process, mark, end))
+            # It uses what `_collected_output` closes right after it.
+            await uninterrupted(_end(process, mark, end))
     return Finished(exit_code, output.kept(), output.left_out)
-
-
-async def _uninterrupted(ending: Coroutine[None, None, None]) -> None:
-    """A second cancellation waits, too: `ending` uses what whoever called us gives back right after us."""
-    task = asyncio.create_task(ending)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()
 
 
 async def _end(process: asyncio.subprocess.Process | None, mark: str, end: Callable[[], bool] | None) -> None:

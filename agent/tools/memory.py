@@ -11,6 +11,7 @@ from pydantic import Field
 from agent.errors import ToolError
 from agent.locks import turn_on
 from agent.redaction import redact
+from agent.remembered import has_read_outside_text, will_tell
 from agent.store import Fact
 from agent.tool import ToolContext, tool
 
@@ -57,7 +58,9 @@ async def _add(ctx: ToolContext, text: str) -> str:
             f"the memory is full; forget facts of {missing} characters or more first, or merge some. "
             f"The oldest are:\n{_as_text(oldest)}"
         )
-    fact = await ctx.store.remember(ctx.person, text)
+    outside = await has_read_outside_text(ctx.store, ctx.conversation_id, ctx.session_id)
+    fact = await ctx.store.remember(ctx.person, text, after_outside=outside)
+    await will_tell(ctx.store, ctx.conversation_id, fact)
     return f"Remembered as {fact.id}."
 
 

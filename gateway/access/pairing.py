@@ -29,7 +29,8 @@ ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Nothing that could be read as something else: no 0 and O, no 1, I and L, no U and V side by side."""
 
 CODE_SECONDS = 3600.0
-ASKING = AskingLimits(per_person=3, period_seconds=24 * 3600.0, pending=20)
+ASKING = AskingLimits(per_person=3, period_seconds=24 * 3600.0, pending=100)
+"""With a hundred open codes, one guess in six billion is right, and after five wrong ones nobody may guess."""
 GUESSING = GuessingLimits(wrong_codes=5, seconds=600.0)
 
 _LONGEST_NAME = 64
@@ -56,7 +57,7 @@ class Pairing:
         self._one_at_a_time = asyncio.Lock()
 
     async def request(self, platform: str, author: Author) -> PairingCode | None:
-        """The code for this person, the same one while it is valid. None: they, or all together, asked too often."""
+        """The code for this person, the same one while it is valid. None: they asked too often."""
         person = person_in(author.id)
         if person is None or author.is_bot:
             return None

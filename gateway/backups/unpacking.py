@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import itertools
 import os
+import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,12 +23,27 @@ _CHUNK = 1 << 20
 _MANIFEST_LIMIT = 1_000_000
 _CUT_OFF = "it is damaged or incomplete"
 
+_MOST_FILES = 2_000_000
+"""A backup that holds more is refused when it is made, too."""
+_LARGEST_READ = _CHUNK
+"""Nothing but content is longer, and that is read in pieces."""
+_MOST_TIGHTLY = 200
+"""Conversations shrink to a third, and pictures not at all. Whatever unpacks to more than 200 times the size of the
+archive is mostly zeros, and taken only as long as it fills no more than a quarter of what is free."""
+_HARMLESS_SHARE = 4
+
 
 class Unpacker:
-    """One pass from the beginning to the end. Whatever is wrong with the file is a BackupUnusable."""
+    """One pass from the beginning to the end. Whatever is wrong with the file is a BackupUnusable.
 
-    def __init__(self, archive: tarfile.TarFile) -> None:
+    Where the disk has too little room for what is to be unpacked, it is an OSError, as if it were full already.
+    """
+
+    def __init__(self, archive: tarfile.TarFile, size: int, most_files: int) -> None:
         self._archive = archive
+        self._size = size
+        self._most_files = most_files
+        self._unpacked = 0
         self.manifest = self._read_manifest()
         self.has_configuration = False
         self.left_out: list[str] = []
@@ -35,13 +52,14 @@ class Unpacker:
 
     @classmethod
     @contextmanager
-    def of(cls, path: Path) -> Iterator[Unpacker]:
+    def of(cls, path: Path, *, most_files: int = _MOST_FILES) -> Iterator[Unpacker]:
         try:
             with (
                 told_while_read(path, "Reading the backup") as file,
-                tarfile.open(fileobj=file, mode="r:gz") as archive,
+                _Plain(fileobj=file, mode="rb") as plain,
+                _opened(plain) as archive,
             ):
-                yield cls(archive)
+                yield cls(archive, path.stat().st_size, most_files)
         except tarfile.ReadError as error:
             raise BackupUnusable(f"it is not a backup of Hermes, or {_CUT_OFF} ({error}).") from error
         except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
@@ -56,7 +74,7 @@ class Unpacker:
     ) -> None:
         """What is not wanted is read all the same, so that damage anywhere is found before anything is done."""
         digest, of_engines = "", dict[str, str]()
-        while (entry := self._archive.next()) is not None:
+        for entry in self._entries():
             if entry.name == DATABASE:
                 digest = self._take_database(entry, database)
             elif entry.name == CONFIGURATION:
@@ -73,6 +91,31 @@ class Unpacker:
             raise BackupUnusable("the database in it is not the one that was put in.")
         self._make_links()
 
+    def _entries(self) -> Iterator[tarfile.TarInfo]:
+        for number in itertools.count(1):
+            entry = self._archive.next()
+            if entry is None:
+                return
+            if number > self._most_files:
+                raise BackupUnusable(f"there are more than {self._most_files:,} files in it.")
+            if entry.issparse() or entry.size < 0:
+                raise BackupUnusable(f"{_CUT_OFF} (`{entry.name}`).")
+            self._archive.members.clear()  # type: ignore[attr-defined]  # the library would keep them all
+            yield entry
+
+    def _make_room(self, entry: tarfile.TarInfo, folder: Path) -> None:
+        """Before each file: content is never longer than its header has said."""
+        disk = shutil.disk_usage(folder)
+        if entry.size > disk.free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        before = disk.free + self._unpacked
+        self._unpacked += entry.size
+        if self._unpacked > max(self._size * _MOST_TIGHTLY, before // _HARMLESS_SHARE):
+            raise BackupUnusable(
+                f"what is in it takes more than {_MOST_TIGHTLY} times its size, and much of what is free on the disk. "
+                "If you trust it, make room and try again."
+            )
+
     def _read_manifest(self) -> Manifest:
         first = self._archive.next()
         if first is None or first.name != MANIFEST or first.size > _MANIFEST_LIMIT:
@@ -82,6 +125,8 @@ class Unpacker:
     def _take_database(self, entry: tarfile.TarInfo, target: Path | None) -> str:
         digest = hashlib.sha256()
         content = self._content(entry)
+        if target is not None:
+            self._make_room(entry, target.parent)
         with Path(os.devnull).open("wb") if target is None else _new_file(target) as file:
             while piece := content.read(_CHUNK):
                 digest.update(piece)
@@ -122,6 +167,7 @@ class Unpacker:
 
     def _write(self, entry: tarfile.TarInfo, target: Path) -> None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_room(entry, target.parent)
         content = self._content(entry)
         with _new_file(target) as file:
             while piece := content.read(_CHUNK):
@@ -140,6 +186,28 @@ class Unpacker:
         assert self._archive.fileobj is not None
         while self._archive.fileobj.read(_CHUNK):
             pass
+
+
+class _Plain(gzip.GzipFile):
+    """The archive without its compression, for a library that would read as much as a header says, and go back to
+    where a header says."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= _LARGEST_READ:
+            raise BackupUnusable(f"{_CUT_OFF} (a header is too large).")
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_SET and offset < self.tell():
+            raise BackupUnusable(f"{_CUT_OFF} (a header leads back).")
+        return super().seek(offset, whence)
+
+
+def _opened(plain: _Plain) -> tarfile.TarFile:
+    try:
+        return tarfile.open(fileobj=plain, mode="r:")
+    except gzip.BadGzipFile as error:
+        raise tarfile.ReadError("not a gzip file") from error
 
 
 def _new_file(path: Path) -> IO[bytes]:

@@ -180,13 +180,12 @@ class Reception:
 
     async def _recover(self) -> None:
         """Does again only what it has not done, should it be called once more because the store refused."""
-        waiting = await self._inbox.waiting(self._port.platform)
-        begun = await self._gateway.store.known([taken.id for taken in waiting])
+        left = await self._gateway.left_waiting(self._port.platform)
         if not self._has_recovered_replies:
             await self._followers.recover()
             self._has_recovered_replies = True
-        for taken in waiting:
-            await self._take_up(taken, has_begun=taken.id in begun)
+        for taken, has_begun in left:
+            await self._take_up(taken, has_begun=has_begun)
 
     async def _take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
         """A message that was left at the last stop."""

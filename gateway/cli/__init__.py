@@ -8,6 +8,7 @@ import keyword
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -25,9 +26,32 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What stands before the command; every command finds it in `ctx.obj`."""
+    """What counts for every command, which finds it in `ctx.obj`."""
 
     config_path: Path | None = None
+
+
+def loaded_for(options: Options) -> Loaded:
+    """The configuration, with a word about a `hermes.yaml` in the current directory that is ignored."""
+    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+
+    loaded = load(options.config_path)
+    tell_ignored(loaded.ignored, loaded.source)
+    return loaded
+
+
+@cache
+def tell_ignored(ignored: Path | None, used: str) -> None:
+    """Once in a process, however often a command loads the configuration."""
+    if ignored:
+        click.echo(f"hermes: {ignored_sentence(ignored, used)}", err=True)
+
+
+def ignored_sentence(ignored: Path, used: str) -> str:
+    return (
+        f"{ignored} is ignored; settings come from {used}. "
+        f"If you trust that file: `hermes --config {ignored.name} ...`."
+    )
 
 
 def looked_up(options: Options) -> Loaded:
@@ -37,6 +61,7 @@ def looked_up(options: Options) -> Loaded:
     loaded, refused = load_to_look(options.config_path)
     if refused:
         click.echo(f"hermes: {refused}", err=True)
+    tell_ignored(loaded.ignored, loaded.source)
     return loaded
 
 
@@ -71,6 +96,33 @@ COMMANDS = {
 }
 
 
+def _take_config(command: click.Command) -> None:
+    """Adds `--config` to the command and to those below it, so that the option may also stand behind the command."""
+    if all("--config" not in param.opts for param in command.params):
+        command.params.append(
+            click.Option(
+                ["--config"],
+                type=click.Path(path_type=Path),
+                metavar="PATH",
+                help="Use this hermes.yaml.",
+                expose_value=False,
+                callback=_choose_config,
+            )
+        )
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _take_config(below)
+
+
+def _choose_config(ctx: click.Context, param: click.Parameter, given: Path | None) -> None:
+    before = ctx.obj.config_path if isinstance(ctx.obj, Options) else None
+    if given is None:
+        return
+    if before is not None and given.absolute() != before.absolute():
+        raise click.UsageError(f"--config names two files: {before} and {given}.", ctx)
+    ctx.obj = Options(given)
+
+
 class CommandIndex(click.Group):
     """Knows all commands by name and summary, so that help and completion import none of them."""
 
@@ -84,6 +136,7 @@ class CommandIndex(click.Group):
         # `import` is a word of Python's.
         command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
+        _take_config(command)
         return command
 
     def resolve_command(
@@ -131,7 +184,7 @@ class CommandIndex(click.Group):
     "config_path",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Use this hermes.yaml. Without it: $HERMES_CONFIG, ./hermes.yaml, $HERMES_HOME/hermes.yaml.",
+    help="Use this hermes.yaml. Without it: $HERMES_CONFIG, then $HERMES_HOME/hermes.yaml. Also behind a command.",
 )
 @click.version_option(package_name="hermes-gateway", prog_name="hermes")
 @click.pass_context

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import local_time
 from gateway.cli.progress import progress_shown
 from gateway.text.counted import counted
@@ -168,8 +168,7 @@ def _size(count: float) -> str:
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
     from gateway.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    return load(options.config_path)
+    return loaded_for(options)

@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
 from pathlib import Path
 
+import click
+
 from agent.errors import NotFound
 from agent.ids import new_id
+from gateway.cli import Options, loaded_for
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_earlier import Exchange, last_exchange
 from gateway.cli.chat_once import ask
@@ -16,7 +19,7 @@ from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
 from gateway.cli.running import address
 from gateway.commands import Commands
-from gateway.config.load import Loaded, ensure_home, load
+from gateway.config.load import Loaded, ensure_home
 from gateway.errors import AlreadyRunning
 from gateway.logs import configure_logging
 from gateway.run import compose
@@ -54,7 +57,7 @@ def ask_once(config_path: Path | None, name: str | None, question: str, *, new_s
 
 
 def _prepared(config_path: Path | None) -> Loaded:
-    loaded = load(config_path)
+    loaded = loaded_for(Options(config_path))
     ensure_home(loaded.home)
     _log_to_file(loaded)
     return loaded
@@ -77,6 +80,8 @@ async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
         try:
             with progress_shown():  # a large store may have to be brought up to date
                 hermes = await stack.enter_async_context(compose(loaded))
+            for notice in hermes.gateway.plugins.notices:
+                click.echo(f"hermes: {notice}", err=True)
             greeting = "\n".join(filter(None, [hermes.model_choice, hermes.model_line]))
             backend = LocalChat(hermes.gateway, greeting)
             await backend.open(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import console
 
 
@@ -22,28 +22,26 @@ def check(ctx: click.Context) -> None:
     The exit code is 0 or 2.
     """
     options: Options = ctx.obj
-    from gateway.config.load import load  # noqa: PLC0415 - heavy, and `--help` needs none of it
     from gateway.config_check import check_names  # noqa: PLC0415
 
     try:
-        loaded = load(options.config_path)
-        check_names(loaded)
+        loaded = loaded_for(options)
+        check_names(loaded, keys=True)
     except HermesError as error:
         console(stderr=True).print(str(error), soft_wrap=True)
         ctx.exit(error.exit_code)
-    console().print(f"ok: {loaded.path or 'the defaults that come with Hermes'}", soft_wrap=True)
+    console().print(f"ok: {loaded.source}", soft_wrap=True)
 
 
 @config.command()
 @click.pass_obj
 def show(options: Options) -> None:
     """Print the configuration in effect and where each value comes from. Secrets are masked."""
-    from gateway.config.load import load  # noqa: PLC0415 - heavy, and `--help` needs none of it
     from gateway.config.shown import shown  # noqa: PLC0415
 
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     out = console()
-    out.print(f"# {loaded.path or 'The defaults that come with Hermes'}", style="dim", soft_wrap=True)
+    out.print(f"# Settings: {loaded.source}", style="dim", soft_wrap=True)
     out.print(f"# State directory: {loaded.home}", style="dim", soft_wrap=True)
     for line in shown(loaded):
         out.print(f"{line.indent}{line.name}: {line.value}".rstrip(), end="", soft_wrap=True)

@@ -63,6 +63,7 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
         yield from check.web_port(loaded.config.platforms.web)
         yield from bots(loaded, offline=offline)
         yield from check.model(loaded, offline=offline)
+        yield from check.auxiliary_model(loaded)
         yield from limits(loaded.config)
     else:
         rest = "tools, sandbox, plugins, store, web port, bots, model and limits"

@@ -16,21 +16,31 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import gateway
 from agent.errors import HermesError, ModelNotAvailable
 from agent.tool import discover
 from agent.toolbox import choose_tools
+from gateway.cli import ignored_sentence
 from gateway.cli.model_probe import ask_model
 from gateway.config import load as configuration_files
-from gateway.config.environment import PROVIDER_KEYS
+from gateway.config.environment import relative_python_path
 from gateway.config.load import Loaded, load, provider_keys
 from gateway.config.platforms import WebConfig, reachable
-from gateway.errors import ConfigError
+from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.models import embedded
+from gateway.models.auxiliary import auxiliary_spec
 from gateway.models.catalog import provider_problem
-from gateway.models.choose import explain_choice
-from gateway.plugins import check_engine, survey_plugins
+from gateway.models.choose import explain_choice, missing_key
+from gateway.models.configured import configured_specs
+from gateway.plugins import (
+    check_engine,
+    engine_problem,
+    hidden_engines,
+    replaced_sentence,
+    survey_plugins,
+)
 
 OLDEST_PYTHON = (3, 11)
 SECONDS_TO_ANSWER = 20
@@ -67,6 +77,11 @@ def packages() -> Iterator[Finding]:
             )
     if not any(strangers.values()):
         yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
+    for entry in relative_python_path():
+        what = f"the relative entry {entry!r}" if entry else "an empty entry"
+        yield Finding(
+            "warn", f"PYTHONPATH has {what}: Python runs code from the folder you start Hermes in; remove it"
+        )
 
 
 def state_directory() -> Iterator[Finding]:
@@ -132,9 +147,10 @@ def configuration(path: Path | None) -> Generator[Finding, None, Loaded | None]:
     except HermesError as error:
         yield Finding("fail", str(error))
     else:
-        yield Finding(
-            "ok", f"configuration from {loaded.path or 'the defaults; `hermes setup` writes a file'}"
-        )
+        hint = "" if loaded.path else "; `hermes setup` writes a file"
+        yield Finding("ok", f"configuration from {loaded.source}{hint}")
+        if loaded.ignored:
+            yield Finding("warn", ignored_sentence(loaded.ignored, loaded.source))
         return loaded
     return None
 
@@ -176,10 +192,18 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
             options=config.context.options,
             options_at=loaded.place_of("context.options"),
         )
+    except (UnknownEngine, EngineBroken) as error:
+        yield Finding("fail", replaced_sentence(config.context.engine, error.detail))
     except HermesError as error:
         yield Finding("fail", str(error))
     else:
         yield Finding("ok", f"context engine: {config.context.engine}")
+        if problem := engine_problem(
+            config.context.engine, home=home, plugins=enabled, options=config.context.options
+        ):
+            yield Finding("fail", f"context engine {config.context.engine}: {problem}")
+    for notice in (*enabled.notices, *hidden_engines(home, enabled)):
+        yield Finding("warn", notice)
 
 
 def web_port(web: WebConfig) -> Iterator[Finding]:
@@ -233,10 +257,7 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         if not configured.base_url and (problem := provider_problem(name)):
             yield Finding("fail", f"{name}: {problem}")
             return
-        variable = f"{name.partition('/')[0].upper()}_API_KEY"
-        if variable in PROVIDER_KEYS and not (
-            known.get(variable) or configured.api_key or configured.base_url
-        ):
+        if variable := missing_key(configured_specs(configured)[0], known):
             yield Finding("fail", f"{name} needs a key; set {variable}, or run `hermes setup`")
             return
         yield from _embedded_model(needed=name == embedded.MODEL_ID)
@@ -248,6 +269,23 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         yield Finding("fail", f"{configured.name}: {error}")
     else:
         yield Finding("ok", f"{name} answers")
+
+
+def auxiliary_model(loaded: Loaded) -> Iterator[Finding]:
+    """The model that writes summaries, where it is another one."""
+    try:
+        spec = auxiliary_spec(loaded.config.auxiliary.compression, loaded.config.model)
+        if spec is None:
+            return
+        where = f" at {urlsplit(spec.base_url).netloc}" if spec.base_url else ""
+        if not spec.base_url and (problem := provider_problem(spec.name)):
+            yield Finding("fail", f"auxiliary.compression: {problem}")
+        elif variable := missing_key(spec, provider_keys()):
+            yield Finding("fail", f"{spec.name} cannot write summaries without a key; set {variable}")
+        else:
+            yield Finding("ok", f"{spec.name}{where} writes the summaries")
+    except HermesError as error:
+        yield Finding("fail", f"auxiliary.compression: {error}")
 
 
 def _embedded_model(*, needed: bool) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from agent.errors import HermesError
 from gateway.cli.doctor_checks import Finding
 from gateway.config.schema import Config
 from gateway.limits.spending import dollars
+from gateway.models.auxiliary import auxiliary_spec
 from gateway.models.catalog import has_price
 from gateway.models.choose import is_on_this_machine
 from gateway.models.configured import configured_models
@@ -39,9 +40,12 @@ def limits(config: Config) -> Iterator[Finding]:
 def _models(config: Config) -> Iterator[tuple[str, str | None]]:
     """All that are asked for money, and where."""
     yield from configured_models(config.model)
-    summaries, voice = config.auxiliary.compression, config.auxiliary.transcription
-    if summaries.model:
-        yield summaries.model, summaries.base_url
+    summaries, voice = (
+        auxiliary_spec(config.auxiliary.compression, config.model),
+        config.auxiliary.transcription,
+    )
+    if summaries:
+        yield summaries.name, summaries.base_url
     if voice.model:
         yield voice.model, voice.base_url
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
+from agent.overflow import in_words
+from agent.windows import counts
 from gateway.backups.making import backup_directory, latest_backup
 from gateway.cli.doctor_checks import Finding, private
 from gateway.cli.progress import progress_shown
 from gateway.config.load import Loaded
+from gateway.models.configured import configured_windows
 from gateway.store.beside import check, engine_databases, is_sqlite
-from gateway.store.health import Health, examine
+from gateway.store.health import Health, examine, learned_windows_in
 from gateway.store.health import repair as rebuild_index
 
 _LARGE_LOG = 500_000_000
@@ -30,6 +34,7 @@ def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
         yield from private(path, "chmod 600")
         yield from _index(path, health.index_damage, repair=repair)
         yield from _left_undone(path, health)
+        yield from _smaller_windows(loaded)
         yield _backup(loaded.home)
     except StoreCorrupt as error:
         yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
@@ -91,6 +96,15 @@ def _left_undone(path: Path, health: Health) -> Iterator[Finding]:
             "warn",
             f"{path}-wal has grown to {size}: some program reads the database without an end; close it",
         )
+
+
+def _smaller_windows(loaded: Loaded) -> Iterator[Finding]:
+    """Models that refused what should have fitted, for as long as Hermes goes by that."""
+    believed = configured_windows(loaded.config.model)
+    main_model = next(iter(believed))
+    for window in learned_windows_in(loaded.database):
+        if counts(window, believed.get(window.model, 0), time.time()):
+            yield Finding("warn", in_words(window, main_model))
 
 
 def _backup(home: Path) -> Finding:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.stored import find_overview, read_store
 from gateway.text.counted import counted
 
@@ -61,11 +61,10 @@ def export(
     a key or a password is left out. It works while Hermes runs.
     """
     from gateway.cli.exporting import Selection, Wanted, export_many  # noqa: PLC0415 - not for `--help`
-    from gateway.config.load import load  # noqa: PLC0415
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store, wanted)) if wanted else None
-    if not load(options.config_path).database.exists():
+    if not loaded_for(options).database.exists():
         click.echo("Nothing was said yet, so nothing was written.", err=True)
         return
     wish = Wanted(style, moment, _target(output), force)

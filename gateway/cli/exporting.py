@@ -17,12 +17,11 @@ import click
 from agent.messages import Message
 from agent.redaction import keeping_secret, redact
 from agent.store import Overview
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.export_format import Format, Jsonl, Markdown, Told
 from gateway.cli.output import new_private_file
 from gateway.cli.progress import progress_shown
 from gateway.cli.sessions_format import message_without_secrets
-from gateway.config.load import load
 from gateway.config.secrets import secrets_of
 from gateway.logs import configure_logging
 from gateway.progress import tell
@@ -82,7 +81,7 @@ def format_for(style: str) -> Format:
 def _store(options: Options) -> Iterator[Exporter]:
     """With all that the configuration keeps secret known, so that it is left out wherever somebody repeated it."""
     configure_logging("error", "human")  # standard output is for what was asked
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     with (
         keeping_secret(secrets_of(loaded)),
         Exporter.open(loaded.database) as store,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import one_line
 from gateway.cli.progress import progress_shown
 from gateway.text.counted import counted
@@ -65,13 +65,12 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
     They become conversations of their own, on the platform `import`, with the times and the order they had. Search
     finds them. What was imported before is not imported again, so an import that was interrupted can be repeated.
     """
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
     from gateway.imports.reading import read_source  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     options: Options = ctx.obj
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     with progress_shown():
         source = read_source(file, person=person, assistant=assistant)
         outcome = _looked_at(loaded, source) if dry_run else _taken_in(loaded, source)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import console, local_time, one_line, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -167,11 +167,10 @@ def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, 
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
     from gateway.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    return load(options.config_path)
+    return loaded_for(options)
 
 
 def _named_in_the_file(loaded: Loaded, platform: str) -> set[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import console, one_line, print_json
 
 if TYPE_CHECKING:
@@ -172,11 +172,10 @@ def _refuse_to_lose_the_engine(loaded: Loaded, name: str) -> None:
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.config.load import load  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("warning", "human")
-    return load(options.config_path)
+    return loaded_for(options)
 
 
 def _survey(options: Options) -> Overview:

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.progress import progress_shown
 
 
@@ -17,12 +17,12 @@ def run(options: Options) -> None:
 
     It runs until Ctrl-C or SIGTERM. Running answers are ended then; what was said so far is kept.
     """
-    from gateway.config.load import ensure_home, load  # noqa: PLC0415 - heavy, and `run --help` needs none of it
+    from gateway.config.load import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
     from gateway.log_file import configured_log_file  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
     from gateway.run import serve  # noqa: PLC0415
 
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     logging = loaded.config.logging
     ensure_home(loaded.home)
     configure_logging(logging.level, logging.format, file=configured_log_file(logging, loaded.home))

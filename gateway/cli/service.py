@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.output import console
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
 
     Run it again after an update of Hermes or a change of `gateway.drain_seconds` or `storage.path`.
     """
-    from gateway.config.load import ensure_home, load  # noqa: PLC0415 - not for `--help`
+    from gateway.config.load import ensure_home  # noqa: PLC0415 - not for `--help`
     from gateway.service_unit import UNIT, unit_text  # noqa: PLC0415
 
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     text = unit_text(loaded)
     if only_print:
         click.echo(text, nl=False)
@@ -100,8 +100,7 @@ def status(options: Options) -> None:
         raise ServiceFailed(f"it is not installed; {_INSTALL}.")
     try:
         text = path.read_text(encoding="utf-8")
-        # Not the file in the folder one happens to be in.
-        if text != unit_text(load(options.config_path or configuration_in(text) or _own_file())):
+        if text != unit_text(load(options.config_path or configuration_in(text))):
             _say(f"Note: {path} is not what `hermes service install` would write now; run it again.")
     except HermesError:
         _say("Note: the configuration has mistakes; `hermes config check` names them.")
@@ -151,13 +150,6 @@ def _unit_path() -> Path:
     from gateway.service_unit import UNIT  # noqa: PLC0415
 
     return user_units() / UNIT
-
-
-def _own_file() -> Path | None:
-    from gateway.config.load import state_directory  # noqa: PLC0415 - not for `--help`
-
-    own = state_directory() / "hermes.yaml"
-    return own if own.exists() else None
 
 
 def _program(name: str) -> str:

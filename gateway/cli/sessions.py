@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from agent.errors import NotFound
-from gateway.cli import Options
+from gateway.cli import Options, loaded_for
 from gateway.cli.export import format_option
 from gateway.cli.output import console, print_json, print_rows
 from gateway.cli.stored import NOTHING_YET, begins, find_overview, read_store
@@ -168,14 +168,14 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
 def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
     """Acts on the store as its only user: a running Hermes would not notice that a conversation moved."""
-    from gateway.config.load import ensure_home, load  # noqa: PLC0415
+    from gateway.config.load import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
     from gateway.state_lock import only_process  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")
-    loaded = load(options.config_path)
+    loaded = loaded_for(options)
     if not loaded.database.exists():
         raise NotFound(NOTHING_YET)
 

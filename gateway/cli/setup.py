@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options
+from gateway.cli import Options, tell_ignored
 
 if TYPE_CHECKING:
     from gateway.cli.setup_model import Choice
@@ -51,7 +51,7 @@ def setup(
         checked_url,
         set_up_model,
     )
-    from gateway.config.load import ensure_home, find, state_directory  # noqa: PLC0415
+    from gateway.config.load import ensure_home, find, ignored_file, state_directory  # noqa: PLC0415
 
     given = Choice(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
     typed = {"telegram": telegram_token, "discord": discord_token}
@@ -63,6 +63,7 @@ def setup(
     home = state_directory()
     ensure_home(home)
     path = find(options.config_path, home) or home / "hermes.yaml"
+    tell_ignored(ignored_file(options.config_path, path), str(path))
     ask, works = not non_interactive, True
     for part in parts:
         if part == "model":

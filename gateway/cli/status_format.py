@@ -100,6 +100,7 @@ def as_dict(seen: Seen) -> dict[str, Any]:
         "last_compaction": asdict(stored.last_compaction) if stored and stored.last_compaction else None,
         "needs_restart": live.get("needs_restart", []),
         "refused": live.get("refused", []),
+        "notices": live.get("notices", []),
         "trouble": seen.trouble or None,
     }
 
@@ -140,6 +141,8 @@ def _lines(seen: Seen) -> Iterator[tuple[str, str, str]]:
     yield "Model", printable(str(told.get("model", seen.loaded.config.model.name))), ""
     yield "Context", _context(seen), ""
     yield "Store", _store(seen), "bold red" if seen.trouble else ""
+    for notice in told.get("notices", []):
+        yield "Warning", printable(notice), "bold red"
     if waiting := told.get("needs_restart"):
         yield "Settings", f"count from the next start on: {printable(', '.join(waiting))}", "yellow"
     if refused := told.get("refused"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from agent.errors import NotFound
-from gateway.cli import Options, looked_up
+from gateway.cli import Options, loaded_for, looked_up
 
 if TYPE_CHECKING:
     from agent.store import Overview, SessionStore
@@ -27,13 +27,12 @@ def read_store(
 
     What people said is shown only where the whole configuration can be read: it knows what is secret in there."""
     from agent.redaction import keeping_secret  # noqa: PLC0415
-    from gateway.config.load import load  # noqa: PLC0415
     from gateway.config.secrets import secrets_of  # noqa: PLC0415
     from gateway.logs import configure_logging  # noqa: PLC0415
     from gateway.store import MemoryStore, SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
-    loaded = looked_up(options) if only_figures else load(options.config_path)
+    loaded = looked_up(options) if only_figures else loaded_for(options)
     path = loaded.database
     something_stored = path.exists()
 

@@ -37,6 +37,10 @@ class CommandContext:
     needs_restart: Sequence[str] = ()
     refused: Sequence[str] = ()
     """The settings that were changed and count from the next start on."""
+    notices: Sequence[str] = ()
+    """What the owner should know about plugins and the context engine."""
+    unusable_engine: str = ""
+    """The `context.engine` that the built-in one had to replace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ _GROUPS = {
     "While we talk": ("stop", "retry", "undo", "reset", "new"),
     "Earlier conversations": ("sessions", "resume", "branch", "search"),
     "The context": ("compress", "undo-compress", "status", "usage"),
-    "You and Hermes": ("model", "whoami", "help"),
+    "You and Hermes": ("model", "memory", "whoami", "help"),
 }
 _OTHERS = "More"
 """Commands that plugins bring."""

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from math import ceil
 
+from agent.context_plan import LiveContext
+from agent.engine_runner import EngineRunner
+from agent.errors import EngineFailed
+from agent.llm import LLMClient
 from agent.messages import without_notes
-from agent.store import Compaction, Session
+from agent.overflow import in_words
+from agent.prompt_size import last_prompt_tokens
+from agent.store import Session
 from gateway.commands import Command, CommandContext
 from gateway.text.counted import counted
 
@@ -15,26 +22,51 @@ async def _run(context: CommandContext, rest: str) -> str:
     llm = await context.agent.models.of(conversation)
     session = await store.session(conversation.live_session_id)
     history = without_notes(await store.history(session.id))
-    compactions = await store.compactions(conversation.id)
     ancestors = len(await store.lineage(session.id)) - 1
     return "\n".join(
         (
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
+            *[line async for line in _about_the_model(context, llm)],
             f"Conversation: {conversation.id}",
             f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
-            f"In the window: {in_the_window(session, compactions)[1]} tokens",
-            f"Context engine: {_engine(context)}",
+            f"In the window: {(await in_the_window(context, session))[1]} tokens",
+            f"Context engine: {await _engine(context)}",
+            *_replaced(context),
+            *await _problem(context),
             *_waiting(context),
         )
     )
 
 
-def in_the_window(session: Session, compactions: Sequence[tuple[str, Compaction]]) -> tuple[int, str]:
-    """Tokens, as the provider reported them; between a compaction and the next call of the model, as estimated."""
-    done = dict(compactions).get(session.id)
-    if done and not session.prompt_tokens:
-        return done.tokens_after, f"~{done.tokens_after:,}"
-    return session.prompt_tokens or 0, f"{session.prompt_tokens or 0:,}"
+async def in_the_window(context: CommandContext, session: Session) -> tuple[int, str]:
+    """Tokens, as the provider reported them. Estimated where the report cannot be true, and between a compaction and
+    the next call of the model."""
+    store, conversation = context.store, context.conversation
+    if not session.prompt_tokens:
+        done = dict(await store.compactions(conversation.id)).get(session.id)
+        return (done.tokens_after, f"~{done.tokens_after:,}") if done else (0, "0")
+    tools = await context.agent.tools_tokens(conversation)
+    tokens = last_prompt_tokens(LiveContext(conversation, session, await store.history(session.id), tools))
+    return tokens, f"{tokens:,}" if tokens == session.prompt_tokens else f"~{tokens:,}"
+
+
+def _replaced(context: CommandContext) -> Iterator[str]:
+    """The reasons name folders, which are for admins only."""
+    if context.is_admin:
+        yield from (f"Warning: {notice}" for notice in context.notices)
+    elif context.unusable_engine:
+        yield f"Warning: the context engine `{context.unusable_engine}` cannot be used; the built-in one is in use"
+
+
+async def _about_the_model(context: CommandContext, llm: LLMClient) -> AsyncIterator[str]:
+    """Whether another one answers here for now, and whether its window is smaller than believed."""
+    used = await context.agent.models.in_use(context.conversation)
+    if used.model != llm.model:
+        yield f"The last answer came from {used.model}, window {used.context_length:,} tokens"
+    if context.is_admin:
+        for window in await context.store.learned_windows():
+            if (window.model, window.tokens) == (used.model, used.context_length):
+                yield in_words(window, context.agent.models.default_name)
 
 
 def _waiting(context: CommandContext) -> Iterator[str]:
@@ -45,15 +77,32 @@ def _waiting(context: CommandContext) -> Iterator[str]:
         yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
 
 
-def _engine(context: CommandContext) -> str:
+async def _engine(context: CommandContext) -> str:
     compactor = context.agent.keeper.compactor
     seat = compactor.seats.known(context.conversation.id)
     if seat is None:
         return "at rest until the next message"
-    threshold = seat.engine.threshold_tokens
-    told = f"{seat.engine.name}, compacts at {threshold:,} tokens"
+    threshold = await compactor.due_from(context.conversation, seat)
+    told = f"{seat.name}, compacts at {threshold:,} tokens"
     early = ceil(threshold * compactor.background_at)
-    return f"{told}, prepared from {early:,} on" if early < threshold else told
+    told += f", prepared from {early:,} on" if early < threshold else ""
+    return "; ".join([told, *[f"{name}: {value}" for name, value in (await _own_status(seat)).items()]])
+
+
+async def _own_status(seat: EngineRunner) -> dict[str, str]:
+    """What the engine shows of itself, unless it is at work."""
+    with suppress(EngineFailed):
+        return {} if seat.busy else await seat.get_status()
+    return {}
+
+
+async def _problem(context: CommandContext) -> list[str]:
+    """What keeps the engine from its work, unless it is at work."""
+    seat = context.agent.keeper.compactor.seats.known(context.conversation.id)
+    with suppress(EngineFailed):
+        if seat and not seat.busy and (problem := await seat.problem()):
+            return [f"The context engine does not work: {problem}"]
+    return []
 
 
 COMMAND = Command(

@@ -13,8 +13,8 @@ async def _run(context: CommandContext, rest: str) -> str:
         return NOTHING_TO_UNDO
     seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
     answer = f"{'Restored' if rest else 'Undone'}: {rewound}"
-    if 0 < seat.engine.threshold_tokens <= tokens_in(rewound.live):
-        answer += f"; {seat.engine.name} compacts again from {seat.engine.threshold_tokens:,} on"
+    if seat and 0 < seat.state.threshold_tokens <= tokens_in(rewound.live):
+        answer += f"; {seat.name} compacts again from {seat.state.threshold_tokens:,} on"
     return f"{answer}."
 
 

@@ -12,8 +12,8 @@ async def _run(context: CommandContext, rest: str) -> str:
     store, conversation = context.store, context.conversation
     session = await store.session(conversation.live_session_id)
     compactions = await store.compactions(conversation.id)
-    window = (await context.agent.models.of(conversation)).context_length
-    held, in_words = in_the_window(session, compactions)
+    window = (await context.agent.models.in_use(conversation)).context_length
+    held, in_words = await in_the_window(context, session)
     return "\n".join(
         (
             f"In the window: {in_words} of {window:,} tokens ({held / window:.0%})",

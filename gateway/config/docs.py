@@ -38,12 +38,17 @@ Hermes reads one file, the first of these that exists:
 
 1. the one given with `--config`
 2. the one named by `$HERMES_CONFIG`
-3. `hermes.yaml` in the current directory
-4. `hermes.yaml` in the state directory
-5. the `hermes.yaml` that comes with Hermes, which holds every default
+3. `hermes.yaml` in the state directory
+4. the `hermes.yaml` that comes with Hermes, which holds every default; in a clone it is the one beside `README.md`
 
 The state directory is `$HERMES_HOME`, or `~/.hermes`. Hermes makes it for your eyes only (mode 0700) and
 keeps its database there.
+
+A `hermes.yaml` in the folder you start from is ignored, and Hermes says so: such a file can send your keys to
+any server and switch off approvals and the sandbox, and the folder may be another person's. If you trust it,
+name it: `hermes --config hermes.yaml chat`. `$HERMES_HOME` and `$HERMES_CONFIG` must be absolute paths, because a
+relative one would be another place in every folder. The start of `hermes run`, `hermes config show`,
+`hermes config check` and `hermes doctor` say which file is in use.
 
 `hermes setup` asks a few questions and writes the file, keeping your comments. `hermes config check`
 names every mistake with its line, and `hermes config show` prints what is in effect and where it comes

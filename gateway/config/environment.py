@@ -9,15 +9,21 @@ from pathlib import Path
 
 from gateway.errors import ConfigError, ConfigNotWritten
 
-PROVIDER_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+PROVIDER_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "NOUS_API_KEY")
 
 
 def state_directory() -> Path:
     """`$HERMES_HOME`, or `~/.hermes`."""
     try:
-        return Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser().absolute()
+        home = Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
     except RuntimeError:  # no home directory is known for this user
         raise ConfigError("this user has no home directory; set HERMES_HOME.") from None
+    if not home.is_absolute():
+        # A relative name would be another directory in every folder, with settings and code of others.
+        raise ConfigError(
+            f"HERMES_HOME must be an absolute path; the state directory would be {str(home)!r}."
+        )
+    return home
 
 
 def environment(home: Path) -> ChainMap[str, str]:
@@ -57,9 +63,23 @@ def _dotenv(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path}: cannot be read: {reason}.") from None
 
 
+def relative_python_path() -> list[str]:
+    """The entries of `PYTHONPATH` that mean the current directory or a folder in it."""
+    entries = os.environ.get("PYTHONPATH", "")
+    return [entry for entry in entries.split(os.pathsep) if not Path(entry).is_absolute()] if entries else []
+
+
 def notify_socket() -> str:
     """Where the service manager that started this process listens; empty without one."""
     return os.environ.get("NOTIFY_SOCKET", "")
+
+
+def watchdog_seconds() -> float:
+    """How long the service manager waits for a sign of life of this process; 0 if it waits for none."""
+    microseconds, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
+    if not microseconds.isdecimal() or pid not in ("", str(os.getpid())):
+        return 0.0
+    return int(microseconds) / 1_000_000
 
 
 def user_units() -> Path:

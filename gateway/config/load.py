@@ -1,7 +1,8 @@
 """Finds the configuration, reads it, and says everything that is wrong with it at once.
 
-Searched in this order: `--config`, `$HERMES_CONFIG`, `./hermes.yaml`, `$HERMES_HOME/hermes.yaml`, and last
-the `hermes.yaml` that comes with Hermes.
+Searched in this order: `--config`, `$HERMES_CONFIG`, `$HERMES_HOME/hermes.yaml`, and last the `hermes.yaml` that comes
+with Hermes. A `hermes.yaml` in the current directory is never read unless it is one of these: a folder that comes from
+another person could otherwise send the owner's keys anywhere and switch off the sandbox.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "Loaded",
     "ensure_home",
     "find",
+    "ignored_file",
     "load",
     "load_to_look",
     "provider_keys",
@@ -53,6 +55,13 @@ class Loaded:
     home: Path
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Which keys are set where: `line 3` or `$VARIABLE`; the others have their defaults."""
+    ignored: Path | None = None
+    """A `hermes.yaml` in the current directory that is not in use, because the owner has not named it."""
+
+    @property
+    def source(self) -> str:
+        """The file in use, as a person reads it."""
+        return str(self.path or f"the defaults in {SHIPPED}")
 
     @property
     def database(self) -> Path:
@@ -83,7 +92,8 @@ def load(explicit: Path | None = None, *, assumed: Mapping[str, str] | None = No
     config = validate(document)
     if config is None:
         raise ConfigError(problems=messages(document, str(source)))
-    return Loaded(config, path and path.absolute(), home, _origins(document, path))
+    origins = _origins(document, path)
+    return Loaded(config, path and path.absolute(), home, origins, ignored_file(explicit, path))
 
 
 def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | None]:
@@ -100,7 +110,8 @@ def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | No
         tree = parse(read_text(path or SHIPPED), environment(home)).tree
         for names in (("storage",), ("platforms", "web")):
             sound |= _if_sound(tree, *names)
-    return Loaded(Config.model_validate(sound), path and path.absolute(), home), refused
+    config, ignored = Config.model_validate(sound), ignored_file(explicit, path)
+    return Loaded(config, path and path.absolute(), home, ignored=ignored), refused
 
 
 def _if_sound(tree: Any, *names: str) -> dict[str, Any]:
@@ -120,11 +131,45 @@ def find(explicit: Path | None, home: Path) -> Path | None:
     if explicit is not None:
         return explicit
     if named := os.environ.get("HERMES_CONFIG"):
+        if not Path(named).is_absolute():
+            # A relative name would be another file in every folder.
+            raise ConfigError(f"HERMES_CONFIG must be an absolute path; it is {named!r}.")
         return Path(named)
+    own = home / "hermes.yaml"
     try:
-        return next((path for path in (Path("hermes.yaml"), home / "hermes.yaml") if path.exists()), None)
+        if own.exists():
+            return own
     except PermissionError as error:
         raise StateDirectoryUnusable(f"({error.filename}: {error.strerror})") from None
+    return SHIPPED if _is_started_in(SHIPPED.parent) else None
+
+
+def ignored_file(explicit: Path | None, used: Path | None) -> Path | None:
+    """The `hermes.yaml` in the current directory, if it is not `used` and the person has named no other file."""
+    if explicit is not None or os.environ.get("HERMES_CONFIG") or (used and _is_started_in(used.parent)):
+        return None
+    if _is_started_in(SHIPPED.parent) and _has_only_defaults(SHIPPED):
+        return None  # the file of a clone, unchanged
+    with suppress(OSError):
+        here = Path("hermes.yaml").absolute()
+        if os.path.lexists(here):
+            return here
+    return None
+
+
+def _has_only_defaults(path: Path) -> bool:
+    try:
+        return validate(parse(read_text(path), {})) == Config()
+    except ConfigError:
+        return False
+
+
+def _is_started_in(folder: Path) -> bool:
+    """Whether the current directory is this very folder. A link in another folder does not make it so."""
+    try:
+        return Path.cwd().samefile(folder)
+    except OSError:
+        return False
 
 
 def ensure_home(home: Path) -> None:

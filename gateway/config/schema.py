@@ -68,7 +68,9 @@ class ModelConfig(Section):
         default=None, description="The key, if it is not in the provider's own variable."
     )
     context_length: Count | None = Field(
-        default=None, description="The model's window in tokens. Empty: what litellm's table says."
+        default=None,
+        description="The model's window in tokens. Empty: what litellm's table says. If the server holds less, Hermes "
+        "notices and says what to set.",
     )
     vision: bool | None = Field(
         default=None, description="Whether the model sees images. Empty: what litellm's table says."
@@ -141,7 +143,8 @@ class CompressionConfig(Section):
 
     enabled: bool = Field(default=True, description="Whether long conversations are compressed.")
     threshold: Share = Field(
-        default=0.50, description="Compress when the prompt fills this fraction of the window."
+        default=0.50,
+        description="Compress when the prompt fills this fraction of the window. 0.0: whenever something is gained.",
     )
     target_ratio: TailShare = Field(
         default=0.20,
@@ -153,7 +156,7 @@ class CompressionConfig(Section):
     background_at: Share = Field(
         default=0.80,
         description="From this fraction of the threshold on, the summary is prepared between turns, so that nobody "
-        "waits for it. 1.0: only at the threshold itself.",
+        "waits for it; it is used at the threshold. 1.0: only at the threshold itself.",
     )
     memory_flush: bool = Field(
         default=True,
@@ -165,10 +168,13 @@ class AuxiliaryModelConfig(Section):
     """A second model for one task."""
 
     model: Name | None = Field(
-        default=None, description="The model that writes summaries. Empty: chosen automatically."
+        default=None, description="The model that writes summaries. Empty: the one that answers."
     )
     provider: Name = Field(
-        default="auto", description="Its provider: `auto`, `main` (the model that answers), `openrouter`, ..."
+        default="auto",
+        description="Whom to ask for it. `main`: always the server and key of the model that answers. `auto`: the same "
+        "for a model of the same provider, else the provider in its id. Or a provider: `openrouter`, `nous`, "
+        "`anthropic`, ...",
     )
     base_url: Url | None = Field(default=None, description="An OpenAI-compatible server to ask instead.")
 

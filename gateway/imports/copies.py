@@ -8,11 +8,14 @@ none of the originals is new. So whoever says `yes` once more is heard once more
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 Key = tuple[str, ...]
 """What a row says. Of a call and its result the ids: their texts may have been shortened in the copy."""
 
 _MOST_AT_THE_HEAD = 8
+_LOOKED_AHEAD = 16
+"""Rows."""
 
 
 class Copies:
@@ -21,6 +24,7 @@ class Copies:
     def __init__(self, before: Sequence[tuple[Key, str]], keys: Sequence[Key | None]) -> None:
         """`before` is what its ancestors said, with the ids it has here. In `keys`, None stands for a summary."""
         self.said = list(before)
+        self._keys = keys
         self._heads = _heads([key for key, _ in before[:_MOST_AT_THE_HEAD]], keys)
         self._copying = bool(before)
         self._reached = 0
@@ -33,7 +37,7 @@ class Copies:
     def original_of(self, number: int, key: Key) -> str | None:
         """The id of what the row repeats; None where it is new."""
         if number in self._heads or self._copying:
-            found = self._find(key, 0 if number in self._heads else self._reached)
+            found = self._find(number, key, 0 if number in self._heads else self._reached)
             if found is not None:
                 self._reached = found + 1
                 return self.said[found][1]
@@ -44,8 +48,17 @@ class Copies:
         """It is new."""
         self.said.append((key, message_id))
 
-    def _find(self, key: Key, start: int) -> int | None:
-        return next((at for at in range(start, len(self.said)) if self.said[at][0] == key), None)
+    def _find(self, number: int, key: Key, start: int) -> int | None:
+        """Where several rows say the same, as calls do that are numbered from zero in every turn, the one that is
+        followed by what follows here; the first of equals."""
+        places = (at for at in range(start, len(self.said)) if self.said[at][0] == key)
+        return max(places, key=lambda at: self._run(number, at), default=None)
+
+    def _run(self, number: int, at: int) -> int:
+        """How many rows from here on continue alike."""
+        rows = self._keys[number : number + _LOOKED_AHEAD]
+        pairs = zip(rows, self.said[at : at + _LOOKED_AHEAD], strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], pairs))
 
 
 def _heads(first: Sequence[Key], keys: Sequence[Key | None]) -> set[int]:

@@ -31,6 +31,7 @@ longer prompts without a word, so that a guess must not be too large."""
 _PRICES = "litellm/model_prices_and_context_window_backup.json"
 _PROVIDERS = "litellm/provider_endpoints_support_backup.json"
 _TYPES = "litellm/types/utils.py"
+_RESELLERS = ("openrouter", "nous")
 _CHAT_MODES = {"chat", "responses", "completion"}
 
 _VENDORS = {
@@ -69,8 +70,8 @@ def lookup(model_id: str) -> ModelFacts | None:
     if model_id == embedded.MODEL_ID:
         return ModelFacts("embedded", embedded.WINDOW, None, supports_tools=False, prices=Prices(0.0, 0.0))
     provider, _, name = model_id.partition("/")
-    if provider == "openrouter":
-        return _resold(name)
+    if provider in _RESELLERS:
+        return _resold(name, provider)
     if provider == "ollama_chat":
         return lookup(f"ollama/{name}")
     return _table().get(model_id) or _of_provider(provider, name)
@@ -100,7 +101,7 @@ def provider_of(model_id: str) -> str | None:
     if not slash:
         facts = _table().get(model_id)
         prefix = facts.provider if facts else ""
-    return prefix if prefix == "embedded" or prefix in _providers() else None
+    return prefix if prefix in ("embedded", *_RESELLERS) or prefix in _providers() else None
 
 
 def provider_problem(model_id: str) -> str:
@@ -109,10 +110,11 @@ def provider_problem(model_id: str) -> str:
     # litellm knows providers that its own list leaves out; its source names them all.
     known = {
         "embedded",
+        *_RESELLERS,
         *_providers(),
         *re.findall(r'^    [A-Z0-9_]+ = "([\w-]+)"$', _text(_TYPES), re.MULTILINE),
     }
-    if not slash or prefix in known or len(known) == 1:
+    if not slash or prefix in known or not _providers():
         return ""
     near = difflib.get_close_matches(prefix, known, n=1)
     remedy = f"Did you mean `{near[0]}/{name}`?" if near else "Correct it, or set `model.base_url`."
@@ -125,11 +127,11 @@ def _of_provider(provider: str, name: str) -> ModelFacts | None:
     return facts if facts and facts.provider.startswith(provider) else None
 
 
-def _resold(name: str) -> ModelFacts | None:
-    """A model at OpenRouter: its window and tools are the vendor's, its price need not be."""
+def _resold(name: str, reseller: str) -> ModelFacts | None:
+    """A model at a reseller: its window and tools are the vendor's, its price need not be."""
     for spelling in _vendor_spellings(name):
         if facts := lookup(spelling):
-            return replace(facts, provider="openrouter", prices=None)
+            return replace(facts, provider=reseller, prices=None)
     return None
 
 

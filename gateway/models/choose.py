@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
 from agent.resilient import ResilientLLM
+from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.platforms import is_loopback
 from gateway.models import embedded
 from gateway.models.catalog import context_length_for, lookup, provider_of
@@ -29,6 +30,8 @@ DEFAULT_MODELS = {
 """What `auto` means: the model of the first key that is set."""
 
 _OLLAMA_URL = "http://127.0.0.1:11434"
+NOUS_URL = "https://inference-api.nousresearch.com/v1"
+"""Speaks OpenAI's language; litellm does not know the provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def build_named(
     name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
 ) -> LLMClient:
     """One model alone. One that is not among the configured `specs` is found as a fallback would be."""
-    wanted = _beside(specs[0], ModelSpec(name), keys)
+    wanted = beside(specs[0], ModelSpec(name), keys)
     spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
     variable = _key_variable(spec.name)
     if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
@@ -96,7 +99,7 @@ def full_specs(main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[st
     if main.name == AUTO and main.api_key:
         raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
     main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
-    return [main, *(_beside(main, spec, keys) for spec in fallbacks)]
+    return [main, *(beside(main, spec, keys) for spec in fallbacks)]
 
 
 def _automatic(base_url: str | None, keys: Mapping[str, str]) -> Decision:
@@ -127,7 +130,7 @@ def _full_id(name: str, base_url: str | None) -> str:
     )
 
 
-def _beside(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
+def beside(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
     """A fallback. One of the main model's provider is found at the same address and with the same key."""
     name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
     if spec.base_url is None and provider_of(name) == provider_of(main.name):
@@ -143,8 +146,12 @@ def _client(
         return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
     provider, _, name = spec.name.partition("/")
     litellm_model, base_url = spec.name, spec.base_url
+    # The provider's key is for the provider: an address of one's own gets only the key configured for it.
+    api_key = spec.api_key or (None if base_url else keys.get(_key_variable(spec.name)))
     if provider in ("ollama", "ollama_chat"):
         litellm_model, base_url = f"openai/{name}", _ollama_route(base_url or _OLLAMA_URL)
+    elif provider == "nous":
+        litellm_model, base_url = f"openai/{name}", base_url or NOUS_URL
     facts = lookup(spec.name)
     return LiteLLMClient(
         spec.name,
@@ -152,13 +159,20 @@ def _client(
         # Unknown models are mostly new ones, and those use tools.
         supports_tools=facts.supports_tools if facts else True,
         sees_images=spec.vision if spec.vision is not None else facts is None or facts.supports_vision,
-        # The provider's key is for the provider: an address of one's own gets only the key configured for it.
-        api_key=spec.api_key or (None if base_url else keys.get(_key_variable(spec.name))),
+        api_key=api_key,
+        missing_key=missing_key(spec, keys),
         base_url=base_url,
         max_tokens=max_tokens,
         is_free=is_on_this_machine(base_url),
         litellm_model=litellm_model,
     )
+
+
+def missing_key(spec: ModelSpec, keys: Mapping[str, str]) -> str:
+    """The variable that has to be set before the model can be asked, where that is known for sure; else empty."""
+    variable = _key_variable(spec.name)
+    needed = variable in PROVIDER_KEYS and not (spec.base_url or spec.api_key or keys.get(variable))
+    return variable if needed else ""
 
 
 def is_on_this_machine(base_url: str | None) -> bool:

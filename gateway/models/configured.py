@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.llm import LLMClient
 from gateway.config.load import provider_keys
 from gateway.config.schema import ModelChoice, ModelConfig
+from gateway.models.catalog import context_length_for
 from gateway.models.choose import Decision, ModelSpec, build_llm, build_named, explain_choice, full_specs
 
 # All of these read the table of models from disk, so none is for the event loop.
@@ -20,20 +21,26 @@ def configured_llm(model: ModelConfig) -> tuple[Decision, LLMClient]:
 
 def configured_names(model: ModelConfig) -> list[str]:
     """The full ids of the model and its fallbacks."""
-    return list(dict.fromkeys(spec.name for spec in _specs(model)))
+    return list(dict.fromkeys(spec.name for spec in configured_specs(model)))
 
 
 def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
     """The full ids of the model and its fallbacks, and where each is served if not at its provider."""
-    return [(spec.name, spec.base_url) for spec in _specs(model)]
+    return [(spec.name, spec.base_url) for spec in configured_specs(model)]
+
+
+def configured_windows(model: ModelConfig) -> dict[str, int]:
+    """By full id: how many tokens the model and its fallbacks are believed to hold."""
+    return {spec.name: context_length_for(spec.name, spec.context_length) for spec in configured_specs(model)}
 
 
 def named_llm(model: ModelConfig, name: str) -> LLMClient:
     """Any model by its id, without fallbacks: a configured one as configured, another with its provider's key."""
-    return build_named(name, _specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
+    return build_named(name, configured_specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
 
 
-def _specs(model: ModelConfig) -> list[ModelSpec]:
+def configured_specs(model: ModelConfig) -> list[ModelSpec]:
+    """The model and its fallbacks as they are asked."""
     fallbacks = [_spec(fallback) for fallback in model.fallbacks]
     return full_specs(_spec(model), fallbacks, provider_keys())
 

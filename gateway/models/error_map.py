@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from socket import gaierror
@@ -15,6 +16,7 @@ from agent.errors import (
     AuthenticationFailed,
     BadRequest,
     ContextOverflow,
+    KeyMissing,
     ModelError,
     ModelNotAvailable,
     ModelOverloaded,
@@ -22,19 +24,20 @@ from agent.errors import (
     QuotaExhausted,
     RateLimited,
 )
+from gateway.models.overflow import is_overflow, is_unexplained, limit_in
 
 Condition = Callable[[Exception], bool]
 
-_OVERFLOW = (
-    r"context.{0,3}(length|window|limit|size)|prompt is too long|input is too long|reduce the length"
-    r"|too many (input )?tokens|maximum input length|exceeds? the (maximum|limit|available).{0,30}tokens"
-    r"|request_too_large|request entity too large"
-)
 _NO_CREDIT = (
     r"insufficient_quota|exceeded your current quota|credit balance|insufficient (credits|balance|funds)"
 )
+_NO_KEY = r"missing credentials|missing \w+ api[ _]?key|no key is set|_API_KEY is not set|unable to locate credentials"
 _UNPLACED = "LLM Provider NOT provided"
-_UNKNOWN_MODEL = rf"{_UNPLACED}|model.{0, 80}(does not exist|not found|not supported)|model_not_found"
+_UNKNOWN_MODEL = rf"{_UNPLACED}|model.{{0,80}}(does not exist|not found|not supported)|model_not_found"
+_LONGEST = 10_000
+"""Characters of an error that are read. A longer one quotes a conversation, and the cost of some patterns grows with
+the square."""
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ASK_LATER = r"(?:retry|try again) (?:in|after) ([\d.]+) ?s"
 
 
@@ -45,8 +48,13 @@ def _status(*statuses: int) -> Condition:
 def _says(pattern: str, *statuses: int) -> Condition:
     """Statuses bound what the words may mean: an answer can quote the person's own text."""
     return lambda exc: (
-        _status(*statuses)(exc) and re.search(pattern, str(exc), re.IGNORECASE | re.DOTALL) is not None
+        _status(*statuses)(exc)
+        and re.search(pattern, str(exc)[:_LONGEST], re.IGNORECASE | re.DOTALL) is not None
     )
+
+
+def _overflows(exc: Exception) -> bool:
+    return is_overflow(_said(exc), getattr(exc, "status_code", None))
 
 
 def _comes_from(*causes: type[BaseException]) -> Condition:
@@ -73,7 +81,8 @@ def _never_connected(exc: Exception) -> bool:
 TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
     (_comes_from(ImportError), ModelNotAvailable),
     (_never_answered, NetworkFailed),
-    (_says(_OVERFLOW, 400, 413, 422), ContextOverflow),
+    (_says(_NO_KEY, 401, 500), KeyMissing),
+    (_overflows, ContextOverflow),
     (_says(_ASK_LATER, 429), RateLimited),
     (_says(_NO_CREDIT, 400, 403, 429), QuotaExhausted),
     (_says(_UNKNOWN_MODEL, 400), ModelNotAvailable),
@@ -81,7 +90,6 @@ TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
     (_status(401, 403), AuthenticationFailed),
     (_status(404), ModelNotAvailable),
     (_status(408), NetworkFailed),
-    (_status(413), ContextOverflow),
     (_status(429), RateLimited),
     (_status(*range(400, 500)), BadRequest),
 )
@@ -104,7 +112,27 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
         return RateLimited(detail, retry_after=_retry_after(exc))
     if kind is NetworkFailed:
         return NetworkFailed(detail, was_sent=not _never_connected(exc))
+    if kind is KeyMissing:
+        named = re.search(r"\b[A-Z0-9_]+_API_KEY\b", str(exc))
+        return KeyMissing(f"{model} needs {named[0] if named else 'credentials of its provider'}.")
+    if kind is ContextOverflow:
+        return ContextOverflow(detail, limit=limit_in(_said(exc)))
+    if kind is BadRequest:
+        return BadRequest(detail, unexplained=is_unexplained(_message(exc)))
     return kind(detail)
+
+
+def _said(exc: Exception) -> str:
+    """All that the provider sent: its sentence, and the codes and fields beside it."""
+    bodies = (getattr(link, "body", None) for link in _chain(exc))
+    fields = (json.dumps(body, ensure_ascii=False) for body in bodies if isinstance(body, dict))
+    text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), _without_quotes(exc))
+    return "\n".join(part[:_LONGEST] for part in (text, *fields))
+
+
+def _without_quotes(exc: Exception) -> str:
+    """What the provider sent, without the conversation, which litellm may quote."""
+    return _unquoted(str(exc).partition("Received Messages=")[0].strip())[:_LONGEST]
 
 
 def _chain(exc: BaseException | None) -> Iterator[BaseException]:
@@ -118,9 +146,10 @@ def _chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 def _message(exc: Exception) -> str:
     """The provider's sentence without litellm's wrapping, and without the conversation it may quote."""
-    text = _unquoted(str(exc).partition("Received Messages=")[0].strip())
+    text = _without_quotes(exc)
     if quoted := re.search(r'"message":\s*("(?:[^"\\]|\\.)*")', text):
-        return str(json.loads(quoted[1]))[:500]
+        with suppress(ValueError):  # it only looks like JSON
+            return str(json.loads(quoted[1]))[:500]
     text = re.sub(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -) )+", "", text)
     text = re.sub(r"\.? Handle with `litellm\.\w+`\.?$", "", text)
     return re.sub(r" ssl:(<[^>]*>|\w+)", "", text)[:500]
@@ -128,11 +157,12 @@ def _message(exc: Exception) -> str:
 
 def _unquoted(text: str) -> str:
     """Errors of streams hold the provider's body as a bytes literal."""
-    literal = re.search(r"\bb(['\"])\{.*\}\1", text, re.DOTALL)
-    if literal is None:
+    begin = re.search(r"\bb(['\"])\{", text)
+    end = text.rfind("}" + begin[1]) if begin else -1
+    if begin is None or end < begin.end():
         return text
     try:
-        return str(ast.literal_eval(literal[0]).decode(errors="replace"))
+        return str(ast.literal_eval(text[begin.start() : end + 2]).decode(errors="replace"))
     except (SyntaxError, ValueError):
         return text
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
-from agent.errors import ModelError, NetworkFailed, StreamCut
+from agent.errors import KeyMissing, ModelError, NetworkFailed, StreamCut
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
 from gateway.models.error_map import translate
 from gateway.models.litellm_answer import Answer, normal_usage, whole_answer
@@ -42,9 +42,10 @@ class LiteLLMClient:
         is_free: bool = False,
         timeout: float = 300.0,
         litellm_model: str | None = None,
+        missing_key: str = "",
     ) -> None:
         """`is_free`: where nobody says what it costs, it costs nothing. `timeout` bounds each silence of the provider;
-        `litellm_model` is litellm's name for the model."""
+        `litellm_model` is litellm's name for the model, `missing_key` a variable without which it cannot be asked."""
         self._model = model
         self._context_length = context_length
         self._supports_tools = supports_tools
@@ -55,6 +56,7 @@ class LiteLLMClient:
         self._is_free = is_free
         self._timeout = timeout
         self._litellm_model = litellm_model or model
+        self._missing_key = missing_key
         _open_clients.add(self)
 
     @property
@@ -100,6 +102,8 @@ class LiteLLMClient:
             await close_connections()
 
     async def _send(self, library: Library, request: ChatRequest, **how: Any) -> Any:
+        if self._missing_key:
+            raise KeyMissing(f"{self._model} needs {self._missing_key}.")
         try:
             return await send(library, **self._arguments(request), **how)
         except library.errors as exc:

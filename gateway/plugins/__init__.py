@@ -6,7 +6,11 @@ from gateway.plugins.engines import (
     available_engines,
     check_engine,
     engine_factory,
+    engine_or_built_in,
+    engine_problem,
+    hidden_engines,
     listed_engines,
+    replaced_sentence,
 )
 from gateway.plugins.hooks import EVENTS, Event
 from gateway.plugins.loader import PluginInfo, Plugins, check_plugin, load_plugins, survey_plugins
@@ -22,7 +26,11 @@ __all__ = [
     "check_engine",
     "check_plugin",
     "engine_factory",
+    "engine_or_built_in",
+    "engine_problem",
+    "hidden_engines",
     "listed_engines",
     "load_plugins",
+    "replaced_sentence",
     "survey_plugins",
 ]

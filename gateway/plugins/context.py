@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -12,13 +14,21 @@ import structlog
 
 from agent.context_engine import ContextEngine
 from agent.tool import Tool, did_you_mean
-from gateway.commands import Command, is_command
+from agent.uninterrupted import in_daemon_thread
+from gateway.commands import Command, CommandContext, is_command
+from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
 from gateway.plugins.package import PluginFault, run_foreign
 
 log = structlog.get_logger(__name__)
 
 Register = Callable[["PluginContext"], object]
+
+Handler = Callable[[str], Awaitable[object] | object]
+"""A slash command as other hosts know it: gets the text behind the name, and gives the answer."""
+
+_HANDLER_SECONDS = 60.0
+_ONE_WORD = re.compile(r"\W*(\w+)\W*")
 
 
 @dataclass(slots=True)
@@ -60,14 +70,57 @@ class PluginContext:
         # Whatever it brings, Hermes knows nothing about where it has it from.
         self._offered.tools.append(replace(tool, outside=True))
 
-    def register_command(self, command: Command) -> None:
-        """Adds a slash command to every chat."""
+    def register_command(
+        self,
+        command: Command | str,
+        handler: Handler | None = None,
+        description: str = "",
+        args_hint: str = "",
+    ) -> None:
+        """Adds a slash command to every chat: a `Command`, or a name and a function of the text behind it."""
+        if isinstance(command, str):
+            command = self._handled(command, handler, description, args_hint)
         if not isinstance(command, Command):
-            raise TypeError(f"register_command() takes a gateway.commands.Command; this is {command!r}.")
+            raise TypeError(
+                "register_command() takes a gateway.commands.Command, or a name and a function; "
+                f"this is {command!r}."
+            )
         for name in (command.name, *command.aliases):
             if name != name.lower() or not is_command(f"/{name}"):
                 raise ValueError(f"Nobody can type the command {name!r}: use lower case, digits, - and _.")
         self._offered.commands.append(command)
+
+    def _handled(self, name: str, handler: Handler | None, description: str, args_hint: str) -> Command:
+        if not callable(handler):
+            raise TypeError(f"register_command() takes a function behind the name; this is {handler!r}.")
+        name = name.strip().removeprefix("/").lower()
+        summary = " ".join(description.split()) or f"a command of the plugin {self.name}"
+        one_word = _ONE_WORD.fullmatch(args_hint)
+        argument = one_word[1] if one_word else "arguments" if args_hint else ""
+
+        async def run(context: CommandContext, rest: str) -> str:
+            answer = await self._answer(name, handler, rest)
+            return "Done." if answer is None else str(answer)
+
+        return Command(name, summary, run, argument=argument)
+
+    async def _answer(self, name: str, handler: Handler, rest: str) -> object:
+        """What the plugin's function says. A function runs in a thread, and neither kind may hang for ever."""
+        where = f"/{name} of the plugin {self.name}"
+        try:
+            async with asyncio.timeout(_HANDLER_SECONDS):
+                if inspect.iscoroutinefunction(handler):
+                    return await handler(rest)
+                answer = await in_daemon_thread(
+                    lambda: run_foreign(lambda: handler(rest), self._folder), where
+                )
+                return await answer if inspect.isawaitable(answer) else answer
+        except TimeoutError as error:
+            raise CommandFailed(f"{where}: no answer within {_HANDLER_SECONDS:.0f} s.") from error
+        except PluginFault as fault:
+            raise CommandFailed(f"{where}: {fault.reason}.") from fault
+        except (Exception, SystemExit) as error:
+            raise CommandFailed(f"{where}: {type(error).__name__}: {error}.") from error
 
     def register_hook(self, event: Event, callback: Callback) -> None:
         """Has a function, or an async function, called when this happens."""
@@ -94,6 +147,10 @@ def register_of(module: ModuleType) -> Register | None:
     return found
 
 
-def warn_of_refused(plugin: str, engine: str, *, first: str) -> None:
-    """Only one engine can be registered; who came first keeps its place."""
+def warn_of_refused(plugin: str, engine: str, *, first: str, by: str) -> str:
+    """Logs that only one engine can be registered: the `first`, registered `by` a plugin, stays. Gives the sentence."""
     log.warning("plugin.engine_refused", plugin=plugin, engine=engine, registered_before=first)
+    return (
+        f"the plugin {plugin} registers the context engine `{engine}`, which is refused: only one can be registered, "
+        f"and the plugin {by} came first with `{first}`"
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +60,8 @@ class EngineCode:
 
     make: Callable[[], ContextEngine]
     beside: Registrations = field(default_factory=Registrations)
+    notices: Sequence[str] = ()
+    """What the owner should know about the folder."""
 
 
 def engine_in_folder(name: str, folder: Path, around: Surroundings) -> EngineCode:
@@ -104,7 +106,7 @@ def _ready(make: Callable[[], ContextEngine], name: str, folder: Path, around: S
     engine = make()
     if (found := _name(engine, folder)) != name:
         raise PluginFault(_misnamed(name, [found]))
-    if engine.context_length != around.context_length:
+    if run_foreign(lambda: engine.context_length, folder) != around.context_length:
         # Registered with a number of its author's, or made without one.
         run_foreign(lambda: engine.update_model(around.model, around.context_length), folder)
     return engine

@@ -1,8 +1,8 @@
-"""Which context engine is used: the one that `context.engine` names, or none.
+"""Which context engine is used: the one that `context.engine` names, or else the built-in one.
 
 The order: `plugins/context_engine/<name>/` in the project, the same folder in the state directory, an engine that a
-general plugin registered. `compressor` is always the one built in. Nothing takes the place of an engine that is
-missing or broken.
+general plugin registered. `compressor` is always the one built in. It also takes the place of an engine that is missing
+or broken, which is said wherever Hermes reports about itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 import gateway
 from agent.context_engine import ContextEngine
@@ -27,7 +29,10 @@ from gateway.plugins.engine_code import (
     engine_registered,
 )
 from gateway.plugins.loader import ENGINES, Plugins, general_folders
-from gateway.plugins.package import Manifest, PluginFault, folders_in, read_manifest
+from gateway.plugins.package import LOAD_SECONDS, Manifest, PluginFault, folders_in, in_time, read_manifest
+from gateway.plugins.permissions import check_permissions
+
+log = structlog.get_logger(__name__)
 
 BUILT_IN = "compressor"
 _BUILT_IN_DESCRIPTION = "Summarises old turns and keeps a ledger of what must not be paraphrased."
@@ -51,6 +56,46 @@ class EngineInfo:
     traceback: str = ""
 
 
+def engine_or_built_in(
+    name: str, *, home: Path, plugins: Plugins, compressor: Callable[[], ContextEngine], **how: Any
+) -> Callable[[], ContextEngine]:
+    """As `engine_factory`, but the built-in engine takes the place of one that cannot be used; `plugins` notes that.
+
+    Raises ConfigError where only the options are wrong.
+    """
+    plugins.notices += hidden_engines(home, plugins)
+    try:
+        return engine_factory(name, home=home, plugins=plugins, compressor=compressor, **how)
+    except (UnknownEngine, EngineBroken) as error:
+        # Without the folders that were searched and the traceback.
+        reason = error.detail.partition("\n")[0]
+        log.error("engine.fallback", wanted=name, used=BUILT_IN, problem=reason)
+        plugins.unusable_engine = name
+        plugins.notices.append(f"{replaced_sentence(name, reason)} `hermes doctor` says more")
+        return compressor
+
+
+def replaced_sentence(name: str, reason: str) -> str:
+    return (
+        f"the context engine `{name}` cannot be used, and the built-in `{BUILT_IN}` is used instead: {reason}"
+    )
+
+
+def hidden_engines(home: Path, plugins: Plugins) -> list[str]:
+    """A sentence for each engine that cannot be chosen, because another one of its name comes first."""
+    first: dict[str, Path | None] = {BUILT_IN: None}
+    sentences = []
+    for place in _places(home, plugins):
+        if place.name in first:
+            before = first[place.name] or "Hermes itself"
+            sentences.append(
+                f"the context engine `{place.name}` in {place.folder} is hidden by the one in {before}"
+            )
+            log.warning("plugin.engine_hidden", engine=place.name, folder=str(place.folder), used=str(before))
+        first.setdefault(place.name, place.folder)
+    return sentences
+
+
 def engine_factory(
     name: str,
     *,
@@ -61,6 +106,7 @@ def engine_factory(
     model: str = "",
     options: Mapping[str, Any] | None = None,
     options_at: str = "",
+    seconds: float = LOAD_SECONDS,
 ) -> Callable[[], ContextEngine]:
     """Each call makes an engine for one conversation. Raises UnknownEngine or EngineBroken; ConfigError where the
     `options`, which stand at `options_at` in the configuration, are not for this engine.
@@ -73,11 +119,12 @@ def engine_factory(
         return compressor
     place = _find(name, home, plugins)
     try:
-        code = place.load(Surroundings(context_length, model, home, options or {}))
+        around = Surroundings(context_length, model, home, options or {})
+        code = in_time(lambda: place.tried(around), seconds)
         plugins.add(code.beside)
+        plugins.notices += code.notices
         for refused in code.beside.engine_names[1:]:
-            warn_of_refused(name, refused, first=name)
-        code.make()
+            plugins.notices.append(warn_of_refused(name, refused, first=name, by=name))
     except PluginFault as fault:
         raise _broken(place, home, fault, options_at) from fault
 
@@ -98,15 +145,28 @@ def check_engine(
     options: Mapping[str, Any] | None = None,
     options_at: str = "",
 ) -> None:
-    """Raises what `engine_factory` would raise where `context.engine: <name>` keeps Hermes from starting."""
+    """Raises what `engine_factory` would raise where the engine `name` cannot be used. Adds notices to `plugins`."""
     if name == BUILT_IN:
         _check_built_in(options, options_at)
         return
     place = _find(name, home, plugins)
     try:
-        place.load(_probe(home, options)).make()
+        plugins.notices += in_time(lambda: place.tried(_probe(home, options)), LOAD_SECONDS).notices
     except PluginFault as fault:
         raise _broken(place, home, fault, options_at) from fault
+
+
+def engine_problem(
+    name: str, *, home: Path, plugins: Plugins, options: Mapping[str, Any] | None = None
+) -> str:
+    """What keeps an engine that can be loaded from doing its work, in its own words; empty where nothing does."""
+    if name == BUILT_IN:
+        return ""
+    try:
+        place = _find(name, home, plugins)
+        return in_time(lambda: str(place.load(_probe(home, options)).make().problem()), LOAD_SECONDS)
+    except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
+        return f"it cannot say whether it works: {type(error).__name__}: {error}"
 
 
 def available_engines(
@@ -142,11 +202,23 @@ def engine_folders(home: Path) -> list[Path]:
 
 
 def project_engine_folders() -> list[Path]:
-    """Beside our own packages first, and wherever other wheels have added to the `plugins` namespace."""
+    """Beside our own packages first, and wherever other wheels have added to the `plugins` namespace.
+
+    Not in the current directory, which `python -m` puts on the path: it may be another person's. An empty or relative
+    entry of `PYTHONPATH` also puts it there, and then Python itself imports modules from it; doctor warns of that.
+    """
     ours = Path(gateway.__path__[0]).parent / "plugins"
     spec = importlib.util.find_spec("plugins")
-    others = list(spec.submodule_search_locations or ()) if spec else []
-    return list(dict.fromkeys(folder / ENGINES for folder in (ours, *map(Path, others))))
+    others = map(Path, (spec.submodule_search_locations or ()) if spec else ())
+    installed = [folder for folder in others if not _is_here(folder.parent)]
+    return list(dict.fromkeys(folder / ENGINES for folder in (ours, *installed)))
+
+
+def _is_here(folder: Path) -> bool:
+    try:
+        return folder.samefile(Path.cwd())
+    except OSError:
+        return False
 
 
 def _home_folder(home: Path) -> Path:
@@ -162,16 +234,28 @@ class _Place:
     folder: Path
     load: Callable[[Surroundings], EngineCode]
 
+    def tried(self, around: Surroundings) -> EngineCode:
+        """The code, after one engine was made of it."""
+        code = self.load(around)
+        code.make()
+        return code
+
 
 def _places(home: Path, plugins: Plugins) -> Iterator[_Place]:
     """In the order of precedence."""
     for parent in engine_folders(home):
-        origin = "home" if parent == _home_folder(home) else "project"
+        is_home = parent == _home_folder(home)
         for folder in folders_in(parent):
-            yield _Place(folder.name, origin, folder, partial(engine_in_folder, folder.name, folder))
+            load = partial(_engine_in, folder, home if is_home else None)
+            yield _Place(folder.name, "home" if is_home else "project", folder, load)
     if offered := plugins.engine:
         load = partial(engine_registered, offered.name, offered.folder, offered.register)
         yield _Place(offered.name, f"plugin {offered.plugin}", offered.folder, load)
+
+
+def _engine_in(folder: Path, home: Path | None, around: Surroundings) -> EngineCode:
+    notices = check_permissions(folder, home) if home is not None else []
+    return replace(engine_in_folder(folder.name, folder, around), notices=notices)
 
 
 def _find(name: str, home: Path, plugins: Plugins) -> _Place:
@@ -192,7 +276,7 @@ def _describe(place: _Place, probe: Surroundings | None, *, hidden_by: EngineInf
     try:
         manifest = read_manifest(place.folder)
         if hidden_by is None and probe is not None:
-            place.load(probe).make()
+            in_time(lambda: place.tried(probe), LOAD_SECONDS)
         elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
     except OptionsRefused as refused:

@@ -13,14 +13,17 @@ from gateway.errors import PluginBroken, UnknownPlugin
 from gateway.plugins.context import PluginContext, Register, Registrations, register_of, warn_of_refused
 from gateway.plugins.hooks import Event, Hook, Hooks
 from gateway.plugins.package import (
+    LOAD_SECONDS,
     MANIFEST,
     Manifest,
     PluginFault,
     folders_in,
+    in_time,
     is_plugin_name,
     load_package,
     read_manifest,
 )
+from gateway.plugins.permissions import check_permissions
 
 ENGINES = "context_engine"
 """The folder beside the general plugins that holds context engines; it is no plugin itself."""
@@ -58,6 +61,10 @@ class Plugins:
         self.tools: dict[str, Tool] = {}
         self.commands: list[Command] = []
         self.engine: OfferedEngine | None = None
+        self.notices: list[str] = []
+        """What the owner should know about them: said at the start, by `/status` and by doctor."""
+        self.unusable_engine = ""
+        """The `context.engine` that the built-in engine had to replace; empty where none was replaced."""
         self._hooks = hooks or Hooks()
 
     @property
@@ -90,13 +97,13 @@ class Plugins:
             commands.append(name)
 
 
-def load_plugins(home: Path, enabled: Sequence[str]) -> Plugins:
+def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SECONDS) -> Plugins:
     """Runs the code of the enabled plugins, in this order. Raises PluginError at the first that cannot be used."""
     plugins = Plugins()
     for name in dict.fromkeys(enabled):
         folder = plugin_folder(home, name)
         try:
-            _load(name, folder, plugins)
+            _load(name, folder, plugins, seconds)
         except PluginFault as fault:
             raise _broken(name, folder, fault) from fault
     return plugins
@@ -142,23 +149,31 @@ def general_folders(home: Path) -> list[Path]:
     return [folder for folder in folders_in(home / "plugins") if folder.name != ENGINES]
 
 
-def _load(name: str, folder: Path, plugins: Plugins) -> None:
+def _load(name: str, folder: Path, plugins: Plugins, seconds: float = LOAD_SECONDS) -> None:
     if not (folder / MANIFEST).is_file():
         raise PluginFault(f"there is no {MANIFEST} in it.")
+    home = folder.parents[1]
+    notices = check_permissions(folder, home)
     manifest = read_manifest(folder)
-    register = register_of(load_package(folder))
-    if register is None:
-        raise PluginFault("it has no `register(ctx)`.")
-    offered = PluginContext(name, folder, hermes_home=folder.parents[1]).offered_by(register)
+    register, offered = in_time(lambda: _registered(name, folder, home), seconds)
     plugins.add(offered)
     plugins.names.append(name)
+    plugins.notices += notices
     names = offered.engine_names
     if names and plugins.engine is None:
         plugins.engine = OfferedEngine(names[0], name, folder, manifest, register)
         names = names[1:]
     for refused in names:
         assert plugins.engine is not None
-        warn_of_refused(name, refused, first=plugins.engine.name)
+        first = plugins.engine
+        plugins.notices.append(warn_of_refused(name, refused, first=first.name, by=first.plugin))
+
+
+def _registered(name: str, folder: Path, home: Path) -> tuple[Register, Registrations]:
+    register = register_of(load_package(folder))
+    if register is None:
+        raise PluginFault("it has no `register(ctx)`.")
+    return register, PluginContext(name, folder, home).offered_by(register)
 
 
 def _broken(name: str, folder: Path, fault: PluginFault) -> PluginBroken:

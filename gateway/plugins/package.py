@@ -10,8 +10,11 @@ import importlib.util
 import itertools
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +23,14 @@ from typing import TypeVar
 
 import yaml
 
+from agent.engine_runner import DEADLINES
+
 T = TypeVar("T")
 
 MANIFEST = "plugin.yaml"
 CODE = "__init__.py"
+LOAD_SECONDS = DEADLINES["__init__"]
+"""Seconds until a plugin that is still being loaded is abandoned."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _load_number = itertools.count(1)
@@ -100,8 +107,33 @@ def run_foreign(call: Callable[[], T], folder: Path) -> T:
         return call()
     except PluginFault:
         raise
-    except (Exception, SystemExit) as error:
-        raise PluginFault(f"{type(error).__name__}: {error}", _story(error, folder)) from error
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # Ctrl-C of the person; in other threads only the plugin itself can raise it
+        raise PluginFault(f"{type(error).__name__}: {_text(error)}", _story(error, folder)) from error
+
+
+def in_time(work: Callable[[], T], seconds: float) -> T:
+    """Runs `work` in a daemon thread, because foreign code may hang. Raises PluginFault where it takes too long."""
+    ended: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            ended.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run,), name="loads a plugin", daemon=True).start()
+    if not wait([ended], seconds).done:
+        raise PluginFault(f"it was not loaded within {seconds:g} seconds.")
+    return ended.result()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except (Exception, SystemExit):  # noqa: BLE001 - even that is the code of the plugin
+        return "an error that cannot be shown"
 
 
 def _story(error: BaseException, folder: Path) -> str:

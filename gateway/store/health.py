@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import StoreCorrupt
+from agent.store import LearnedWindow
 from gateway.inbox import Parked
 from gateway.progress import tell
 from gateway.store import reads
@@ -38,6 +39,11 @@ def examine(path: Path) -> Health:
 def parked_in(path: Path) -> list[Parked]:
     with translated(), closing(connect_reader(path)) as connection:
         return parked(connection)
+
+
+def learned_windows_in(path: Path) -> list[LearnedWindow]:
+    with translated(), closing(connect_reader(path)) as connection:
+        return reads.learned_windows(connection)
 
 
 def finish_index(path: Path) -> None:

@@ -61,8 +61,8 @@ class StoredInbox:
     ) -> bool:
         return await self._write(_settle, message_ids, conversation_id, notice_id, notice)
 
-    async def unbegin(self, message_id: str) -> None:
-        await self._write_soon(_unbegin, message_id)
+    async def unbegin(self, message_id: str, times: int = 1) -> None:
+        await self._write_soon(_unbegin, message_id, times)
 
     async def park(
         self,
@@ -169,7 +169,7 @@ def _rewrite(connection: sqlite3.Connection, message_id: str, payload: Payload) 
 def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
     rows = connection.execute(
         """
-        SELECT id, payload, place, number FROM inbox INDEXED BY inbox_waiting
+        SELECT id, payload, place, number, attempts FROM inbox INDEXED BY inbox_waiting
         WHERE state = 'waiting' AND platform = ? ORDER BY seq
         """,
         (platform,),
@@ -177,13 +177,15 @@ def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
     return [_taken_from(platform, *row) for row in rows]
 
 
-def _taken_from(platform: str, message_id: str, payload: str, place: str | None, number: str) -> Taken:
+def _taken_from(
+    platform: str, message_id: str, payload: str, place: str | None, number: str, attempts: int
+) -> Taken:
     """What cannot be read has nothing in it, and nobody takes that for a message."""
     try:
         where = None if place is None else place_from(place)
-        return Taken(message_id, platform, json.loads(payload), where, number)
+        return Taken(message_id, platform, json.loads(payload), where, number, attempts)
     except (ValueError, RecursionError):
-        return Taken(message_id, platform, {}, None, number)
+        return Taken(message_id, platform, {}, None, number, attempts)
 
 
 def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
@@ -234,10 +236,8 @@ def _settle(
     )
 
 
-def _unbegin(connection: sqlite3.Connection, message_id: str) -> None:
-    connection.execute(
-        "UPDATE inbox SET attempts = attempts - 1 WHERE id = ? AND attempts > 0", (message_id,)
-    )
+def _unbegin(connection: sqlite3.Connection, message_id: str, times: int) -> None:
+    connection.execute("UPDATE inbox SET attempts = max(0, attempts - ?) WHERE id = ?", (times, message_id))
 
 
 def _park(
@@ -276,7 +276,7 @@ def _unpark(connection: sqlite3.Connection, message_id: str) -> Taken | None:
     row = connection.execute(
         """
         UPDATE inbox SET state = 'waiting', attempts = 0, reason = '' WHERE id = ? AND state = 'parked'
-        RETURNING platform, id, payload, place, number
+        RETURNING platform, id, payload, place, number, attempts
         """,
         (message_id,),
     ).fetchone()

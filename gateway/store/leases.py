@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Collection
 
 from agent.errors import LeaseLost
 from gateway.leases import Fence
@@ -18,8 +19,8 @@ class StoredLeases:
     async def acquire(self, conversation_id: str, *, holder: str, seconds: float) -> int | None:
         return await self._write(_acquire, conversation_id, holder, seconds)
 
-    async def renew(self, *, holder: str, seconds: float) -> None:
-        await self._write(_renew, holder, seconds)
+    async def renew(self, conversation_ids: Collection[str], *, holder: str, seconds: float) -> None:
+        await self._write(_renew, list(conversation_ids), holder, seconds)
 
     async def release(self, conversation_id: str, *, holder: str) -> None:
         await self._write(_release, conversation_id, holder)
@@ -53,10 +54,11 @@ def _acquire(connection: sqlite3.Connection, conversation_id: str, holder: str, 
     return None if row is None else int(row[0])
 
 
-def _renew(connection: sqlite3.Connection, holder: str, seconds: float) -> None:
-    now = time.time()
-    connection.execute(
-        "UPDATE leases SET expires_at = ? WHERE holder = ? AND expires_at > 0", (now + seconds, holder)
+def _renew(connection: sqlite3.Connection, conversation_ids: list[str], holder: str, seconds: float) -> None:
+    until = time.time() + seconds
+    connection.executemany(
+        "UPDATE leases SET expires_at = ? WHERE conversation_id = ? AND holder = ? AND expires_at > 0",
+        [(until, conversation_id, holder) for conversation_id in conversation_ids],
     )
 
 

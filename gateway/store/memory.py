@@ -13,7 +13,18 @@ from agent.errors import HeadMoved, NotFound, StoreError
 from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
+from agent.store import (
+    Address,
+    Compaction,
+    Conversation,
+    Fact,
+    LearnedWindow,
+    Overview,
+    SearchHit,
+    Session,
+    Spent,
+    Split,
+)
 from agent.words import parse_query
 from gateway.store.counts import try_to_write
 from gateway.store.inbox import StoredInbox, answer
@@ -31,6 +42,7 @@ from gateway.store.rules import (
     title_from,
 )
 from gateway.store.search import Scope, find
+from gateway.store.sign_outs import StoredSignOuts
 from gateway.store.snippets import snippets
 
 T = TypeVar("T")
@@ -48,6 +60,7 @@ class MemoryStore:
     """Everything in dictionaries and lists; they keep the order in which things were stored."""
 
     def __init__(self) -> None:
+        self.damage = ""
         self._conversations: dict[str, Conversation] = {}
         self._sessions: dict[str, Session] = {}
         self._messages: dict[str, Message] = {}
@@ -56,8 +69,10 @@ class MemoryStore:
         self._calls: list[_Call] = []
         self._facts: dict[str, list[Fact]] = {}
         self._state: dict[tuple[str, str], str] = {}
+        self._windows: dict[str, LearnedWindow] = {}
         private = PrivateDatabase().run
         self.people = StoredPeople(private, private)
+        self.sign_outs = StoredSignOuts(private, private)
         self.inbox = StoredInbox(private, private, private)
         self.outbox = StoredOutbox(private, private, private)
         self.leases = StoredLeases(private)
@@ -134,6 +149,8 @@ class MemoryStore:
 
     async def split(self, split: Split) -> Session:
         check_context(split)
+        if split.child_id in self._sessions:
+            return self._sessions[split.child_id]
         parent = _found(self._sessions, split.parent_id)
         conversation = self._conversations[parent.conversation_id]
         if conversation.live_session_id != parent.id:
@@ -142,7 +159,7 @@ class MemoryStore:
             if self._conversation_of(_found(self._messages, kept)) != conversation.id:
                 raise NotFound(f"({kept})")
         child = Session(
-            new_id("ses"),
+            split.child_id,
             conversation.id,
             parent.id,
             split.reason,
@@ -231,8 +248,8 @@ class MemoryStore:
     async def facts(self, person: str) -> list[Fact]:
         return list(self._facts.get(person, ()))
 
-    async def remember(self, person: str, text: str) -> Fact:
-        fact = Fact(new_id("fact"), storable(text), time.time())
+    async def remember(self, person: str, text: str, *, after_outside: bool = False) -> Fact:
+        fact = Fact(new_id("fact"), storable(text), time.time(), after_outside)
         self._facts.setdefault(person, []).append(fact)
         return fact
 
@@ -252,6 +269,15 @@ class MemoryStore:
     async def save_state(self, conversation_id: str, key: str, value: str) -> None:
         _found(self._conversations, conversation_id)
         self._state[conversation_id, key] = storable(value)
+
+    async def learned_windows(self) -> list[LearnedWindow]:
+        return list(self._windows.values())
+
+    async def learn_window(self, window: LearnedWindow) -> None:
+        self._windows[window.model] = window
+
+    async def forget_window(self, model: str) -> None:
+        self._windows.pop(model, None)
 
     def _insert(self, messages: Sequence[Message], session_id: str) -> list[Message]:
         """All or none, and as they come back from a database: copies, with their texts made storable."""

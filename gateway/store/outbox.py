@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from agent.ids import new_id
+from agent.ids import id_from
 from gateway.outbox import UNREADABLE, Kind, Outgoing, Progress
 from gateway.store.counts import Counts, in_outbox
 from gateway.store.people import Run
@@ -67,6 +67,9 @@ class StoredOutbox:
 
     async def is_parked(self, outgoing_id: str) -> bool:
         return await self._read(_is_parked, outgoing_id)
+
+    async def may_be_half_seen(self, turn_id: str) -> bool:
+        return await self._read(_may_be_half_seen, turn_id)
 
     async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
         return await self._write(_unpark, outgoing_id)
@@ -160,7 +163,7 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
     # What was written from elsewhere, and is answered there, has nothing that must go.
     seen = connection.execute(
         f"""
-        SELECT conversation_id, turn_id, reply_to, place, shown_in FROM outbox
+        SELECT id, conversation_id, turn_id, reply_to, place, shown_in FROM outbox
         WHERE {_IS_UNFINISHED} AND shown_in <> '[]' AND {_IS_ANSWERED_HERE} ORDER BY seq
         """,
         (platform,),
@@ -171,7 +174,7 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
             (id, platform, kind, growing, created_at, conversation_id, turn_id, reply_to, place, shown_in)
         VALUES (?, ?, 'fleeting', 1, ?, ?, ?, ?, ?, ?)
         """,
-        [(new_id("out"), platform, time.time(), *row) for row in seen],
+        [(id_from("out", text_id, row[-1]), platform, time.time(), *row) for text_id, *row in seen],
     )
     connection.execute(
         f"DELETE FROM outbox WHERE {_IS_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_WRITTEN})",
@@ -203,6 +206,13 @@ def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[Outgoing]
 def _is_parked(connection: sqlite3.Connection, outgoing_id: str) -> bool:
     row = connection.execute("SELECT state FROM outbox WHERE id = ?", (outgoing_id,)).fetchone()
     return row is not None and row[0] == "parked"
+
+
+def _may_be_half_seen(connection: sqlite3.Connection, turn_id: str) -> bool:
+    query = (
+        "SELECT 1 FROM outbox WHERE turn_id = ? AND kind = 'text' AND content IS NULL AND state = 'sending'"
+    )
+    return connection.execute(query, (turn_id,)).fetchone() is not None
 
 
 def _unpark(connection: sqlite3.Connection, outgoing_id: str) -> tuple[str, Outgoing] | None:

@@ -107,21 +107,19 @@ def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, l
     (given,) = connection.execute(
         "SELECT count(*) FROM pairing_requests WHERE platform = :platform AND user_id = :user", who
     ).fetchone()
-    (others,) = connection.execute(
-        """
-        SELECT count(*) FROM pairing_requests
-        WHERE platform = :platform AND user_id <> :user AND state = 'pending' AND expires_at > :now
-        """,
-        {**who, "now": now},
-    ).fetchone()
-    if given >= limits.per_person or others >= limits.pending:
+    if given >= limits.per_person:
         return False
+    # The person's own code, and where there are too many, the oldest: strangers who ask must not keep others out.
     connection.execute(
         """
         UPDATE pairing_requests SET state = 'replaced'
-        WHERE platform = :platform AND user_id = :user AND state = 'pending'
+        WHERE platform = :platform AND state = 'pending' AND (user_id = :user OR seq NOT IN (
+            SELECT seq FROM pairing_requests
+            WHERE platform = :platform AND user_id <> :user AND state = 'pending' AND expires_at > :now
+            ORDER BY seq DESC LIMIT :kept
+        ))
         """,
-        who,
+        {**who, "now": now, "kept": limits.pending - 1},
     )
     connection.execute(
         """

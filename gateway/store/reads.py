@@ -11,7 +11,7 @@ from typing import TypeVar
 from agent.errors import NotFound
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, Session, Spent
+from agent.store import Address, Compaction, Conversation, Fact, LearnedWindow, Overview, Session, Spent
 from gateway.store.rows import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
@@ -211,9 +211,9 @@ def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> 
 
 def facts(connection: sqlite3.Connection, person: str) -> list[Fact]:
     rows = connection.execute(
-        "SELECT id, text, created_at FROM facts WHERE person = ? ORDER BY seq", (person,)
+        "SELECT id, text, created_at, after_outside FROM facts WHERE person = ? ORDER BY seq", (person,)
     ).fetchall()
-    return [Fact(*row) for row in rows]
+    return [Fact(id_, text, at, bool(after_outside)) for id_, text, at, after_outside in rows]
 
 
 def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str]:
@@ -222,6 +222,13 @@ def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str
         "SELECT messages.id FROM json_each(?) JOIN messages ON messages.id = json_each.value", (asked,)
     ).fetchall()
     return {row[0] for row in rows}
+
+
+def learned_windows(connection: sqlite3.Connection) -> list[LearnedWindow]:
+    rows = connection.execute("SELECT model, believed, tokens, named, learned_at FROM model_windows")
+    return [
+        LearnedWindow(model, believed, tokens, bool(named), at) for model, believed, tokens, named, at in rows
+    ]
 
 
 def load_state(connection: sqlite3.Connection, conversation_id: str, key: str) -> str | None:
@@ -243,6 +250,7 @@ def _found(answer: T | None, wanted: str) -> T:
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
-    """What SQLite finds wrong with the file, if anything; reads all of it."""
-    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
-    return None if found == ["ok"] else "; ".join(found)
+    """What SQLite finds wrong with the file, if anything; reads all of it. Leaves out the search index, which SQLite
+    examines from 3.44 on: it can be rebuilt, and `index_damage` tells about it."""
+    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if "FTS5 table" not in row[0]]
+    return None if found in ([], ["ok"]) else "; ".join(found)

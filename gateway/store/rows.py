@@ -15,7 +15,7 @@ from gateway.store.rules import storable
 Row = tuple[Any, ...]
 
 MESSAGE_COLUMNS = (
-    "role, content, parts, tool_calls, tool_call_id, name, kind, source_id, id, created_at, session_id"
+    "role, content, parts, tool_calls, tool_call_id, name, kind, source_id, id, created_at, session_id, state"
 )
 """In the order of the fields of `Message`."""
 
@@ -52,6 +52,7 @@ class _Unfrozen:
         id: str,
         created_at: float,
         session_id: str,
+        state: str | None,
         *beyond: object,
     ) -> None:
         self.role = role
@@ -65,6 +66,7 @@ class _Unfrozen:
         self.id = id
         self.created_at = created_at
         self.session_id = session_id
+        self.state = None if state is None else _decode(state)[0]
         self.__class__ = Message  # type: ignore[assignment]
 
 
@@ -87,6 +89,7 @@ def message_row(message: Message, session_id: str) -> Row:
         message.id,
         message.created_at,
         session_id,
+        None if message.state is None else storable(json.dumps(message.state, ensure_ascii=False)),
     )
 
 

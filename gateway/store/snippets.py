@@ -18,8 +18,9 @@ from gateway.store.index import TOKENIZER
 START, END = "\x02", "\x03"
 WORDS = 24
 
-_EXCERPT = 4_000
-"""Of a longer text only this much is looked at, around the first likely match."""
+_EXCERPT = 2_000
+"""Of a longer text only this much is looked at, around the first likely match: what `snippet` costs grows with the
+square of the number of matches."""
 
 _ALIKE = 4
 """So many letters at the beginning are shared by the forms of a word, in most cases."""

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 
-from agent.errors import StoreReadOnly
+from agent.errors import StoreCorrupt, StoreError, StoreReadOnly
+from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Overview, SearchHit, Session, Spent, Split
+from agent.store import (
+    Address,
+    Compaction,
+    Conversation,
+    Fact,
+    LearnedWindow,
+    Overview,
+    SearchHit,
+    Session,
+    Spent,
+    Split,
+)
+from agent.uninterrupted import in_daemon_thread
 from gateway.leases import Fence, fence
 from gateway.store import counts, leases, reads, writes
-from gateway.store.connection import ThreadedConnection, open_reader, open_writer
+from gateway.store.connection import ThreadedConnection, connect_reader, open_reader, open_writer
 from gateway.store.errors import translated
 from gateway.store.hits import search
 from gateway.store.imports import StoredImports
@@ -27,8 +44,9 @@ from gateway.store.insight import StoredInsight
 from gateway.store.leases import StoredLeases
 from gateway.store.outbox import StoredOutbox
 from gateway.store.people import StoredPeople
-from gateway.store.rules import check_appended, check_context
+from gateway.store.rules import check_appended, check_context, storable
 from gateway.store.search import Scope
+from gateway.store.sign_outs import StoredSignOuts
 from gateway.store.writer import Writer
 
 log = structlog.get_logger(__name__)
@@ -37,17 +55,25 @@ T = TypeVar("T")
 READERS = 2
 """A long search must not keep a short question waiting."""
 
+_DAY = 86_400.0
+_LOOK_AGAIN_SECONDS = 300.0
+_STEPS = 10_000
+"""SQLite's steps between two questions whether a look is over."""
+
 
 class SqliteStore:
     """Made by `open`. One writer that shares its commits; readers of their own that wait for nobody."""
 
     def __init__(self, readers: Sequence[ThreadedConnection], writing: ThreadedConnection | None) -> None:
+        self.damage = ""
+        """What is wrong with the file, as far as a query or the last `look_for_damage` has met it."""
         self._readers = readers
         self._writing = writing
         self._writer = Writer(writing) if writing else None
         self._indexer = Indexer(self._writer, self._index_progress) if self._writer else None
         self.people = StoredPeople(self._read, self._write)
         """Who may talk to a bot."""
+        self.sign_outs = StoredSignOuts(self._read, self._write)
         self.inbox = StoredInbox(self._read, self._write, self._write_soon)
         self.outbox = StoredOutbox(self._read, self._write, self._write_soon)
         self.leases = StoredLeases(self._write_soon)
@@ -85,7 +111,8 @@ class SqliteStore:
         known = await self._read(reads.conversation_at, address)
         if known is not None:
             return known
-        return await self._write(writes.open_conversation, address, person)
+        new = Conversation(new_id("conv"), address, person, new_id("ses"), time.time())
+        return await self._write(writes.open_conversation, new)
 
     async def conversation(self, conversation_id: str) -> Conversation:
         return await self._read(reads.conversation, conversation_id)
@@ -166,8 +193,10 @@ class SqliteStore:
     async def facts(self, person: str) -> list[Fact]:
         return await self._read(reads.facts, person)
 
-    async def remember(self, person: str, text: str) -> Fact:
-        return await self._write(writes.remember, person, text)
+    async def remember(self, person: str, text: str, *, after_outside: bool = False) -> Fact:
+        fact = Fact(new_id("fact"), storable(text), time.time(), after_outside)
+        await self._write(writes.remember, person, fact)
+        return fact
 
     async def forget(self, person: str, fact_id: str) -> bool:
         return await self._write(writes.forget, person, fact_id)
@@ -181,12 +210,45 @@ class SqliteStore:
     async def save_state(self, conversation_id: str, key: str, value: str) -> None:
         await self._write(writes.save_state, conversation_id, key, value)
 
+    async def learned_windows(self) -> list[LearnedWindow]:
+        return await self._read(reads.learned_windows)
+
+    async def learn_window(self, window: LearnedWindow) -> None:
+        await self._write(writes.learn_window, window)
+
+    async def forget_window(self, model: str) -> None:
+        await self._write(writes.forget_window, model)
+
     async def try_to_write(self) -> None:
         await self._write_soon(counts.try_to_write)
 
+    async def look_for_damage(self) -> None:
+        """Read the whole file, on a thread and a connection of its own, and note in `damage` what is wrong with it."""
+        path, over = await self._read(_file_of), threading.Event()
+        try:
+            found = await in_daemon_thread(partial(_damage, path, over), "look for damage")
+        finally:
+            over.set()
+        if isinstance(found, StoreError):
+            raise found
+        self.damage = found
+        if self.damage:
+            log.error("store.damaged", detail=self.damage)
+
+    async def watch_for_damage(self, *, again_seconds: float = _LOOK_AGAIN_SECONDS) -> None:
+        """Look once a day, so that damage is known while there is a backup; when damage is known, look again soon: the
+        file may have been repaired."""
+        while True:
+            with suppress(StoreError):
+                await self.look_for_damage()
+            for _ in range(int(_DAY / again_seconds)):
+                await asyncio.sleep(again_seconds)
+                if self.damage:
+                    break
+
     async def _read(self, work: Callable[..., T], *arguments: Any) -> T:
         idlest = min(self._readers, key=lambda reader: reader.running)
-        with translated():
+        with self._noting_damage(), translated():
             return await idlest.run(work, *arguments)
 
     async def _write(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -199,9 +261,18 @@ class SqliteStore:
     async def _write_fenced(self, work: Callable[..., T], arguments: tuple[Any, ...], *, lasting: bool) -> T:
         if self._writer is None:
             raise StoreReadOnly("It was opened for reading only.")
-        if guard := fence.get():
-            return await self._writer.write(_behind, guard, work, *arguments, lasting=lasting)
-        return await self._writer.write(work, *arguments, lasting=lasting)
+        with self._noting_damage():
+            if guard := fence.get():
+                return await self._writer.write(_behind, guard, work, *arguments, lasting=lasting)
+            return await self._writer.write(work, *arguments, lasting=lasting)
+
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreCorrupt as error:
+            self.damage = error.detail
+            raise
 
     async def _index_progress(self) -> Progress:
         return await self._read(progress)
@@ -209,6 +280,23 @@ class SqliteStore:
     def _index_soon(self) -> None:
         if self._indexer:
             self._indexer.notice()
+
+
+def _file_of(connection: sqlite3.Connection) -> Path:
+    _, _, path = connection.execute("PRAGMA database_list").fetchone()
+    return Path(path)
+
+
+def _damage(path: Path, over: threading.Event) -> str | StoreError:
+    """What is wrong with the file, or why that is not known. Ends early once it is `over`."""
+    try:
+        with translated(), closing(connect_reader(path)) as connection:
+            connection.set_progress_handler(over.is_set, _STEPS)
+            return reads.damage(connection) or ""
+    except StoreCorrupt as error:
+        return error.detail
+    except StoreError as error:
+        return error
 
 
 def _behind(connection: sqlite3.Connection, guard: Fence, work: Callable[..., T], *arguments: Any) -> T:

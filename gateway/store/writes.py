@@ -1,5 +1,8 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""The changes the store makes. Each runs on the writer's thread, in a transaction that others may share."""
+"""The changes the store makes. Each runs on the writer's thread, in a transaction that others may share.
+
+A transaction may be repeated: every id is made before it begins.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,22 @@ from dataclasses import astuple
 from typing import Any
 
 from agent.errors import HeadMoved, NotFound
-from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Address, Compaction, Conversation, Fact, Session, Split
+from agent.store import Compaction, Conversation, Fact, LearnedWindow, Session, Split
 from gateway.store import inbox, reads
 from gateway.store.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
 from gateway.store.rules import check_same_conversation, context_ids, storable
 
-_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_SESSION = f"INSERT INTO sessions ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-def open_conversation(connection: sqlite3.Connection, address: Address, person: str) -> Conversation:
-    known = reads.conversation_at(connection, address)
+def open_conversation(connection: sqlite3.Connection, conversation: Conversation) -> Conversation:
+    """Inserts the conversation, unless there is one at its address."""
+    known = reads.conversation_at(connection, conversation.address)
     if known:
         return known
-    conversation = Conversation(new_id("conv"), address, person, new_id("ses"), time.time())
     insert_conversation(connection, conversation)
     first = Session(conversation.live_session_id, conversation.id, None, None, conversation.created_at)
     insert_session(connection, first)
@@ -87,11 +89,13 @@ def pin(
 
 
 def split(connection: sqlite3.Connection, split: Split) -> Session:
+    if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (split.child_id,)).fetchone():
+        return reads.session(connection, split.child_id)
     parent = reads.session(connection, split.parent_id)
     if reads.conversation(connection, parent.conversation_id).live_session_id != parent.id:
         raise HeadMoved(f"({parent.conversation_id})")
     child = Session(
-        new_id("ses"),
+        split.child_id,
         parent.conversation_id,
         parent.id,
         split.reason,
@@ -143,17 +147,29 @@ def record_usage(
         )
 
 
-def remember(connection: sqlite3.Connection, person: str, text: str) -> Fact:
-    fact = Fact(new_id("fact"), storable(text), time.time())
+def remember(connection: sqlite3.Connection, person: str, fact: Fact) -> None:
     connection.execute(
-        "INSERT INTO facts (id, person, text, created_at) VALUES (?, ?, ?, ?)",
-        (fact.id, person, fact.text, fact.created_at),
+        """
+        INSERT INTO facts (id, person, text, created_at, after_outside) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO NOTHING
+        """,
+        (fact.id, person, fact.text, fact.created_at, fact.after_outside),
     )
-    return fact
 
 
 def forget(connection: sqlite3.Connection, person: str, fact_id: str) -> bool:
     return connection.execute("DELETE FROM facts WHERE id = ? AND person = ?", (fact_id, person)).rowcount > 0
+
+
+def learn_window(connection: sqlite3.Connection, window: LearnedWindow) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO model_windows (model, believed, tokens, named, learned_at) VALUES (?, ?, ?, ?, ?)",
+        (window.model, window.believed, window.tokens, window.named, window.learned_at),
+    )
+
+
+def forget_window(connection: sqlite3.Connection, model: str) -> None:
+    connection.execute("DELETE FROM model_windows WHERE model = ?", (model,))
 
 
 def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, value: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from gateway.text.code_blocks import blocks
@@ -85,14 +85,15 @@ class CodeFile:
 
 def long_code_files(markdown: str, *, longer_than: int) -> list[CodeFile]:
     """The code blocks with more characters than that, in order, each under its own name."""
-    files: list[CodeFile] = []
+    files: dict[str, CodeFile] = {}
     for block in blocks(markdown):
         if block.fence and len(block.code) > longer_than:
             name = (
                 _given_name(block.fence.info) or f"code-{len(files) + 1}.{_extension(block.fence.language)}"
             )
-            files.append(CodeFile(_not_yet_taken(name, {file.name for file in files}), block.code))
-    return files
+            name = _not_yet_taken(name, files)
+            files[name] = CodeFile(name, block.code)
+    return list(files.values())
 
 
 def _extension(language: str) -> str:
@@ -117,7 +118,7 @@ def _given_names(info: str) -> Iterator[str]:
         yield words[0].rpartition(":")[2]
 
 
-def _not_yet_taken(name: str, taken: set[str]) -> str:
+def _not_yet_taken(name: str, taken: Container[str]) -> str:
     stem, dot, extension = name.rpartition(".")
     number = 1
     candidate = name

@@ -12,6 +12,9 @@ from gateway.text.fences import opened_by
 NARROW = 34
 """Columns of a fixed-width font that a phone shows without breaking the line."""
 
+_LONGEST_CELL = 20 * NARROW
+"""Characters of a cell that are measured. A longer one never fits, and the library's cost grows with the square."""
+
 _GAP = "  "
 _EMPTY = "–"
 _DASHES = re.compile(r"\s*:?-+:?\s*")
@@ -37,10 +40,8 @@ class _Table:
     head: list[str]
     rows: list[list[str]]
 
-    @property
-    def columns(self) -> int:
-        """A row may have more cells than the head; nothing of it is dropped."""
-        return max(len(row) for row in [self.head, *self.rows])
+    columns: int
+    """A row may have more cells than the head; nothing of it is dropped."""
 
 
 def _with_readable_tables(lines: list[str]) -> Iterator[str]:
@@ -70,7 +71,8 @@ def _table_at(lines: list[str], index: int) -> tuple[_Table | None, int]:
     while end < len(lines) and _may_be_row(lines[end]):
         end += 1
     rows = [_cells(line) for line in lines[index + 2 : end]]
-    return _Table([_alignment(cell) for cell in dashes], head, rows), end - index
+    columns = max(map(len, [head, *rows]))
+    return _Table([_alignment(cell) for cell in dashes], head, rows, columns), end - index
 
 
 def _may_be_row(line: str) -> bool:
@@ -120,7 +122,7 @@ def _plain(cell: str) -> str:
 
 
 def _width(text: str) -> int:
-    if text.isascii():
+    if text.isascii() or len(text) > _LONGEST_CELL:
         return len(text)
     from wcwidth import wcswidth  # noqa: PLC0415  its tables take 45 ms to load, and most cells do without
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access.pairing import ALPHABET, Pairing, PairingCode
+from gateway.access.pairing import ALPHABET, ASKING, Pairing, PairingCode
 from gateway.access.people import PairingLocked, People
 from gateway.chat.contract import Author
 from gateway.store import SqliteStore
@@ -88,18 +88,33 @@ async def test_three_codes_a_day(pairing: Pairing, clock: Clock) -> None:
     assert await pairing.request("telegram", ADA) is not None
 
 
-async def test_twenty_pending_on_a_platform(pairing: Pairing, clock: Clock) -> None:
-    """A crowd cannot bury the owner; those who have a code keep it, and another bot is not affected."""
-    crowd = [Author(str(number), "one of many") for number in range(1, 21)]
+async def test_a_crowd_keeps_nobody_out(pairing: Pairing) -> None:
+    """Strangers with open codes do not block a newcomer: the oldest code gives way, and only on the same platform."""
+    crowd = [Author(str(number), "one of many") for number in range(1, ASKING.pending + 1)]
+    elsewhere = await pairing.request("discord", crowd[0])
     codes = [await asked(pairing, author) for author in crowd]
-    assert await pairing.request("telegram", ADA) is None
-    assert (await asked(pairing, crowd[0])).code == codes[0].code
-    assert await pairing.request("discord", ADA) is not None
-    assert await pairing.deny(codes[7].code)
-    assert await pairing.request("telegram", ADA) is not None
-    assert await pairing.request("telegram", Author("1002", "Bob")) is None
-    clock.pass_minutes(61)
-    assert await pairing.request("telegram", Author("1002", "Bob")) is not None
+
+    newcomer = await asked(pairing, ADA)
+
+    assert len(await pairing.pending()) == ASKING.pending + 1
+    assert not await pairing.is_open("telegram", codes[0].code)
+    assert await pairing.is_open("telegram", codes[1].code)
+    assert elsewhere and await pairing.is_open("discord", elsewhere.code)
+    assert await pairing.approve(newcomer.code, by="test")
+
+
+async def test_a_code_that_gave_way_can_be_asked_for_again(pairing: Pairing) -> None:
+    """As often in a day as any person may ask."""
+    first = await asked(pairing, ADA)
+    for number in range(1, ASKING.pending + 1):
+        await asked(pairing, Author(str(number), "one of many"))
+    assert not await pairing.is_open("telegram", first.code)
+
+    again = await asked(pairing, ADA)
+
+    assert again.code != first.code and not again.repeated
+    assert await pairing.approve(first.code, by="test") is None
+    assert await pairing.approve(again.code, by="test")
 
 
 @pytest.mark.parametrize(
@@ -129,15 +144,14 @@ async def test_after_a_restart_a_new_code_takes_the_place_of_the_old(people: Peo
     assert await restarted.approve(second.code, by="test")
 
 
-async def test_after_a_restart_one_of_twenty_still_gets_a_code(people: People, clock: Clock) -> None:
-    """Their new code takes the place of their own, so the crowd does not grow."""
-    crowd = [Author(str(number), "one of many") for number in range(1, 21)]
+async def test_after_a_restart_one_of_a_crowd_still_gets_a_code(people: People, clock: Clock) -> None:
+    """Their new code takes the place of their own, so the crowd does not grow and nobody else loses a code."""
+    crowd = [Author(str(number), "one of many") for number in range(1, ASKING.pending + 1)]
     for author in crowd:
         await asked(Pairing(people, clock=clock), author)
     restarted = Pairing(people, clock=clock)
     assert await restarted.request("telegram", crowd[3]) is not None
-    assert await restarted.request("telegram", ADA) is None
-    assert len(await restarted.pending()) == 20
+    assert len(await restarted.pending()) == ASKING.pending
 
 
 async def test_restarts_do_not_reset_the_count(people: People, clock: Clock) -> None:

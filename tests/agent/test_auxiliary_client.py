@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from agent import auxiliary_client
-from agent.auxiliary_client import AuxiliaryResponse, bind, bound, call_llm
+from agent.auxiliary_client import AuxiliaryResponse, Deadline, bind, bound, call_llm
 from agent.errors import ModelError, NetworkFailed, RateLimited
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
 from agent.messages import ChatDict
-from agent.scripted import ScriptedLLM
+from agent.scripted import ScriptedLLM, Step
 
 MESSAGES: list[ChatDict] = [{"role": "user", "content": "Summarise this."}]
 
@@ -176,3 +176,37 @@ def test_a_loop_that_ended_is_refused() -> None:
     bind(lambda task, model: saying("Short."), loop)
     with pytest.raises(RuntimeError, match="not running"):
         call_llm(task="compression", messages=MESSAGES)
+
+
+async def test_a_deadline_holds_for_all_calls_together() -> None:
+    """It can be brought forward while a call runs; after it no model is asked."""
+    asked = asyncio.Event()
+
+    def hang(request: ChatRequest) -> Step:
+        asked.set()
+        return [asyncio.Event()]
+
+    llm, deadline = ScriptedLLM([hang, "Too late."]), Deadline()
+    with bound(lambda task, model: llm, asyncio.get_running_loop(), deadline=deadline):
+        call = asyncio.create_task(in_thread())
+        await asked.wait()
+        deadline.bring_forward(0.0)
+        with pytest.raises(ModelError, match="stopped waiting"):
+            await asyncio.wait_for(call, 30)
+        assert deadline.missed
+        with pytest.raises(ModelError, match="stopped waiting"):
+            await in_thread()
+    assert len(llm.requests) == 1
+
+
+async def test_a_deadline_is_never_put_off() -> None:
+    """Two of them bring it forward: the nearer one counts."""
+    llm, deadline = ScriptedLLM(["Short."]), Deadline(0.0)
+    deadline.bring_forward(3_600.0)
+    with (
+        bound(lambda task, model: llm, asyncio.get_running_loop(), deadline=deadline),
+        pytest.raises(ModelError),
+    ):
+        await in_thread()
+    assert llm.requests == []
+    assert not deadline.missed, "no model was asked, so none was too slow"

@@ -10,15 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from agent.auxiliary_client import Deadline
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from agent.errors import AuthenticationFailed, ContextOverflow
+from agent.context_plan import LiveContext, for_engine
+from agent.drafts import Draft, Drafts
+from agent.errors import AuthenticationFailed, ContextOverflow, LeaseLost
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, Usage
 from agent.loop import Agent, Turn
 from agent.messages import ChatDict, Message, ToolCall
+from agent.patience import Patience
 from agent.scripted import ScriptedLLM, Step
-from agent.store import Address, SessionStore
+from agent.store import Address, Conversation, Session, SessionStore
 from agent.tool import ToolContext, tool
 from agent.untrusted import marked
 from gateway.commands import CommandContext, Commands
@@ -72,12 +76,21 @@ async def desk(
     summaries: Sequence[Step] = (),
     engine: Callable[[], ContextEngine] | None = None,
     background_at: float = 1.0,
+    patience: Patience | None = None,
 ) -> Desk:
     store = MemoryStore()
     llm = ScriptedLLM(steps, context_length=WINDOW)
     small = engine or (lambda: ContextCompressor(WINDOW, protect_last_n=2))
     auxiliary = ScriptedLLM(summaries, context_length=WINDOW)
-    agent = make_agent(llm, store, [nothing], engine=small, auxiliary=auxiliary, background_at=background_at)
+    agent = make_agent(
+        llm,
+        store,
+        [nothing],
+        engine=small,
+        auxiliary=auxiliary,
+        background_at=background_at,
+        patience=patience,
+    )
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     return Desk(agent, llm, store, conversation.id, tmp_path)
 
@@ -183,7 +196,7 @@ async def test_hygiene_leaves_short_sessions_and_disabled_compression_alone(tmp_
 
 
 async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
-    """From the softer threshold on the summary is written between the turns, and swapped in before the next."""
+    """From the softer threshold on the summary is written between the turns; it is used at the threshold."""
     release = threading.Event()
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -206,14 +219,84 @@ async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
     at.llm.then(reply("Still quick.", 1_750))
     events = await asyncio.wait_for(at.say("B"), 5)
     assert events[-1] == TurnDone("Still quick."), "the turn did not wait for the summary"
-    assert not any(isinstance(event, Compacted) for event in events)
     release.set()
-    await asyncio.wait(at.agent.keeper.compactor._drafts.values())
-    at.llm.then(reply("Smaller now.", 900))
-    events = await at.say("C")
+    await at.agent.keeper.compactor.drafts.settled()
+    at.llm.then(reply("Not yet.", 1_900))
+    events += await at.say("C")
+    assert not any(isinstance(event, Compacted) for event in events), "the threshold is 2,000"
+    at.llm.then(
+        Completion("Looking.", (ToolCall("c1", "nothing", "{}"),), "tool_calls", Usage(2_000, 10)),
+        reply("Smaller now.", 900),
+    )
+    events = await at.say("D")
     assert any(isinstance(event, Compacted) for event in events)
+    [(_, row)] = await at.store.compactions(at.conversation_id)
+    assert (row.trigger, row.outcome) == ("background", "ok")
     texts = str(at.llm.requests[-1].messages)
-    assert all(said in texts for said in ("To test.", "Near the edge.", "Still quick.", "'C'"))
+    assert all(said in texts for said in ("To test.", "Near the edge.", "Still quick.", "Not yet.", "'D'"))
+
+
+async def test_a_draft_is_not_used_where_too_much_was_said_since(tmp_path: Path) -> None:
+    """It would leave the conversation above the threshold; what was said since is summarised, too."""
+    prompts: list[str] = []
+
+    def note(prompt: str, max_tokens: int) -> str:
+        prompts.append(prompt)
+        return f"## Goal\nTo test {len(prompts)}."
+
+    at = await desk(
+        tmp_path,
+        [],
+        engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note),
+        background_at=0.8,
+    )
+    await fill(at, 8)
+    at.llm.then(reply("Near the edge.", 1_700))
+    await at.say("A")
+    await at.agent.keeper.compactor.drafts.settled()
+    assert len(prompts) == 1
+    at.agent.keeper.enabled = False
+    await fill(at, 10)
+    at.agent.keeper.enabled = True
+    await at.store.record_usage(await at.live(), Usage(3_300, 1), model="m")
+    at.llm.then(reply("Fine.", 900))
+    await at.say("B")
+    assert "Near the edge." not in prompts[0] and "Near the edge." in prompts[1]
+    sent = str(at.llm.requests[-1].messages)
+    assert "To test" in sent and "To test 1." not in sent
+
+
+async def test_few_drafts_are_kept() -> None:
+    """A draft holds the messages of a conversation, and most conversations near their threshold are idle."""
+    drafts = Drafts(lambda conversation_id: None)
+    lives = []
+    for number in range(100):
+        session = Session(f"s{number}", f"c{number}", None, None, 0.0)
+        conversation = Conversation(f"c{number}", Address("web", str(number)), "owner", session.id, 0.0)
+        live = LiveContext(conversation, session, [Message("user", "Hi", id="m")])
+        given = for_engine("", live.history)
+
+        async def made(given: list[ChatDict] = given, session: str = live.session.id) -> Draft:
+            return Draft(session, given, given[:1], 0.0, None)
+
+        drafts.begin(live, 10, made(), Deadline())
+        await drafts.settled()
+        lives.append(live)
+    kept = [live.session.id for live in lives if drafts.of(live)]
+    assert kept == [live.session.id for live in lives[-len(kept) :]] and len(kept) < 100
+
+
+async def test_what_went_wrong_with_a_draft_is_not_held_against_the_turn() -> None:
+    """The lease was lost, or the disk was full, in another turn."""
+    drafts = Drafts(lambda conversation_id: None)
+    session = Session("s", "c", None, None, 0.0)
+    live = LiveContext(Conversation("c", Address("web", "1"), "owner", "s", 0.0), session, [])
+
+    async def lost() -> Draft:
+        raise LeaseLost
+
+    drafts.begin(live, 10, lost(), Deadline())
+    assert await drafts.take(live, 1.0) is None
 
 
 async def test_two_triggers_make_one_split(tmp_path: Path) -> None:
@@ -359,6 +442,7 @@ async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:
             return []
 
     at = await desk(tmp_path, [], engine=Broken)
+    await fill(at, 4)
     call = ToolCall("c1", "nothing", "{}")
     at.llm.then(Completion("", (call,), "tool_calls", Usage(2_500, 10)), reply("Fine.", 100))
     events = await at.say("Go on")
@@ -401,9 +485,7 @@ async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path
         for number in range(15):
             at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
             await at.say(f"Question {number}. " + "word " * 60)
-            await asyncio.wait(
-                [*at.agent.keeper.compactor._drafts.values(), asyncio.create_task(asyncio.sleep(0))]
-            )
+            await at.agent.keeper.compactor.drafts.settled()
         assert len(asked) <= 4
 
 

@@ -223,8 +223,8 @@ def test_shortening_alone_settles_in_one_call() -> None:
         system("rule " * 900),
         *group("search", "{}", "word", "c1"),
         user("word " * 150),
-        *group("search", "{}", "word " * 100, "c2"),
-        assistant("word " * 900),
+        *group("search", "{}", "word " * 1_000, "c2"),
+        assistant("word"),
     ]
     compacted = engine(4_000, protect_last_n=1).compress(messages)
     assert compacted is not messages

@@ -81,7 +81,8 @@ def test_an_extract_stands_in_and_says_so(summarize: Callable[[str, int], str | 
     compacted = compressor.compress(messages)
     assert compressor.last_outcome.kind == "stand_in"
     assert "stands in" in compressor.last_outcome.detail
-    assert compressor.has_stand_in
+    compressor.on_session_start("child", boundary_reason="compression")
+    assert compressor.has_fallback_summary
     stand_in = text(summary_in(compacted) or {})
     assert stand_in.startswith(STAND_IN)
     assert "[USER] My order is ORD-4711." in stand_in
@@ -104,7 +105,20 @@ def test_a_stand_in_is_redone_with_the_next_compaction() -> None:
     assert "--- EXTRACT ---" in prompts[0]
     assert "> [ASSISTANT] Answer 30" in prompts[0]
     assert STAND_IN not in text(summary_in(again) or {})
-    assert not compressor.has_stand_in
+    compressor.on_session_start("child", boundary_reason="compression")
+    assert not compressor.has_fallback_summary
+
+
+def test_only_a_stand_in_in_use_counts() -> None:
+    """One that the host threw away is none; one from before a restart is found among the messages."""
+    messages, failing = chat(40), engine(raising(ModelOverloaded()))
+    compacted = failing.compress(messages)
+    assert not failing.has_fallback_summary, "nobody uses it yet"
+    restarted = engine(answering("## Goal\nGo on."))
+    assert not restarted.should_compress_preflight(compacted)
+    assert restarted.has_fallback_summary
+    assert not restarted.should_compress_preflight(messages)
+    assert not restarted.has_fallback_summary
 
 
 def test_a_stand_in_alone_can_be_redone_at_leisure() -> None:
@@ -211,6 +225,17 @@ def test_only_the_first_usage_after_a_compaction_counts() -> None:
     assert compressor.should_compress()
 
 
+def test_usage_from_before_a_result_is_used_does_not_count() -> None:
+    """A host may compact ahead; what it reports meanwhile is about the conversation as it was."""
+    compressor = engine(answering("## Goal\nGo on."), clock=Clock())
+    compressor.compress(chat(40))
+    used(compressor, 3_000)
+    compressor.on_session_start("child", boundary_reason="compression")
+    assert compressor.should_compress(3_000)
+    used(compressor, 3_000)
+    assert not compressor.should_compress(3_000), "this one is about the result"
+
+
 def test_nothing_to_do_is_no_strike() -> None:
     """Only a compaction can fail to help."""
     compressor = engine(answering("## Goal\nGo on."), clock=Clock())
@@ -226,6 +251,29 @@ def test_another_model_ends_the_wait() -> None:
     used(compressor, 3_000)
     compressor.update_model("other", 4_000)
     assert compressor.should_compress()
+
+
+def test_another_model_ends_the_wait_for_a_result_that_is_used_later() -> None:
+    """The strikes from before the compaction do not come back with its result."""
+    clock = Clock()
+    compressor = engine(answering("## Goal\nGo on."), clock=clock)
+    messages = compressor.compress(chat(40))
+    used(compressor, 3_000)
+    compressor.compress([*messages, *chat(40)[1:]])
+    compressor.update_model("other", 4_000)
+    compressor.on_session_start("child", boundary_reason="compression")
+    assert compressor.should_compress(3_000)
+
+
+def test_small_usage_from_before_a_result_is_used_clears_no_strike() -> None:
+    """It counts neither way: the strikes of earlier compactions hold until the result itself is measured."""
+    compressor = engine(answering("## Goal\nGo on."), clock=Clock())
+    messages = compressor.compress(chat(40))
+    used(compressor, 3_000)
+    compressor.compress([*messages, *chat(40)[1:]])
+    used(compressor, 500)
+    compressor.on_session_start("child", boundary_reason="compression")
+    assert not compressor.should_compress(3_000)
 
 
 def test_after_a_strike_the_tail_is_cut_closer() -> None:

@@ -14,7 +14,7 @@ from agent.context_plan import for_engine, plan_from
 from agent.llm import Completion, Usage
 from agent.messages import ChatDict, Message, ToolCall
 from agent.scripted import ScriptedLLM
-from agent.store import Address, SessionStore
+from agent.store import Address, SessionStore, Split
 from gateway.store.memory import MemoryStore
 from gateway.store.sqlite import SqliteStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, fill, reply
@@ -85,6 +85,23 @@ async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
         await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
     )
     assert [told["person"] for told in engine.told] == ["owner", "owner"]
+
+
+async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
+    """By the name that we use and by the one that other hosts use; at a reset as well."""
+    engine = Curious()
+    at = await at_desk(tmp_path, engine, MemoryStore(), ScriptedLLM())
+    await fill(at, 3)
+    first = await at.live()
+    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    await at.agent.keeper.compactor.compact(live, "command")
+    second = await at.live()
+    await at.agent.keeper.compactor.seats.reset(live, await at.store.split(Split(second, "reset")))
+    told = [
+        (each.get("boundary_reason"), each.get("parent_session_id"), each.get("old_session_id"))
+        for each in engine.told
+    ]
+    assert told == [(None, None, None), ("compression", first, first), ("reset", second, second)]
 
 
 async def test_a_tool_of_an_engine_may_ask_a_model_and_the_person_pays(tmp_path: Path) -> None:

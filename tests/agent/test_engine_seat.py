@@ -1,85 +1,126 @@
-"""An engine's seat: one caller at a time, whatever stops or fails."""
+"""Engines of conversations: which one is used, and when another takes its place."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from agent.context_engine import ContextEngine
-from agent.engine_seat import EngineSeat
+from agent.context_plan import LiveContext
+from agent.engine_runner import DEADLINES
+from agent.engine_seat import EngineSeats, Troubles
 from agent.errors import EngineFailed
-from agent.llm import Usage
-from agent.messages import ChatDict
+from agent.messages import Message
+from agent.models import Models
+from agent.scripted import ScriptedLLM
+from agent.store import Address
+from gateway.store.memory import MemoryStore
+from tests.agent.hostile import Deed, Hanging, Hostile, raising
 
 
-class Slow(ContextEngine):
-    """Waits in `compress` until it is let go, and notes how many are inside."""
-
-    def __init__(self) -> None:
-        self.release = threading.Event()
-        self.entered = threading.Event()
-        self.inside = self.most_inside = 0
-        self.usage: list[int] = []
-
-    @property
-    def name(self) -> str:
-        return "slow"
-
-    def update_from_response(self, usage: dict[str, int]) -> None:
-        self.usage.append(usage["prompt_tokens"])
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        raise KeyError("a bug")
-
-    def compress(
-        self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
-    ) -> list[ChatDict]:
-        self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
-        self.entered.set()
-        assert self.release.wait(30)
-        self.inside -= 1
-        return messages
+async def seats_of(
+    make: Callable[[], ContextEngine], seconds: Mapping[str, float] = DEADLINES
+) -> tuple[EngineSeats, LiveContext]:
+    store = MemoryStore()
+    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+    session = await store.session(conversation.live_session_id)
+    seats = EngineSeats(make, Models(ScriptedLLM(), store), hermes_home=Path("home"), seconds=seconds)
+    return seats, LiveContext(conversation, session, [Message("user", "A")])
 
 
-async def begun(engine: Slow, seat: EngineSeat) -> asyncio.Task[list[ChatDict]]:
-    task = asyncio.create_task(seat.call(engine.compress, []))
-    await asyncio.to_thread(engine.entered.wait, 10)
-    return task
+async def test_an_engine_starts_once_however_many_wait_and_stop_waiting() -> None:
+    """A caller that is cancelled neither starts a second one nor loses the first."""
+    made: list[ContextEngine] = []
+    release = threading.Event()
 
+    def make() -> ContextEngine:
+        assert release.wait(30)
+        made.append(Hostile({}))
+        return made[-1]
 
-async def test_a_stop_does_not_free_the_seat_while_the_engine_is_at_work() -> None:
-    """The thread cannot be stopped; the next caller waits for it."""
-    engine = Slow()
-    seat = EngineSeat(engine)
-    first = await begun(engine, seat)
+    seats, live = await seats_of(make)
+    first = asyncio.create_task(seats.of(live))
+    await asyncio.wait([first], timeout=0.05)
     first.cancel()
     await asyncio.wait([first])
-    assert seat.busy
-    second = asyncio.create_task(seat.call(engine.compress, []))
-    engine.release.set()
-    assert await asyncio.wait_for(second, 10) == []
-    assert engine.most_inside == 1
+    second = asyncio.create_task(seats.of(live))
+    release.set()
+    assert (await second).engine is made[0]
+    assert await seats.of(live) is await second and len(made) == 1
 
 
-async def test_usage_is_told_before_the_next_call() -> None:
-    """A report never waits for an engine that is at work."""
-    engine = Slow()
-    seat = EngineSeat(engine)
-    compressing = await begun(engine, seat)
-    await asyncio.wait_for(seat.report(Usage(prompt_tokens=7)), 5)
-    assert engine.usage == []
-    engine.release.set()
-    await compressing
-    await seat.report(Usage(prompt_tokens=8))
-    assert engine.usage == [7, 8]
+async def test_an_engine_that_starts_too_late_is_not_used() -> None:
+    """The conversation has gone on in another session, of which that engine knows nothing."""
+    release = threading.Event()
+    ended: list[str] = []
+
+    def late(session_id: str, **kwargs: object) -> None:
+        assert release.wait(30)
+
+    deeds: dict[str, Deed] = {
+        "on_session_start": late,
+        "on_session_end": lambda *given: ended.append(given[0]),
+    }
+    seats, live = await seats_of(lambda: Hostile(deeds))
+    starting = asyncio.create_task(seats.of(live))
+    await asyncio.wait([starting], timeout=0.05)
+    await seats.leave(live)
+    release.set()
+    stale = await starting
+    assert seats.known(live.conversation.id) is None
+    assert ended == [live.session.id]
+    assert await seats.of(live) is not stale
 
 
-async def test_what_an_engine_raises_is_its_own_failure() -> None:
-    """Every call, not only compress()."""
-    engine = Slow()
-    with pytest.raises(EngineFailed) as caught:
-        await EngineSeat(engine).call(engine.should_compress)
-    assert isinstance(caught.value.__cause__, KeyError)
+async def test_the_first_engine_that_hangs_is_replaced_and_the_second_not_at_once() -> None:
+    """Each keeps a thread, so they must not become many."""
+    hanging = Hanging()
+    seats, live = await seats_of(lambda: Hostile({"should_compress": hanging}), dict.fromkeys(DEADLINES, 0.2))
+    for _ in range(2):
+        seat = await seats.of(live)
+        with pytest.raises(EngineFailed):
+            await seat.should_compress(1)
+    for text in ("A", "B"):
+        live.history.append(Message("user", text))
+        with pytest.raises(EngineFailed, match="tried again later"):
+            await seats.of(live)
+    hanging.release.set()
+
+
+def test_a_trouble_that_is_over_hides_no_later_one() -> None:
+    """A member that fails now and then is told of once; a compaction that fails later is told of all the same."""
+    troubles = Troubles()
+    troubles.note("c", "should_compress", "first")
+    assert troubles.untold("c") == "first"
+    troubles.note("c", "compress", "hidden while the first holds")
+    assert troubles.untold("c") is None
+    for what in ("should_compress", "compress"):
+        troubles.over("c", what)
+    troubles.note("c", "should_compress", "again")
+    assert troubles.untold("c") is None
+    troubles.over("c", "should_compress")
+    troubles.note("c", "compress", "second")
+    assert troubles.untold("c", "hint") is None
+    assert troubles.untold("c", "compress") == "second"
+
+
+async def test_a_member_that_works_again_is_no_trouble_any_more(tmp_path: Path) -> None:
+    """The engine tells by working: nobody has to restart Hermes."""
+    deeds: dict[str, Deed] = {"should_compress": raising(lambda: ValueError("now"))}
+    store = MemoryStore()
+    conversation = await store.open_conversation(Address("web", "1"), person="ada")
+    session = await store.session(conversation.live_session_id)
+    live = LiveContext(conversation, session, [Message("user", "hi")])
+    seats = EngineSeats(lambda: Hostile(deeds), Models(ScriptedLLM(), store), hermes_home=tmp_path)
+    seat = await seats.of(live)
+    with pytest.raises(EngineFailed):
+        await seat.should_compress(1)
+    assert seats.troubles.untold(conversation.id)
+    deeds.clear()
+    await seat.should_compress(1)
+    seats.troubles.note(conversation.id, "compress", "later")
+    assert seats.troubles.untold(conversation.id) == "later"

@@ -75,7 +75,7 @@ async def test_a_hint_comes_after_a_compaction(tmp_path: Path) -> None:
     at.llm.then(reply("Done.", 100))
     events = await at.say("Go on.")
     assert any(isinstance(event, Compacted) for event in events)
-    assert len(engine.asked[-1]) == 4
+    assert len(engine.asked[-1]) == 5, "the system prompt, three messages that were kept, and the new one"
     [*_, note, _] = await at.history()
     assert (note.kind, note.session_id) == ("note", await at.live())
 
@@ -120,8 +120,8 @@ async def test_what_is_no_hint_is_left_out(tmp_path: Path, hint: object) -> None
         events = await at.say("A")
     assert events[-1] == TurnDone("Yes.") and not any(isinstance(event, Notice) for event in events)
     assert [message.kind for message in await at.history()] == ["said", "said"]
-    told = [line["event"] for line in logs if line["event"].startswith("engine.hint")]
-    expected = {str: ["engine.hint_too_long"], RuntimeError: ["engine.hint_failed"]}
+    told = [line["event"] for line in logs if line["event"].startswith("engine.")]
+    expected = {str: ["engine.hint_too_long"], RuntimeError: ["engine.failed"], int: ["engine.failed"]}
     assert told == (expected.get(type(hint), []) if not isinstance(hint, str) or len(hint) > 100 else [])
 
 
@@ -138,20 +138,45 @@ async def test_a_hint_of_a_thousand_tokens_is_kept(tmp_path: Path) -> None:
     assert [message.kind for message in await at.history()] == ["said", "note", "said"]
 
 
+async def test_nobody_waits_for_a_hint_that_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not in the first turn, when the engine has yet to begin; what it says too late is left out."""
+    monkeypatch.setattr("agent.context_keeper._HINT_SECONDS", 0.1)
+    release = threading.Event()
+
+    class Late(Hinting):
+        def on_session_start(self, session_id: str) -> None:  # type: ignore[override]
+            assert release.wait(30)
+
+    at = await hinted(tmp_path, Late())
+    at.agent.keeper.enabled = False
+    live = await at.agent.open(await at.store.conversation(at.conversation_id))
+    live.history += await at.store.append(live.session.id, [Message("user", "A")])
+    try:
+        async with asyncio.timeout(20):
+            assert await at.agent.keeper.before_turn(live) == []
+    finally:
+        release.set()
+    assert [message.kind for message in live.history] == ["said"]
+
+
 async def test_nobody_waits_for_a_hint_of_a_busy_engine(tmp_path: Path) -> None:
     """While it compacts in the background, turns go on without hints."""
-    engine, release, began = Hinting(), threading.Event(), threading.Event()
+    release, began = threading.Event(), threading.Event()
 
-    def block() -> None:
-        began.set()
-        assert release.wait(30)
+    class Blocked(Hinting):
+        def on_session_reset(self) -> None:
+            began.set()
+            assert release.wait(30)
 
+    engine = Blocked()
     at = await hinted(tmp_path, engine)
     at.llm.then(reply("Yes.", 100), reply("Again.", 100))
     await at.say("A")
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     seat = await at.agent.keeper.compactor.seats.of(live)
-    busy = asyncio.create_task(seat.call(block))
+    busy = asyncio.create_task(seat.on_session_reset())
     await asyncio.to_thread(began.wait, 10)
     at.agent.keeper.enabled = False
     live.history += await at.store.append(live.session.id, [Message("user", "B")])

@@ -287,3 +287,15 @@ def test_the_documented_function_keeps_the_rules(messages: list[Chat], ttl: Cach
     assert messages == before
     check_markers(marked)
     check_nothing_else_changed(marked, messages)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    messages=st.lists(_message, max_size=12),
+    ttl=st.sampled_from(["5m", "1h"]),
+    model=st.sampled_from([NATIVE, OPENROUTER]),
+)
+def test_requests_go_through_the_documented_function(messages: list[Chat], ttl: CacheTTL, model: str) -> None:
+    """It passes over what would lose its marker."""
+    expected = apply_anthropic_cache_control(messages, ttl, is_native_anthropic(model), skip_unmarkable=True)
+    assert PromptCaching(cache_ttl=ttl).mark("s", model, messages, TOOLS).messages == expected

@@ -100,12 +100,14 @@ async def test_passing_trouble_is_tried_again(error: type[ModelError], streamed:
 
 
 async def test_then_the_next_model_is_asked() -> None:
-    """After its attempts are used up; the chain then reports the model that answered."""
+    """After its attempts are used up; the completion says which model answered, and what it holds."""
     llm, (first, second) = chain([ModelOverloaded()] * 3, ["Second here."], attempts=3)
     assert (llm.model, llm.context_length) == ("scripted/0", 1000)
     seen, completion, notices = await play(llm)
-    assert (seen, completion.model) == ("Second here.", "scripted/1")
-    assert (llm.model, llm.context_length) == ("scripted/1", 1001)
+    assert (seen, completion.model, completion.context_length) == ("Second here.", "scripted/1", 1001)
+    assert (llm.model, llm.context_length) == ("scripted/0", 1000), (
+        "that is asked first again, also by others"
+    )
     assert [notice.model for notice in notices] == ["scripted/0", "scripted/0", "scripted/1"]
     assert (len(first.requests), len(second.requests)) == (3, 1)
 

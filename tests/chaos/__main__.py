@@ -27,6 +27,9 @@ def main() -> int:
     kill.add_argument("--kills", type=int, default=200)
     kill.add_argument("--seed", type=int, default=1)
     kill.add_argument("--cold", action="store_true", help="Each start imports everything anew: slower.")
+    kill.add_argument(
+        "--relentless", action="store_true", help="Never let Hermes finish its work between two kills."
+    )
     flood = commands.add_parser("flood", help="One person writes without end; are the others served?")
     flood.add_argument("--messages", type=int, default=1000)
     flood.add_argument("--seconds", type=float, default=60.0)
@@ -47,7 +50,13 @@ def main() -> int:
 
 
 async def _kill(options: argparse.Namespace) -> bool:
-    report = await run_kill_test(options.home, kills=options.kills, seed=options.seed, cold=options.cold)
+    report = await run_kill_test(
+        options.home,
+        kills=options.kills,
+        seed=options.seed,
+        cold=options.cold,
+        relentless=options.relentless,
+    )
     print(summary(report))
     failed = bool(report.verdict.violations or report.damage or report.town.model.refusals)
     if failed:

@@ -60,7 +60,7 @@ class Fault:
     """What happens to one call."""
 
     verb: Verb
-    error: DeliveryError | None = None
+    error: DeliveryError | OSError | None = None
     """None: the call succeeds, but only once the gate is open."""
     carried_out: bool = False
     skip: int = 0
@@ -107,7 +107,7 @@ class ChatService:
     def fail(
         self,
         verb: Verb,
-        error: DeliveryError,
+        error: DeliveryError | OSError,
         *,
         skip: int = 0,
         carried_out: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -75,7 +76,9 @@ async def _seen_or_failed(room: ChatRoom, part: str, fault: Fault) -> None:
     )
 
 
-def _plan(service: ChatService, stage: Stage, error: DeliveryError, *, carried_out: bool = False) -> Fault:
+def _plan(
+    service: ChatService, stage: Stage, error: DeliveryError | OSError, *, carried_out: bool = False
+) -> Fault:
     return service.fail(stage.verb, error, skip=stage.skip, when=stage.when, carried_out=carried_out)
 
 
@@ -105,6 +108,26 @@ async def test_a_call_that_did_not_get_through_is_made_again(stage: Stage) -> No
         assert reads_as(service.messages, TEXT)
         assert all(message.formatted for message in service.messages)
         assert all(POSSIBLY_TWICE not in text for text in service.texts())
+
+
+async def test_an_answer_waits_until_there_are_descriptors_again(stage: Stage) -> None:
+    """Nothing could be sent, so nothing is doubtful, and the finished answer is not given up."""
+    service = ChatService()
+    fault = _plan(service, stage, OSError(errno.EMFILE, "Too many open files"))
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        assert all(POSSIBLY_TWICE not in text for text in service.texts())
+
+
+async def test_another_error_of_the_system_leaves_a_doubt() -> None:
+    """The connection broke: the message may be there, and the one that is sent again says so."""
+    service = ChatService()
+    fault = service.fail("send", ConnectionResetError(errno.ECONNRESET, "reset"))
+    async with chat_room(service) as room:
+        await _answer_with(room, fault)
+        assert reads_as(service.messages, TEXT)
+        assert len([text for text in service.texts() if POSSIBLY_TWICE in text]) == 1
 
 
 @pytest.mark.parametrize("carried_out", [True, False])

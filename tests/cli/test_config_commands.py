@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from gateway.cli import Options
 from gateway.cli.config_commands import config
+from gateway.config.load import SHIPPED
 from tests.config.ordinary_user import hermes
 
 SECRET = "sk-ant-THIS-MUST-NOT-BE-SEEN"
@@ -63,6 +64,31 @@ def test_check_knows_the_names(file: Path) -> None:
     assert run("check", file).exit_code == 0
 
 
+def test_check_resolves_the_model_for_summaries(file: Path) -> None:
+    """Its provider exists, its key is set, and the main provider can have it."""
+    base_url = "'http://127.0.0.1:9/v1'"
+    main = f"model: {{name: openai/big, base_url: {base_url}}}"
+    for auxiliary, problem in (
+        ("{model: small, provider: nuos}", "There is no provider `nuos`. Did you mean `nous/small`?"),
+        ("{model: Hermes-4-70B, provider: nous}", "nous/Hermes-4-70B needs NOUS_API_KEY, which is not set."),
+        (
+            "{model: anthropic/haiku}",
+            "anthropic/haiku needs ANTHROPIC_API_KEY, which is not set.",
+        ),
+    ):
+        file.write_text(f"{main}\nauxiliary:\n  compression: {auxiliary}\n")
+        result = run("check", file)
+        assert result.exit_code == 2
+        assert result.stderr.endswith(f"{file}:3: auxiliary.compression: {problem}\n")
+    for auxiliary in (
+        "{model: small, provider: main}",
+        "{model: openai/small}",
+        f"{{model: x, base_url: {base_url}}}",
+    ):
+        file.write_text(f"{main}\nauxiliary: {{compression: {auxiliary}}}\n")
+        assert run("check", file).exit_code == 0, auxiliary
+
+
 def test_check_through_the_front_door(tmp_path: Path, file: Path) -> None:
     """The installed command behaves the same, and a long path is not broken over lines."""
     file = tmp_path / ("deep" * 50) / "hermes.yaml"
@@ -105,7 +131,7 @@ def test_show_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The shipped defaults are called that."""
     monkeypatch.chdir(tmp_path)
     result = run("show", None)
-    assert result.output.startswith("# The defaults that come with Hermes\n# State directory: ")
+    assert result.output.startswith(f"# Settings: the defaults in {SHIPPED}\n# State directory: ")
     assert "# line" not in result.output
 
 

@@ -119,6 +119,23 @@ def test_a_model_without_its_key(file: Path) -> None:
     assert finding(findings, "needs a key; set ANTHROPIC_API_KEY, or run `hermes setup`") == "fail"
 
 
+def test_the_model_for_summaries(file: Path) -> None:
+    """Who writes them and where; or what is missing for that."""
+    head = "platforms: {web: {port: 0}}\nmodel: {name: openai/big, base_url: 'http://127.0.0.1:9/v1'}\n"
+    file.write_text(head + "auxiliary: {compression: {provider: main, model: small}}\n")
+    _, findings = examined("--offline")
+    assert finding(findings, "openai/small at 127.0.0.1:9 writes the summaries") == "ok"
+    file.write_text(head + "auxiliary: {compression: {provider: nous, model: Hermes-4-70B}}\n")
+    code, findings = examined("--offline")
+    assert code == 1
+    assert (
+        finding(findings, "nous/Hermes-4-70B cannot write summaries without a key; set NOUS_API_KEY")
+        == "fail"
+    )
+    _, findings = examined("--offline", NOUS_API_KEY="n")
+    assert finding(findings, "nous/Hermes-4-70B writes the summaries") == "ok"
+
+
 async def make_database(path: Path) -> None:
     store = await SqliteStore.open(path)
     await store.open_conversation(Address("web", "1"), person="ada")
@@ -207,6 +224,16 @@ def test_another_package_with_our_name(file: Path, tmp_path: Path) -> None:
     assert (
         finding(findings, "intruder also installs `agent`; give Hermes an environment of its own") == "fail"
     )
+
+
+def test_a_python_path_that_leads_to_the_current_directory(file: Path) -> None:
+    """Code of others would run there before any line of Hermes."""
+    root = Path(__file__).parents[2]
+    _, findings = examined("--offline", PYTHONPATH=f"{root}::lib")
+    assert finding(findings, "PYTHONPATH has an empty entry") == "warn"
+    assert finding(findings, "PYTHONPATH has the relative entry 'lib'") == "warn"
+    _, findings = examined("--offline", PYTHONPATH=str(root))
+    assert not any("PYTHONPATH" in text for _, text in findings)
 
 
 def test_a_model_that_answers(file: Path) -> None:

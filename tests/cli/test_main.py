@@ -12,6 +12,7 @@ import click
 import pytest
 
 from gateway.cli import COMMANDS, cli
+from gateway.cli.docs import all_commands
 
 HEAVY = ("pydantic", "rich", "aiohttp", "prompt_toolkit", "structlog", "yaml", "gateway.config")
 
@@ -127,3 +128,50 @@ def test_completion_knows_commands_and_options() -> None:
 def test_interrupted_is_130() -> None:
     """A command that Ctrl-C ends leaves the exit code shells expect."""
     assert with_command_that_raises("KeyboardInterrupt").returncode == 130
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--config", "FILE", "config", "show"],
+        ["config", "--config", "FILE", "show"],
+        ["config", "show", "--config", "FILE"],
+        ["--config", "FILE", "config", "show", "--config", "./FILE"],
+    ],
+)
+def test_the_configuration_is_named_before_or_behind_the_command(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    """People write it where they think of it."""
+    (tmp_path / "FILE").write_text("model: {name: openai/named}\n")
+    shown = hermes(*arguments, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert f"# Settings: {tmp_path / 'FILE'}" in shown.stdout and "openai/named" in shown.stdout
+
+
+def test_the_gateway_is_started_with_the_file_behind_run(tmp_path: Path) -> None:
+    """`hermes run --config FILE` uses the file: what is wrong with it is named."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("modle: {}\n")
+    refused = hermes("run", "--config", str(file))
+    assert refused.returncode == 2
+    assert f"{file}:1" in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_two_configurations_are_refused(tmp_path: Path) -> None:
+    """Neither is taken quietly."""
+    refused = hermes("--config", "one.yaml", "config", "show", "--config", "two.yaml", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--config names two files: one.yaml and two.yaml." in refused.stderr
+
+
+def test_every_command_takes_the_configuration() -> None:
+    """One mechanism for all of them, also for commands within commands."""
+    commands = all_commands()
+    assert len(commands) > 30
+    missing = [
+        name
+        for name, command in commands.items()
+        if not any("--config" in param.opts for param in command.params)
+    ]
+    assert not missing

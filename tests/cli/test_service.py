@@ -164,6 +164,13 @@ def test_hardening_that_works_without_privileges(desk: Desk) -> None:
     assert settings.keys().isdisjoint({"PrivateUsers", "User", "MemoryDenyWriteExecute"})
 
 
+def test_what_the_service_may_use(desk: Desk) -> None:
+    """Memory, tasks and descriptors; a command of the agent that takes too much does not end Hermes."""
+    settings = _settings(desk.service("install", "--print").stdout)
+    assert (settings["MemoryMax"], settings["TasksMax"], settings["LimitNOFILE"]) == ("4G", "1024", "65536")
+    assert settings["OOMPolicy"] == "continue"
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_understands_it(desk: Desk, tmp_path: Path) -> None:
     """Every key and every value, by systemd's own judgement."""

@@ -40,13 +40,25 @@ def test_answers_through_a_pipe(private_home: Path) -> None:
     assert model.api_key and model.api_key.get_secret_value() == KEY
 
 
-def test_all_but_the_model_stays_byte_for_byte(elsewhere: Path) -> None:
+def test_all_but_the_model_stays_byte_for_byte(private_home: Path) -> None:
     """The person's own file is used where there is one; comments and spacing survive."""
-    file = elsewhere / "hermes.yaml"
+    private_home.mkdir()
+    file = private_home / "hermes.yaml"
     file.write_bytes(SHIPPED.read_bytes())
     assert hermes("setup", "--offline", typed="openrouter\nacme/one\nk\n").returncode == 0
     wanted = SHIPPED.read_text().replace("  name: auto\n", "  name: openrouter/acme/one\n")
     assert file.read_text() == wanted.replace("${HERMES_API_KEY:-}", "${OPENROUTER_API_KEY}")
+
+
+def test_a_file_in_the_current_directory_stays_as_it_is(private_home: Path, elsewhere: Path) -> None:
+    """Settings go where Hermes will look for them, and a key never into a folder that may be another person's."""
+    file = elsewhere / "hermes.yaml"
+    file.write_text("model: {name: openai/theirs}\n")
+    result = hermes("setup", "--offline", typed="openrouter\nacme/one\nk\n")
+    assert result.returncode == 0, result.stderr
+    assert file.read_text() == "model: {name: openai/theirs}\n"
+    assert "acme/one" in (private_home / "hermes.yaml").read_text()
+    assert f"{file} is ignored; settings come from {private_home / 'hermes.yaml'}." in result.stderr
 
 
 def test_a_server_of_ones_own(private_home: Path) -> None:

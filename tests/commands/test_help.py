@@ -9,7 +9,7 @@ from gateway.commands import Command, CommandContext, Commands
 from tests.commands.desk import COMMANDS, Desk, Person
 
 NAMES = """
-    branch compress help model new reset resume retry search sessions status stop undo undo-compress usage whoami
+    branch compress help memory model new reset resume retry search sessions status stop undo undo-compress usage whoami
 """
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
+from agent.context_compressor import ContextCompressor
+from agent.errors import ContextOverflow, ModelNotAvailable, QuotaExhausted
 from agent.events import TextDelta, TurnDone
-from tests.commands.desk import Desk
+from agent.llm import LLMClient, Usage
+from agent.resilient import ResilientLLM
+from agent.scripted import ScriptedLLM
+from agent.windows import Windows, measured
+from gateway.store import SqliteStore
+from tests.commands.desk import Desk, Person, furnished
 
 
 async def test_status_answers_while_a_turn_runs(desk: Desk) -> None:
@@ -19,6 +28,20 @@ async def test_status_answers_while_a_turn_runs(desk: Desk) -> None:
     assert "compressor, compacts at 4,000 tokens, prepared from 3,200 on" in told
     gate.set()
     assert (await desk.until(TurnDone))[-1] == TurnDone("Slowly.")
+
+
+async def test_status_shows_what_an_engine_says_of_itself(tmp_path: Path) -> None:
+    """Beside what every engine has; what is no number or text is left out."""
+
+    class Talking(ContextCompressor):
+        def get_status(self) -> dict[str, Any]:
+            return {**super().get_status(), "stored_messages": 12, "parts": [1], "mood": "fine"}
+
+    llm = ScriptedLLM(["Yes."], context_length=8_000)
+    async with furnished(tmp_path, llm, lambda name: llm, engine=lambda: Talking(8_000)) as desk:
+        await desk.say("tea")
+        told = await desk.say("/status")
+    assert "compacts at 4,000 tokens, prepared from 3,200 on; stored_messages: 12; mood: fine" in told
 
 
 async def test_status_makes_no_engine(desk: Desk) -> None:
@@ -41,9 +64,53 @@ async def test_status_estimates_the_window_until_the_model_is_called_again(desk:
     assert f"In the window: ~{done.tokens_after:,} of 8,000 tokens" in await desk.say("/usage")
 
 
+async def test_status_does_not_believe_what_cannot_be_true(desk: Desk) -> None:
+    """Some servers report the usage of all calls together."""
+    await desk.talk("tea", "milk")
+    await desk.store.record_usage(await desk.live(), Usage(130_000, 1), model="m")
+    told = await desk.say("/status")
+    assert "130,000" not in told and "In the window: ~" in told
+
+
 async def test_usage_counts_the_conversation(desk: Desk) -> None:
     """Tokens in and out over all turns, and the share of the window."""
     await desk.talk("tea", "milk")
     told = await desk.say("/usage")
     assert "In the window: 500 of 8,000 tokens (6%)" in told
     assert "1,000 tokens in, 20 out" in told
+
+
+def _no_other(name: str) -> LLMClient:
+    raise ModelNotAvailable(name)
+
+
+async def test_status_after_a_fallback(tmp_path: Path) -> None:
+    """The configured model stays the model; which one answered last is said as long as it is another."""
+    main = ScriptedLLM([QuotaExhausted(), "Back."], model="scripted/main", context_length=200_000)
+    spare = ScriptedLLM(["Spare here."], model="scripted/spare", context_length=8_000)
+    async with furnished(tmp_path, ResilientLLM([main, spare]), _no_other) as desk:
+        await desk.say("Hello.")
+        told = await desk.say("/status")
+        assert "Model: scripted/main, window 200,000 tokens" in told
+        assert "The last answer came from scripted/spare, window 8,000 tokens" in told
+        assert "of 8,000 tokens" in await desk.say("/usage")
+        assert "compacts at 4,000 tokens" in told
+        await desk.say("Hello.")
+        told = await desk.say("/status")
+        assert "scripted/spare" not in told and "compacts at 100,000 tokens" in told
+
+
+async def test_status_of_a_window_that_is_smaller_than_believed(tmp_path: Path) -> None:
+    """All people see the window; only admins read what to set."""
+    model = ScriptedLLM([ContextOverflow(limit=8_192), "Yes."], model="scripted/main", context_length=131_072)
+    store = await SqliteStore.open(tmp_path / "state.db")
+    windows = await Windows.load(store)
+    async with furnished(tmp_path, measured(model, windows), _no_other) as desk:
+        assert "scripted/main holds 8,192 tokens, not 131,072 as believed" in await desk.say("Hello.")
+        told = await desk.say("/status", Person(is_admin=True))
+        assert "Model: scripted/main, window 8,192 tokens" in told
+        assert "set `model.context_length: 8192` in hermes.yaml" in told
+        told = await desk.say("/status", Person(person="telegram:5", author="telegram:5"))
+        assert "Model: scripted/main, window 8,192 tokens" in told
+        assert "hermes.yaml" not in told
+    await store.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from gateway.config.load import ensure_home, load, provider_keys
+from gateway.config.load import SHIPPED, ensure_home, load, provider_keys
 from gateway.config.schema import Config
 from gateway.errors import ConfigError, StateDirectoryUnusable
 from tests.config.ordinary_user import hermes
@@ -30,17 +32,78 @@ def named(path: Path, name: str) -> Path:
 
 
 def test_search_order(private_home: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--config, $HERMES_CONFIG, ./hermes.yaml, $HERMES_HOME/hermes.yaml, the defaults: the first one wins."""
+    """--config, $HERMES_CONFIG, $HERMES_HOME/hermes.yaml, the defaults: the first one wins."""
     assert load().path is None
     in_home = named(private_home / "hermes.yaml", "home")
     assert (load().config.model.name, load().path) == ("home", in_home)
-    here = named(elsewhere / "hermes.yaml", "here")
-    assert (load().config.model.name, load().path) == ("here", here)
     by_variable = named(elsewhere / "variable.yaml", "variable")
-    monkeypatch.setenv("HERMES_CONFIG", "variable.yaml")
+    monkeypatch.setenv("HERMES_CONFIG", str(by_variable))
     assert (load().config.model.name, load().path) == ("variable", by_variable)
     explicit = named(elsewhere / "explicit.yaml", "explicit")
     assert (load(explicit).config.model.name, load(explicit).path) == ("explicit", explicit)
+
+
+def test_a_file_in_the_current_directory_is_ignored(private_home: Path, elsewhere: Path) -> None:
+    """With and without a file of the owner's; what can be broken about it is not even looked at."""
+    here = elsewhere / "hermes.yaml"
+    here.write_text("no: [yaml\n")
+    assert (load().path, load().ignored) == (None, here)
+    in_home = named(private_home / "hermes.yaml", "home")
+    assert (load().path, load().ignored) == (in_home, here)
+    here.unlink()
+    here.symlink_to("/nowhere/at/all")
+    assert (load().path, load().ignored) == (in_home, here)
+
+
+def test_nothing_is_said_about_a_file_that_is_in_use_or_not_wanted(
+    private_home: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person who names a file knows which one counts; in the state directory it is the same file."""
+    named(elsewhere / "hermes.yaml", "here")
+    explicit = named(elsewhere / "explicit.yaml", "explicit")
+    assert load(explicit).ignored is None
+    in_home = named(private_home / "hermes.yaml", "home")
+    monkeypatch.chdir(private_home)
+    assert (load().path, load().ignored) == (in_home, None)
+
+
+def test_in_the_clone_its_own_file_is_in_use(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make run` from a fresh clone, and only where the code that runs is that clone's."""
+    monkeypatch.chdir(SHIPPED.parent)
+    assert (load().path, load().ignored) == (SHIPPED, None)
+    in_home = named(private_home / "hermes.yaml", "home")
+    assert (load().path, load().ignored) == (in_home, None)
+
+
+def test_a_changed_file_in_the_clone_is_not_ignored_in_silence(private_home: Path, tmp_path: Path) -> None:
+    """The one in the state directory counts. As it was shipped, the file of the clone says nothing of its own."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for package in ("agent", "gateway", "plugins"):
+        (clone / package).symlink_to(SHIPPED.parent / package)
+    here, in_home = clone / "hermes.yaml", named(private_home / "hermes.yaml", "home")
+    here.write_text(SHIPPED.read_text())
+
+    def told() -> str:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "gateway.cli", "config", "show"],
+            cwd=clone,
+            env={**os.environ, "PYTHONPATH": str(clone)},
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=True,
+        ).stderr
+
+    assert told() == ""
+    here.write_text("model: {name: mine}\n")
+    assert f"{here} is ignored; settings come from {in_home}." in told()
+
+
+def test_a_current_directory_that_is_gone(elsewhere: Path) -> None:
+    """Another program may remove it."""
+    elsewhere.rmdir()
+    assert (load().path, load().ignored) == (None, None)
 
 
 def test_without_any_file(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +155,9 @@ def test_missing_file_in_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         load()
 
 
-def test_directory_instead_of_file(elsewhere: Path) -> None:
+def test_directory_instead_of_file(private_home: Path) -> None:
     """A directory by that name is reported, not skipped."""
-    (elsewhere / "hermes.yaml").mkdir()
+    (private_home / "hermes.yaml").mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load()
 

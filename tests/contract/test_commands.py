@@ -10,7 +10,7 @@ from tests.contract.surfaces import CONTRACT, ChatSurface, Person, Surface, on
 pytestmark = CONTRACT
 
 MENU = {
-    "branch", "compress", "help", "model", "reset", "resume", "retry", "search", "sessions", "status", "stop",
+    "branch", "compress", "help", "memory", "model", "reset", "resume", "retry", "search", "sessions", "status", "stop",
     "undo", "usage", "whoami",
 }  # fmt: skip
 IN_ORDER = (
@@ -19,6 +19,7 @@ IN_ORDER = (
     ("whoami", "", "Platform: "),
     ("usage", "", "tokens in"),
     ("model", "", "answers in this conversation"),
+    ("memory", "", "Nothing is remembered."),
     ("stop", "", "Nothing is running."),
     ("search", "lighthouse", "in this session"),
     ("compress", "billing", "ompress"),

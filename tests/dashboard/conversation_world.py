@@ -19,6 +19,7 @@ TALK = (
     "Boats that come from the north see the light first behind the second buoy. "
 )
 """About 45 tokens."""
+RULE = "From now on write tides in metres. "
 PAGES = "/dashboard/conversations"
 API = "/api/dashboard/conversations"
 
@@ -74,7 +75,7 @@ async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") ->
         await said(
             store,
             conversation,
-            f"Question {number} about the lighthouse. " + TALK * 5,
+            f"Question {number} about the lighthouse. " + (RULE if number == 4 else "") + TALK * 5,
             f"**Answer {number}.** " + TALK * 8,
         )
         usage = Usage(2_000 + 1_500 * number, 40, cost_usd=0.002)

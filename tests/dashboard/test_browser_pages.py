@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator
@@ -134,3 +135,16 @@ async def test_a_parked_message_gets_another_chance(browser: Browser, house: Wat
         await tab.sees("#live", "Nothing is parked")
         assert tab.complaints == []
     assert await house.store.inbox.parked() == []
+
+
+async def test_a_refused_stream_is_asked_for_again(browser: Browser, house: Watched) -> None:
+    """Too many pages are open: the person is told, and the page follows again once there is room."""
+    is_stream = re.compile("/live")
+    async with Tab.visiting(browser) as tab:
+        await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
+        await tab.page.goto(f"{house.url}/dashboard/parked")
+        await tab.sees("#said", "close some")
+        await tab.page.unroute(is_stream)
+        await tab.sees_no("#said")
+        await tab.page.get_by_role("button", name="Retry").click()
+        await tab.sees("#live", "Nothing is parked")

@@ -69,7 +69,7 @@ async def test_the_border_between_two_sessions(house: Watched) -> None:
     await chat.compress("tides")
     border = (await house.page(chat.page)).partition('class="border"')[2]
     assert (
-        "Compacted on request" in border and "60,500 → 33,239 tokens" in border and "topic: tides" in border
+        "Compacted on request" in border and "60,500 → 33,188 tokens" in border and "topic: tides" in border
     )
     assert f"{chat.page}/splits/{await chat.live()}" in border
     await said(house.store, await house.store.conversation(chat.id), "After it")

@@ -84,8 +84,11 @@ def test_what_is_installed_was_locked() -> None:
         (False, []),
     ]
     assert installs[-1].endswith("--no-deps --no-build-isolation .")
-    images = {line.split()[0] for line in instructions("FROM")}
-    assert images == {f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"}
+    (image,) = {line.split()[0] for line in instructions("FROM")}
+    tag, _, digest = image.partition("@")
+    assert tag == f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest), "a tag can be moved"
+    assert "syntax=" not in DOCKERFILE, "it would fetch another image, which is not pinned"
     (user,) = instructions("USER")
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
     assert not re.search(r"^(ARG|ADD)\b|TOKEN=|KEY=|SECRET=", DOCKERFILE, re.MULTILINE)
@@ -149,6 +152,13 @@ def test_compose_opens_nothing_to_others() -> None:
     assert (service()["read_only"], service()["tmpfs"]) == (True, ["/tmp"])
     assert service()["security_opt"] == ["no-new-privileges:true"]
     assert not {"privileged", "network_mode", "user", "pid"} & service().keys()
+
+
+def test_compose_bounds_what_it_may_use() -> None:
+    """Memory, processes and descriptors: a fault must not take the machine along."""
+    assert service()["mem_limit"] == "2g"
+    assert service()["pids_limit"] == 512
+    assert service()["ulimits"]["nofile"] == {"soft": 65536, "hard": 65536}
 
 
 def test_compose_keeps_what_was_said_and_knows_no_secret() -> None:

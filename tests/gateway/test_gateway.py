@@ -180,3 +180,20 @@ async def test_closing_ends_turns_and_keeps_new_messages_for_later(office: Offic
 def test_what_counts_as_a_command(text: str, expected: bool) -> None:
     """A path at the beginning of a message is no command."""
     assert is_command(text) is expected
+
+
+@pytest.mark.parametrize("is_admin", [True, False])
+async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: bool) -> None:
+    """Guests cannot change `hermes.yaml`, and it is not their business."""
+    store, llm = MemoryStore(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
+    agent = make_agent(llm, store)
+    agent.instructions = "Be kind. " * 500
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    office = Office(gateway, llm, store)
+    conversation = ""
+    for number in range(4):
+        inbound = InboundMessage(Address("web", "desk"), "telegram:5", f"{number}", is_admin=is_admin)
+        conversation = (await gateway.receive(inbound)).id
+    told = [event.text for event in await office.until(conversation, 4) if isinstance(event, Notice)]
+    await gateway.close()
+    assert any("Enable fewer tools" in text for text in told) == is_admin

@@ -35,8 +35,10 @@ from gateway.gateway import Gateway
 from gateway.inbox import Taken
 from gateway.leases import Fence, Holder, fence
 from gateway.messages import OWNER, InboundMessage
+from gateway.outbox import Outgoing, Progress
 from gateway.plugins import Plugins
 from gateway.store.sqlite import SqliteStore
+from gateway.suspects import SUSPECT_AFTER
 from gateway.turns import MOST_ATTEMPTS, Busy
 from tests.worlds.agents import make_agent
 
@@ -60,17 +62,17 @@ class House:
     llm: ScriptedLLM
     path: Path
 
-    async def send(self, text: str, **more: object) -> InboundMessage:
-        inbound = InboundMessage(HERE, OWNER, text, **more)  # type: ignore[arg-type]
+    async def send(self, text: str, at: Address = HERE, **more: object) -> InboundMessage:
+        inbound = InboundMessage(at, OWNER, text, **more)  # type: ignore[arg-type]
         await self.gateway.receive(inbound)
         return inbound
 
-    async def conversation_id(self) -> str:
-        return (await self.store.open_conversation(HERE, person=OWNER)).id
+    async def conversation_id(self, at: Address = HERE) -> str:
+        return (await self.store.open_conversation(at, person=OWNER)).id
 
-    async def until(self, *kinds: type[TurnEvent], count: int = 1) -> list[TurnEvent]:
+    async def until(self, *kinds: type[TurnEvent], count: int = 1, at: Address = HERE) -> list[TurnEvent]:
         seen: list[TurnEvent] = []
-        with self.gateway.hub.watch(await self.conversation_id(), after=0) as watcher:
+        with self.gateway.hub.watch(await self.conversation_id(at), after=0) as watcher:
             while sum(isinstance(event, kinds) for event in seen) < count:
                 seen.append((await asyncio.wait_for(anext(watcher), 10)).event)
         return seen
@@ -97,12 +99,16 @@ class House:
 
 
 @asynccontextmanager
-async def house(path: Path, *steps: Step, busy: Busy = "queue", drain: float = 0.0) -> AsyncIterator[House]:
+async def house(
+    path: Path, *steps: Step, busy: Busy = "queue", drain: float = 0.0, pause: float = 0.0
+) -> AsyncIterator[House]:
     store, llm = await SqliteStore.open(path), ScriptedLLM(steps)
     await store.leases.expire_all()
     agent = make_agent(llm, store, [launch])
     where = {"workspaces": path.parent / "workspaces"}
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), busy=busy, drain_seconds=drain, **where)
+    gateway = Gateway(
+        agent, store, COMMANDS, Plugins(), busy=busy, drain_seconds=drain, suspect_pause=pause, **where
+    )
     try:
         yield House(gateway, store, llm, path)
     finally:
@@ -198,6 +204,69 @@ async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -
         assert [parked.id for parked in await after.store.inbox.parked()] == [poison.id]
         await after.send("Are you there?")
         assert (await after.until(TurnDone))[-1] == TurnDone("Fine.")
+
+
+async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) -> None:
+    """The process died while the beginning was sent: whether it arrived is unknown, so it cannot be taken away."""
+    async with house(path, never()) as at:
+        poison = await at.send("poison")
+        await at.until(TextDelta)
+        conversation = await at.conversation_id()
+        sending = Outgoing(
+            "out_1", conversation, poison.id, "", Place("1"), "text", None, Progress("sending")
+        )
+        await at.store.outbox.note("telegram", sending)
+        for _ in range(MOST_ATTEMPTS):
+            await at.store.inbox.begin(poison.id)
+        left = at.as_it_is_now()
+    async with house(left) as after:
+        await after.gateway.recover("web")
+        (told,) = [event for event in await after.until(TurnFailed) if isinstance(event, TurnFailed)]
+        assert "is not complete" in told.error
+
+
+async def test_after_two_deaths_a_death_counts_for_one_message_only(path: Path) -> None:
+    """Three were at work when the process died, twice. Only the one that is at work at each later death is parked."""
+    desks = [Address("web", f"desk {number}") for number in range(3)]
+    async with house(path, never(), never(), never()) as before:
+        killer, *innocent = [await before.send("hello", at=desk) for desk in desks]
+        for desk in desks:
+            await before.until(TextDelta, at=desk)
+        left = before.as_it_is_now()
+    async with house(left, never(), never(), never()) as again:
+        await again.gateway.recover("web")
+        for desk in desks:
+            await again.until(TextDelta, at=desk)
+        left = again.as_it_is_now()
+    for _ in range(MOST_ATTEMPTS - SUSPECT_AFTER):
+        async with house(left, never()) as again:
+            await again.gateway.recover("web")
+            await again.until(TextDelta, at=desks[0])
+            attempts = dict(again.query("SELECT id, attempts FROM inbox"))  # type: ignore[arg-type]
+            assert [attempts[message.id] for message in innocent] == [SUSPECT_AFTER, SUSPECT_AFTER]
+            left = again.as_it_is_now()
+    async with house(left, "Fine.", "Fine.") as after:
+        await after.gateway.recover("web")
+        await after.until(TurnFailed, at=desks[0])
+        for desk in desks[1:]:
+            assert (await after.until(TurnDone, at=desk))[-1] == TurnDone("Fine.")
+        assert [parked.id for parked in await after.store.inbox.parked()] == [killer.id]
+
+
+async def test_a_stop_takes_back_only_what_this_process_began(path: Path) -> None:
+    """A suspect that still waits for its turn keeps its count: it may be the one that kills."""
+    async with house(path, never()) as before:
+        suspect = await before.send("hello")
+        await before.until(TextDelta)
+        for _ in range(3):
+            await before.store.inbox.begin(suspect.id)
+        left = before.as_it_is_now()
+    async with house(left, never(), pause=3_600.0) as again:
+        await again.gateway.recover("web")
+        while not again.gateway.active_turns:  # noqa: ASYNC110 - a suspect that waits tells nobody
+            await asyncio.sleep(0)
+    async with house(left) as after:
+        assert after.query("SELECT attempts FROM inbox") == [(4,)]
 
 
 async def test_orderly_stops_do_not_count_as_crashes(path: Path) -> None:
@@ -451,9 +520,45 @@ async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
                 tokens = [*tokens, guard.token]
         assert tokens[0] == tokens[1]
         await at.store.leases.acquire(conversation_id, holder="one", seconds=0.001)
-        await at.store.leases.renew(holder="one", seconds=30)
+        await at.store.leases.renew([conversation_id], holder="one", seconds=30)
         assert await at.store.leases.acquire(conversation_id, holder="two", seconds=30) is None
         await holder.close()
+
+
+async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
+    """The process still holds another one and renews that; nobody holds this one."""
+    async with house(path) as at:
+        left, held = [await at.conversation_id(Address("web", name)) for name in ("left", "held")]
+        holder = Holder(at.store.leases, seconds=0.3)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(
+                """
+                CREATE TRIGGER refuse BEFORE UPDATE ON leases WHEN new.expires_at = 0
+                BEGIN SELECT RAISE(ABORT, 'not now'); END
+                """
+            )
+        async with holder.holding(held):
+            async with holder.holding(left):
+                pass
+            async with asyncio.timeout(10):
+                while await at.store.leases.acquire(left, holder="two", seconds=30) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert await at.store.leases.acquire(held, holder="two", seconds=30) is None
+        await holder.close()
+
+
+async def test_a_stop_of_a_turn_that_another_process_has_taken_over_says_so(path: Path) -> None:
+    """The lost lease is not taken for a store that refuses for a moment."""
+    async with house(path, never()) as one:
+        inbound = await one.send("hello")
+        await one.until(TextDelta)
+        conversation = await one.conversation_id()
+        await one.store.leases.expire_all()
+        assert await one.store.leases.acquire(conversation, holder="two", seconds=30) is not None
+        one.gateway.stop_turn(conversation)
+        events = await one.until(TurnDone, TurnFailed)
+        assert isinstance(events[-1], TurnFailed) and "Another process" in events[-1].error
+        assert await one.store.inbox.is_waiting(inbound.id)
 
 
 async def test_a_single_question_is_not_asked_again(path: Path) -> None:

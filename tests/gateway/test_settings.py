@@ -13,14 +13,17 @@ import signal
 import socket
 import subprocess
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
+from gateway.config.load import load
+from gateway.settings import Settings
 from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld
@@ -227,3 +230,42 @@ async def test_a_terminal_that_is_closed(tmp_path: Path, nohup: bool) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_home: Path) -> None:
+    """The file named it at the start, too. Another name that does not exist is refused as ever."""
+    await asyncio.to_thread(private_home.mkdir)
+    file = private_home / "hermes.yaml"
+    settings_in_file: dict[str, Any] = {
+        "context": {"engine": "nosuch"},
+        "tools": {"enabled": ["todo"]},
+        "platforms": {"telegram": {"token": "1:a", "allowed_users": [ADA, BOB]}},
+    }
+    await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
+    settings = await asyncio.to_thread(lambda: Settings(load(file)))
+    applied = asyncio.Event()
+    settings.followed_by(lambda new: applied.set())
+    watching = asyncio.create_task(settings.watch())
+    try:
+        settings_in_file["tools"]["enabled"] = []
+        settings_in_file["platforms"]["telegram"]["allowed_users"] = [ADA]
+        await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
+        with capture_logs() as logs:
+            settings.ask()
+            await until(lambda: any(line["event"].startswith("config.") for line in logs))
+            assert applied.is_set(), logs
+            assert settings.config.platforms.telegram.allowed_users == (ADA,)
+            settings_in_file["context"]["engine"] = "nosuch_either"
+            await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
+            settings.ask()
+            await until(lambda: bool(settings.refused))
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in another task of this loop
+            await asyncio.sleep(0.01)

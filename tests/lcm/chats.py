@@ -114,7 +114,7 @@ def stored_in(home: Path, conversation: str = "chat-1") -> list[Chat]:
     """What the engine's database holds of a conversation, in its order."""
     from plugins.context_engine.lcm.messages import stored
 
-    with closing(sqlite3.connect(home / "lcm.db")) as plain:
+    with closing(sqlite3.connect(home / "hermes-lcm.db")) as plain:
         plain.row_factory = sqlite3.Row
         rows = plain.execute(
             "SELECT messages.* FROM messages JOIN conversations ON conversations.key = conversation "

@@ -1,4 +1,4 @@
-"""What Hermes keeps in `state.db` beside what the engine keeps in `lcm.db`."""
+"""What Hermes keeps in `state.db` beside what the engine keeps in `hermes-lcm.db`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compactions(home: Path, conversation: str) -> int:
 
 def keys_of(home: Path, conversation: str) -> tuple[int, list[int]]:
     """The engine's key of it, and of all its summaries."""
-    with closing(sqlite3.connect(home / "lcm.db")) as db:
+    with closing(sqlite3.connect(home / "hermes-lcm.db")) as db:
         (key,) = db.execute("SELECT key FROM conversations WHERE id = ?", (conversation,)).fetchone()
         summaries = db.execute("SELECT key FROM summaries WHERE conversation = ?", (key,)).fetchall()
     return key, [summary for (summary,) in summaries]
@@ -60,7 +60,7 @@ async def said(home: Path, conversation: str) -> Books:
 
 def kept(home: Path, conversation: str) -> Books:
     """What the engine has stored of it."""
-    with closing(sqlite3.connect(home / "lcm.db")) as db:
+    with closing(sqlite3.connect(home / "hermes-lcm.db")) as db:
         db.row_factory = sqlite3.Row
         rows = db.execute(
             "SELECT messages.* FROM messages JOIN conversations ON conversations.key = conversation "

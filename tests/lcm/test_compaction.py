@@ -100,6 +100,15 @@ def test_constraints_stay_through_every_compaction(tmp_path: Path) -> None:
     assert "From now on never deploy on Friday." in record_in(host)
 
 
+def test_a_rule_keeps_the_day_on_which_it_was_said(tmp_path: Path) -> None:
+    """ "From tomorrow on" says nothing later."""
+    host = Host(tmp_path, 4_000)
+    rule = "From tomorrow on always answer in German."
+    host.say({**user(rule), "created_at": 1_795_000_000.0}, assistant("Understood."), *chat(40, words=80)[1:])
+    assert host.compress()
+    assert f"- {rule} (said on Wed 2026-11-18)\n" in record_in(host)
+
+
 def test_large_results_leave_for_a_digest(tmp_path: Path) -> None:
     """With an id under which all of it can be read."""
     rows = [{"id": number, "city": f"Town {number}", "tags": ["a", "b"]} for number in range(3_000)]
@@ -163,7 +172,7 @@ def test_stand_ins_are_marked_and_redone(tmp_path: Path) -> None:
     host.say(*chat(60, words=60)[1:])
     assert host.compress(current_tokens=5_000)
     assert host.engine.last_outcome.kind == "stand_in"
-    assert not host.engine.has_stand_in, "it is tried again at once"
+    assert not host.engine.has_fallback_summary, "it is tried again at once"
     assert "an extract with gaps" in record_in(host)
     answers.clear()
     assert host.compress(current_tokens=tokens_in(host.messages))
@@ -195,7 +204,7 @@ def test_others_can_write_while_a_model_is_asked(tmp_path: Path) -> None:
 
     def ask(prompt: str, max_tokens: int) -> str:
         nonlocal answers
-        with closing(sqlite3.connect(tmp_path / "lcm.db", timeout=0, isolation_level=None)) as other:
+        with closing(sqlite3.connect(tmp_path / "hermes-lcm.db", timeout=0, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             other.execute("ROLLBACK")
         answers += 1

@@ -28,18 +28,18 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     host = Host(tmp_path, 8_000)
     host.say(user("my secret"))
     host.look()
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("lcm.db*")}
-    assert set(modes) == {"lcm.db", "lcm.db-wal", "lcm.db-shm"}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("hermes-lcm.db*")}
+    assert set(modes) == {"hermes-lcm.db", "hermes-lcm.db-wal", "hermes-lcm.db-shm"}
     assert set(modes.values()) == {0o600}
 
 
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     """A later version knows what stands in it; this one does not."""
-    connect(tmp_path / "lcm.db").close()
-    with closing(sqlite3.connect(tmp_path / "lcm.db")) as plain:
+    connect(tmp_path / "hermes-lcm.db").close()
+    with closing(sqlite3.connect(tmp_path / "hermes-lcm.db")) as plain:
         plain.execute("PRAGMA user_version = 99")
     with pytest.raises(NewerDatabase, match="has schema 99"):
-        connect(tmp_path / "lcm.db")
+        connect(tmp_path / "hermes-lcm.db")
 
 
 def test_messages_can_be_neither_changed_nor_deleted(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_messages_can_be_neither_changed_nor_deleted(tmp_path: Path) -> None:
     host = Host(tmp_path, 8_000)
     host.say(user("as it was"))
     host.close()
-    with closing(connect(tmp_path / "lcm.db")) as connection:
+    with closing(connect(tmp_path / "hermes-lcm.db")) as connection:
         for statement in (
             "UPDATE messages SET content = 'as it never was'",
             "DELETE FROM messages",
@@ -60,7 +60,7 @@ def test_messages_can_be_neither_changed_nor_deleted(tmp_path: Path) -> None:
 
 def test_what_failed_leaves_nothing_behind(tmp_path: Path) -> None:
     """Neither half a transaction nor a connection that is in one."""
-    database = Database(tmp_path / "lcm.db")
+    database = Database(tmp_path / "hermes-lcm.db")
     database.acquire()
     with pytest.raises(RuntimeError), database.writing() as connection:
         connection.execute("INSERT INTO conversations (id, created_at) VALUES ('half', 0)")

@@ -195,6 +195,43 @@ def test_role_and_time_bound_the_hits(world: World) -> None:
     assert "leave out until" in grep(world, "apples", until="2026-02-01")
 
 
+@pytest.mark.parametrize("mode", ["natural", "phrase", "all", "regex"])
+@pytest.mark.parametrize(
+    ("bounds", "count"),
+    [
+        ({"until": "9999-12-31"}, 2),
+        ({"until": "9999-12-31T23:59:59.999999-23:59"}, 2),
+        ({"until": "9999-W52-5"}, 2),
+        ({"since": "0001-01-01"}, 2),
+        ({"since": "0001-01-01T00:00+23:59", "until": "9999-12-31"}, 2),
+        ({"since": "9999-12-31", "until": "9999-12-31"}, 0),
+        ({"until": "0001-01-01"}, 0),
+        ({"since": "20260202", "until": "20260202"}, 2),
+        ({"since": "2026-02-02T03:40+01:00", "until": "2026-02-02T03:41+01:00"}, 1),
+        ({"since": "2026-02-01T21:41-05:00"}, 1),
+    ],
+)
+def test_any_date_that_there_is_bounds_the_hits(
+    world: World, bounds: dict[str, str], count: int, mode: str
+) -> None:
+    """Models write the last day there is where they mean no end."""
+    world.say(user("apples"), user("apples again"))
+    assert len(ids(grep(world, "apples", mode=mode, **bounds))) == count
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("0000-01-01", "10000-01-01", "2026-02-30", "2026-13-01", "2026-03-01T25:00"),
+        *("2026-03-01T10:00+24:00", " ", "\ud800", "x" * 5_000),
+    ],
+)
+def test_what_is_no_date_is_a_sentence(world: World, written: str) -> None:
+    world.say(user("apples"))
+    for name in ("since", "until"):
+        assert f"`{name}` must be a date like" in error(grep(world, "apples", **{name: written}))
+
+
 def test_other_conversations_only_of_this_person_and_only_on_request(world: World) -> None:
     world.say(user("apples here"))
     world.say(user("apples there"), conversation="there")

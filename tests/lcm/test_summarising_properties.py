@@ -157,7 +157,7 @@ def test_what_utf8_cannot_hold_is_stored_all_the_same(tmp_path: Path) -> None:
     """A summary stands in the database, whatever the sources and the answer hold."""
     odd = "half \ud800 a pair, \0 and the rest "
     chat = {"role": "user", "content": odd * 40}
-    with Database(tmp_path / "lcm.db").writing() as connection:
+    with Database(tmp_path / "hermes-lcm.db").writing() as connection:
         conversation = conversation_key(connection, "c", person="p", now=1.0)
         keys = [add_messages(connection, conversation, [Incoming(name, chat, 1.0)])[0] for name in ("a", "b")]
         messages = messages_by_key(connection, keys)

@@ -24,6 +24,7 @@ from agent.errors import (
     StreamCut,
 )
 from agent.llm import ChatRequest, TextChunk
+from gateway.models.error_map import translate
 from tests.models.routes import KEY, Route, ask, collect
 from tests.worlds.model_server import ModelServer
 from tests.worlds.script import Call, Reply
@@ -255,3 +256,17 @@ async def test_closing_the_iterator_closes_the_request(route: Route) -> None:
     await route.world.waiting()
     await events.aclose()  # type: ignore[attr-defined]
     await route.world.disconnected()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """litellm.APIError: b'{"error": {"message": "It can\\'t be"}}'""",
+        'OpenAIException - {"message": "two\nlines"}',
+        'OpenAIException - {"message": "a \\q"}',
+        'litellm.APIError: b\'{"message": "it can\\\'t", "of": "' + "x" * 20_000 + "\"}'",
+    ],
+)
+def test_an_error_that_only_looks_like_json(text: str) -> None:
+    """Whatever a provider writes becomes one of our errors."""
+    assert isinstance(translate(ValueError(text), model="m"), ModelError)

@@ -83,5 +83,5 @@ async def test_another_provider_goes_on() -> None:
         llm = ResilientLLM([first.client, second.client])
         seen, completion, _ = await told(llm, ask(tools=True))
     assert seen == completion.text == "Once upon a time."
-    assert llm.model == completion.model == second.client.model
+    assert (llm.model, completion.model) == (first.client.model, second.client.model)
     assert second.world.requests[0].body["tools"] == [WEATHER]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.context_engine import ContextEngine
+from agent.engine_runner import DEADLINES
 from gateway.config.load import load
 from gateway.plugins import EVENTS, load_plugins
 from gateway.plugins.hooks import TIME_LIMIT
@@ -157,3 +158,10 @@ def _pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess[st
         timeout=100,
         check=False,
     )
+
+
+def test_the_deadlines_in_the_docs_are_those_in_the_code() -> None:
+    """A table that an author relies on."""
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (\d+)\b", PAGE, re.MULTILINE)
+    told = {name: float(seconds) for names, seconds in rows for name in re.findall(r"\w+", names)}
+    assert told == DEADLINES

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.errors import PluginBroken, UnknownPlugin
+from gateway.errors import CommandFailed, PluginBroken, UnknownPlugin
 from gateway.plugins import check_plugin, load_plugins, survey_plugins
 from tests.plugins.strangers import ENGINE, REGISTER, write_engine, write_plugin
 
@@ -78,6 +80,7 @@ def test_an_unknown_plugin(private_home: Path) -> None:
         (TOOL.format(name="todo"), "there is a tool named `todo` already", ""),
         (COMMAND.format(name="reset", aliases=()), "there is a command /reset already", ""),
         (COMMAND.format(name="fine", aliases=("new",)), "there is a command /new already", ""),
+        ("def register(ctx):\n    ctx.register_command('fine', 5)\n", "takes a function", "line 2"),
         (COMMAND.format(name="Two words", aliases=()), "Nobody can type the command 'Two words'", "register"),
     ],
 )  # fmt: skip
@@ -116,6 +119,57 @@ def test_two_plugins_with_the_same_tool(private_home: Path) -> None:
     with pytest.raises(PluginBroken):
         check_plugin("zeta", home=private_home, beside=["acme"])
     check_plugin("zeta", home=private_home, beside=[])
+
+
+HANDLER = """
+import asyncio
+
+def shout(raw_args):
+    return raw_args.upper()
+
+async def softly(raw_args):
+    await asyncio.sleep(0)
+    return raw_args.lower()
+
+async def gone(raw_args):
+    raise SystemExit(1)
+
+def nothing(raw_args):
+    pass
+
+def broken(raw_args):
+    raise SystemExit("no more")
+
+def register(ctx):
+    ctx.register_command("/Shout", shout, description="Says it\\nlouder.", args_hint="<text>")
+    ctx.register_command("softly", handler=softly)
+    ctx.register_command("nothing", nothing, "Does it.")
+    ctx.register_command("broken", broken, args_hint="words")
+    ctx.register_command("gone", gone, args_hint="two words")
+"""
+
+
+async def test_commands_as_other_hosts_register_them(private_home: Path) -> None:
+    """A name, a function of the text behind it and a description; what the function raises is told in a sentence."""
+    write_plugin(private_home, HANDLER)
+    plugins = await asyncio.to_thread(load_plugins, private_home, ["acme"])
+    commands = {command.name: command for command in plugins.commands}
+    facts = {name: (each.summary, each.argument) for name, each in commands.items()}
+    assert facts == {
+        "shout": ("Says it louder.", "text"),
+        "softly": ("a command of the plugin acme", ""),
+        "nothing": ("Does it.", ""),
+        "broken": ("a command of the plugin acme", "words"),
+        "gone": ("a command of the plugin acme", "arguments"),
+    }
+    context: Any = None
+    assert await commands["shout"].run(context, "hello") == "HELLO"
+    assert await commands["softly"].run(context, "HELLO") == "hello"
+    assert await commands["nothing"].run(context, "") == "Done."
+    with pytest.raises(CommandFailed, match="/broken of the plugin acme: SystemExit: no more"):
+        await commands["broken"].run(context, "")
+    with pytest.raises(CommandFailed, match="/gone of the plugin acme: SystemExit: 1"):
+        await commands["gone"].run(context, "")
 
 
 def test_the_first_engine_stays(private_home: Path) -> None:

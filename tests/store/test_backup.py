@@ -132,7 +132,7 @@ def test_a_place_that_is_none(state: StateDirectory, tmp_path: Path) -> None:
 def test_a_damaged_database_is_not_backed_up(state: StateDirectory, target: Path) -> None:
     """Somebody would rely on it, and perhaps throw away the last good one."""
     with closing(sqlite3.connect(state.database)) as plain:
-        plain.execute("INSERT INTO facts VALUES (1, 'fact_1', 'ada', 'likes tea', 0)")
+        plain.execute("INSERT INTO facts VALUES (1, 'fact_1', 'ada', 'likes tea', 0, 0)")
         plain.execute("PRAGMA writable_schema = ON")
         # All rows can be read and all references are right; only a full check sees that an index does not fit.
         wrong = "CREATE INDEX facts_person ON facts (text)"

@@ -10,7 +10,7 @@ import pytest
 
 from agent.errors import NotFound, StoreError
 from agent.messages import Message, ToolCall
-from agent.store import Address, Conversation, SessionStore, Split
+from agent.store import Address, Conversation, LearnedWindow, SessionStore, Split
 from gateway.store.rules import title_from
 
 
@@ -213,3 +213,16 @@ async def test_which_messages_are_known(store: SessionStore, conversation: Conve
     ids = [message.id for message in stored]
     assert await store.known([*ids, "msg_unknown", ""]) == set(ids)
     assert await store.known([]) == set()
+
+
+async def test_windows_that_were_learned(store: SessionStore) -> None:
+    """One for each model; what is learned later takes the place of what was known."""
+    assert await store.learned_windows() == []
+    first = LearnedWindow("openai/a", 131_072, 9_000, named=False, learned_at=1.0)
+    other = LearnedWindow("openai/b", 32_768, 4_096, named=True, learned_at=2.0)
+    later = LearnedWindow("openai/a", 131_072, 8_192, named=True, learned_at=3.0)
+    for window in (first, other, later):
+        await store.learn_window(window)
+    assert sorted(await store.learned_windows(), key=lambda window: window.model) == [later, other]
+    await store.forget_window("openai/a")
+    assert await store.learned_windows() == [other]

@@ -115,7 +115,9 @@ async def test_the_index_catches_up_by_itself(path: Path) -> None:
     await connection.set_trace_callback(watch)
     writer = Writer(connection)
     indexer = Indexer(writer, lambda: connection.run(progress))
-    conversation = await writer.write(writes.open_conversation, Address("web", "1"), "ada")
+    conversation = await writer.write(
+        writes.open_conversation, Conversation("conv_1", Address("web", "1"), "ada", "ses_1", 0.0)
+    )
     message = Message(role="user", content="x")
     await writer.write(writes.append, conversation.live_session_id, [message])
     indexer.notice()

@@ -58,7 +58,7 @@ def test_a_migration_that_fails_leaves_no_trace(database: sqlite3.Connection) ->
     """Schema, rows and record come together or not at all, and foreign keys are on again."""
     migrate(database, load_migrations())
     before = dump(database)
-    half = "CREATE TABLE half (x); INSERT INTO facts VALUES (1, 'f', 'p', 't', 0); SELECT nonsense;"
+    half = "CREATE TABLE half (x); INSERT INTO facts VALUES (1, 'f', 'p', 't', 0, 0); SELECT nonsense;"
     with pytest.raises(sqlite3.OperationalError, match="nonsense"):
         migrate(database, [*load_migrations(), Migration(len(VERSIONS) + 1, "half", half)])
     assert dump(database) == before

@@ -6,12 +6,16 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from blockbuster import BlockingError
 
 from agent.errors import NotFound, StoreError
+from agent.messages import Message
+from agent.store import Address, Fact, Split
+from gateway.store import SqliteStore, writes
 from gateway.store.connection import ThreadedConnection, open_reader, open_writer
 from gateway.store.writer import MAX_TOGETHER, Writer
 
@@ -206,3 +210,26 @@ async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
             facts(plain, "p")
     finally:
         plain.close()
+
+
+async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
+    """Whether a commit was carried out may be unknown. Every id is made before, so the same work can be done again."""
+    store = await SqliteStore.open(path)
+    conversation = await store.open_conversation(Address("web", "42"), person="ada")
+    message = (await store.append(conversation.live_session_id, [Message("user", "hello")]))[0]
+    split = Split(conversation.live_session_id, "command", [message.id])
+    other = replace(conversation, id="conv_new", address=Address("web", "43"), live_session_id="ses_new")
+    fact = Fact("fact_1", "Ada likes tea.", 1.0)
+
+    def work(connection: sqlite3.Connection) -> object:
+        opened = writes.open_conversation(connection, other)
+        writes.remember(connection, "ada", fact)
+        return opened, writes.split(connection, split)
+
+    try:
+        once, again = [await store._write(work) for _ in range(2)]
+        assert once == again == (other, await store.session(split.child_id))
+        assert [session.id for session in await store.sessions(conversation.id)][1:] == [split.child_id]
+        assert await store.facts("ada") == [fact]
+    finally:
+        await store.close()

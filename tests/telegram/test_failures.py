@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -49,6 +50,28 @@ async def test_too_fast_at_editing_and_typing(bench: Bench) -> None:
         with pytest.raises(SlowDown) as caught:
             await call
         assert caught.value.retry_after == 7
+
+
+@pytest.mark.parametrize("result", [True, None, {}, [], "sent", {"message_id": "x"}], ids=str)
+async def test_an_answer_that_holds_no_message(bench: Bench, result: object) -> None:
+    """Telegram took the call, so the message may be there; what comes next must not break down over it."""
+    for method, call in (
+        ("sendMessage", lambda: bench.port.send(bench.direct, "hi")),
+        ("sendDocument", lambda: bench.port.send_file(bench.direct, "a.txt", b"a")),
+    ):
+        bench.world.fail_next(method, Fault.odd(result))
+        with pytest.raises(Unreachable) as caught:
+            await call()
+        assert caught.value.maybe_done
+
+
+@pytest.mark.parametrize("result", [True, None, {}, [], "done"], ids=str)
+async def test_an_odd_answer_to_an_edit(bench: Bench, result: object) -> None:
+    """An edit is either taken as done, or asked for again; nothing breaks down."""
+    sent = await bench.port.send(bench.direct, "hi")
+    bench.world.fail_next("editMessageText", Fault.odd(result))
+    with suppress(Unreachable):
+        await bench.port.edit(bench.direct, sent, "ho")
 
 
 async def test_blocked(bench: Bench) -> None:

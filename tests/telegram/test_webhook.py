@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
@@ -17,6 +18,11 @@ from tests.worlds.telegram import TelegramWorld
 from tests.worlds.telegram_updates import SECRET_HEADER, Webhook
 
 SECRET = "a-secret_of-32-characters-0123456"
+SIGNED = (
+    f"POST / HTTP/1.1\r\nHost: x\r\n{SECRET_HEADER}: {SECRET}\r\n"
+    "Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
+)
+"""The beginning of a call of Telegram."""
 
 
 @pytest.fixture
@@ -91,6 +97,25 @@ async def test_a_body_that_is_too_large(hooked: Bench, address: str) -> None:
     """An update has a few kilobytes."""
     status, _ = await _call(address, b'"' + b"x" * 2**20 + b'"')
     assert status == 413
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"), [("", b""), ("POST / HTTP/1.1\r\nX-A: ", b""), (SIGNED, b"HTTP/1.1 408 ")]
+)
+async def test_a_request_that_never_ends(
+    world: TelegramWorld, address: str, sent: str, answer: bytes
+) -> None:
+    """The connection is closed, and no handler waits for the rest."""
+    settings = _settings(world, address)
+    async with running(world, settings=settings, webhook_request_seconds=0.3) as bench:
+        assert (await bench.says("hello")).text == "hello"
+        reader, writer = await asyncio.open_connection("127.0.0.1", settings.webhook.port)
+        try:
+            writer.write(sent.encode())
+            async with asyncio.timeout(20):
+                assert (await reader.read(len(answer) or -1)) == answer
+        finally:
+            writer.close()
 
 
 async def test_another_content_type(hooked: Bench, address: str) -> None:

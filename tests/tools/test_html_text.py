@@ -49,6 +49,11 @@ def test_inline_pictures_are_no_obstacle() -> None:
     assert html_to_text(f"<img src='data:image/png;base64,{'A' * 1_000_000}'>after") == "after"
 
 
+def test_a_declaration_that_the_parser_refuses_ends_the_text() -> None:
+    """The parser of the standard library asserts where it should not; what came before is kept."""
+    assert html_to_text("<p>before</p><![[x<p>after") == "before"
+
+
 def test_a_tag_without_end_is_given_up() -> None:
     """Reading on would look at all of it again and again, and hold everybody else up meanwhile."""
     assert html_to_text(f"before<a {'x ' * 200_000}>after") == "before"

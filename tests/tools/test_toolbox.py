@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from agent.approval import ApprovalRequest
 from agent.errors import ToolError, UnknownTool
 from agent.messages import ToolCall
 from agent.tool import ToolContext, tool
@@ -134,6 +136,28 @@ async def test_what_goes_wrong_is_a_sentence(
     assert not result.ok
     assert expected in result.content
     assert len(result.content) < 500
+
+
+@tool(dangerous=True)
+async def risk(ctx: ToolContext, what: str) -> str:
+    """Do something dangerous."""
+    return what
+
+
+async def test_a_person_is_not_asked_about_arguments_that_do_not_fit(ctx: ToolContext) -> None:
+    """The model is told what is wrong; approving the call would have led to nothing."""
+    asked: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> str:
+        asked.append(request)
+        return ""
+
+    asking = replace(ctx, approve=approve)
+    for arguments in ("{}", '{"what": 7}', '{"what": "it", "more": 1}', "[]", "{"):
+        assert not (await Toolbox([risk]).run(ToolCall("c", "risk", arguments), asking)).ok
+    assert asked == []
+    assert (await Toolbox([risk]).run(ToolCall("c", "risk", '{"what": "it"}'), asking)).ok
+    assert [request.tool for request in asked] == ["risk"]
 
 
 @pytest.mark.parametrize("name", ["break_down", "slip", "await_something_cancelled"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from playwright.async_api import Browser
@@ -174,6 +175,18 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
                 "said: After",
                 "answer: Yes.",
             ]
+
+
+async def test_a_refused_stream_is_asked_for_again(browser: Browser, world: World) -> None:
+    """Too many pages are open: the person is told, and the page follows again once there is room."""
+    await (await world.open()).ask("Hello")
+    is_stream = re.compile("/live")
+    async with Tab.visiting(browser) as tab:
+        await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
+        await tab.page.goto(world.url)
+        await tab.sees("#trouble", "close some")
+        await tab.page.unroute(is_stream)
+        await tab.sees_no("#trouble")
 
 
 async def test_commands_are_answered_with_a_notice(tab: Tab) -> None:

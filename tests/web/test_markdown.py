@@ -89,6 +89,13 @@ def test_a_huge_text_is_shown_plain() -> None:
     assert html.startswith("<pre>&lt;i&gt;*x*")
 
 
+@pytest.mark.parametrize("marks", ["**a ", "|-|", "a\n", "[", "- a\n", "&"])
+def test_a_text_of_nothing_but_marks_is_shown_plain(marks: str) -> None:
+    """The parser would take seconds for it; a long text of words, and long code, are rendered."""
+    assert render_markdown(marks * 25_000).startswith("<pre>")
+    assert "<strong>end</strong>" in render_markdown("A sentence of words, and so on. " * 4_000 + "**end**")
+
+
 def test_no_style_attribute_is_written() -> None:
     """The content security policy forbids them, and a browser would complain for each."""
     assert "style=" not in render_markdown("|a|\n|:-:|\n|1|")

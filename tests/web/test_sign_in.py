@@ -7,11 +7,12 @@ import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import pytest
 
+from gateway.store import SqliteStore
 from tests.web.world import World, web_world
 
 TOKEN = "tökén with spaces & 100 %"
@@ -68,6 +69,19 @@ async def test_a_token_in_an_address_signs_nobody_in(guarded: World) -> None:
     async with guarded.http.get(address, params={"token": TOKEN}, allow_redirects=False) as response:
         assert response.status == 401
         assert "Set-Cookie" not in response.headers
+
+
+async def test_a_cookie_that_is_not_text(guarded: World) -> None:
+    """Refused like any other wrong one."""
+    where = urlsplit(guarded.url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    head = f"GET /api/conversations HTTP/1.1\r\nHost: {where.netloc}\r\nCookie: hermes_{where.port}="
+    writer.write(head.encode() + b"\xff.x\r\n\r\n")
+    try:
+        async with asyncio.timeout(30):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+    finally:
+        writer.close()
 
 
 async def test_where_no_token_is_asked_for(world: World) -> None:
@@ -133,3 +147,38 @@ async def test_the_token_is_in_no_log(guarded: World, caplog: pytest.LogCaptureF
         await _sign_in(guarded, token)
     await asyncio.sleep(0)
     assert "guess" not in caplog.text and "spaces" not in caplog.text
+
+
+async def test_a_copied_cookie_is_worthless_after_signing_out(tmp_path: Path) -> None:
+    """Also after a restart; another browser stays signed in."""
+    database = tmp_path / "state.db"
+    async with web_world(tmp_path, token=TOKEN, store=await SqliteStore.open(database)) as world:
+        mine, other = [(await _sign_in(world, TOKEN))[2]["Set-Cookie"].split("; ")[0] for _ in range(2)]
+        assert mine != other
+        headers = {**FORM, "Cookie": mine}
+        async with world.http.post(
+            f"{world.url}/sign-out", headers=headers, allow_redirects=False
+        ) as response:
+            assert response.status == 303
+        assert await _statuses(world, mine, other) == [401, 200]
+        port = int(world.url.rpartition(":")[2])
+    async with web_world(tmp_path, token=TOKEN, store=await SqliteStore.open(database), port=port) as again:
+        assert await _statuses(again, mine, other) == [401, 200]
+
+
+async def test_signing_out_notes_only_cookies_of_ours(tmp_path: Path) -> None:
+    """Or anybody could fill the database."""
+    store = await SqliteStore.open(tmp_path / "state.db")
+    async with web_world(tmp_path, token=TOKEN, store=store) as world:
+        port = world.url.rpartition(":")[2]
+        for made_up in ("x", "1.2.3", f"{2**40}.00.{'0' * 64}", "nan.x." + "0" * 64):
+            headers = {**FORM, "Cookie": f"hermes_{port}={made_up}"}
+            async with world.http.post(
+                f"{world.url}/sign-out", headers=headers, allow_redirects=False
+            ) as response:
+                assert response.status == 303
+        assert await store.sign_outs.all() == set()
+
+
+async def _statuses(world: World, *cookies: str) -> list[int]:
+    return [(await world.get("/api/conversations", headers={"Cookie": each}))[0] for each in cookies]

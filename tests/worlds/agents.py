@@ -9,11 +9,13 @@ from agent.compaction import Compactor, Watch
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.context_keeper import ContextKeeper
+from agent.engine_runner import DEADLINES
 from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
 from agent.memory_flush import MemoryFlush
 from agent.models import Models
+from agent.patience import Patience
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.tool import Tool
@@ -34,16 +36,27 @@ def make_agent(
     max_iterations: int = 5,
     home: Path = Path("hermes-home"),
     watch: Watch | None = None,
+    patience: Patience | None = None,
+    seconds: float | None = None,
 ) -> Agent:
-    """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one."""
+    """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one.
+
+    `seconds`: the deadline of every call of the engine.
+    """
     models = models or Models(llm, store)
-    seats = EngineSeats(engine or (lambda: ContextCompressor(llm.context_length)), models, hermes_home=home)
+    seats = EngineSeats(
+        engine or (lambda: ContextCompressor(llm.context_length)),
+        models,
+        hermes_home=home,
+        seconds=DEADLINES if seconds is None else dict.fromkeys(DEADLINES, seconds),
+    )
     compactor = Compactor(
         store,
         seats,
         auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,
         flush_memory=flush_memory,
+        patience=patience,
         **({"watch": watch} if watch else {}),
     )
     toolbox = Toolbox(tools)

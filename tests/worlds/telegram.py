@@ -277,7 +277,8 @@ class TelegramWorld(Scene):
         call.result = await outcome if inspect.isawaitable(outcome) else outcome
         if fault is not None and fault.kind == "lost":
             return self._torn(request, call)
-        return web.json_response({"ok": True, "result": call.result})
+        result = fault.result if fault is not None and fault.kind == "odd" else call.result
+        return web.json_response({"ok": True, "result": result})
 
     def _torn(self, request: web.Request, call: Call) -> web.Response:
         call.error = "connection dropped"

@@ -47,8 +47,9 @@ class Call:
 class Fault:
     """What happens to a call instead of, or around, its ordinary end."""
 
-    kind: Literal["error", "drop", "lost", "hang"]
+    kind: Literal["error", "drop", "lost", "hang", "odd"]
     refusal: Refused | None = None
+    result: Any = None
 
     @classmethod
     def error(cls, code: int, description: str, **parameters: Any) -> Fault:
@@ -69,6 +70,11 @@ class Fault:
     def lost(cls) -> Fault:
         """It is carried out, then the connection is torn down: the acknowledgement is lost."""
         return cls("lost")
+
+    @classmethod
+    def odd(cls, result: Any) -> Fault:
+        """It is carried out, and answered with this result instead of the proper one."""
+        return cls("odd", result=result)
 
     @classmethod
     def hang(cls) -> Fault:

@@ -8,11 +8,20 @@ from math import inf
 
 import structlog
 
-from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Undeliverable
+from gateway.chat.errors import (
+    ChatMoved,
+    ContentRefused,
+    DeliveryError,
+    MessageGone,
+    SlowDown,
+    Undeliverable,
+    Unreachable,
+)
 from gateway.chat.showing.block import NEVER, Block
 from gateway.chat.showing.calls import Call, Edit
 from gateway.chat.showing.ledger import Ledger
 from gateway.chat.showing.stage import Stage
+from gateway.descriptors import OUT_OF_RESOURCES
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +100,10 @@ class Performer:
                 self._failed(block, call, Undeliverable())
         except DeliveryError as error:
             self._failed(block, call, error)
+        except OSError as error:
+            # An adapter that ran out of descriptors, say: no reason to give up a finished answer.
+            was_sent = error.errno not in OUT_OF_RESOURCES
+            self._failed(block, call, Unreachable(f"({error})", maybe_done=was_sent))
         else:
             venue.pace.went_well()
             self._stage.done(block, call, message_id, clock())

@@ -73,6 +73,9 @@ class TooManyRequests(TelegramError):
 
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""What the library, or whoever reads its result, raises over an answer that is not what the method returns."""
+
 _GONE = (
     "message to edit not found",
     "message to delete not found",
@@ -113,6 +116,9 @@ def delivering() -> Iterator[None]:
         yield
     except TelegramError as error:
         raise delivery_failure(error) from None
+    except _UNREADABLE as error:
+        # The call was accepted, so it may have been carried out.
+        raise Unreachable(f"(an unreadable answer: {type(error).__name__})") from None
 
 
 def delivery_failure(error: TelegramError) -> DeliveryError:

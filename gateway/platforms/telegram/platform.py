@@ -17,6 +17,7 @@ from gateway.config.bot_tokens import token_problem
 from gateway.config.platforms import BotConfig, TelegramBotConfig, bot_in
 from gateway.config.schema import Config
 from gateway.platforms.base import Health
+from gateway.platforms.clients import REQUEST_SECONDS
 from gateway.platforms.supervised import Supervised
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
@@ -52,6 +53,7 @@ class TelegramPlatform:
         poll_seconds: int = _POLL_SECONDS,
         poll_margin: float = _POLL_MARGIN,
         webhook_check_seconds: float = _WEBHOOK_CHECK_SECONDS,
+        webhook_request_seconds: float = REQUEST_SECONDS,
         retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
         self.name = f"telegram/{bot_name}" if bot_name else "telegram"
@@ -64,7 +66,12 @@ class TelegramPlatform:
         self._lines = Lines()
         self._supervised = Supervised(self.name, self._connect, first_pause=retry_seconds)
         self._source = (
-            Webhook(settings.webhook, self._supervised.lost, check_seconds=webhook_check_seconds)
+            Webhook(
+                settings.webhook,
+                self._supervised.lost,
+                check_seconds=webhook_check_seconds,
+                request_seconds=webhook_request_seconds,
+            )
             if settings.webhook.url
             else Polling(seconds=poll_seconds, margin=poll_margin)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -85,7 +86,7 @@ class TelegramPort:
                     link_preview_options=_NO_PREVIEW,
                     disable_notification=silent,
                 )
-            return str(message.message_id)
+                return str(message.message_id)
 
         return await _formatted_or_plain(text, formatted, sent)
 
@@ -148,10 +149,10 @@ class TelegramPort:
                     message_thread_id=_thread(place),
                     disable_content_type_detection=True,
                 )
+                return str(message.message_id)
         except NotPermitted:
             # Groups forbid files and text separately: what else there is to say can still be said.
             raise ContentRefused("(the bot may not send files here)") from None
-        return str(message.message_id)
 
 
 async def _formatted_or_plain(
@@ -160,7 +161,8 @@ async def _formatted_or_plain(
     """Plain at the first refusal: better seen with its asterisks than not at all."""
     text = whole_characters(text)
     if formatted and utf16_units(text) <= LIMIT:
-        rich = as_entities(text)
+        # In a thread: Markdown of nothing but marks takes the renderer a tenth of a second.
+        rich = await asyncio.to_thread(as_entities, text)
         try:
             return await show(rich.text, notifying_nobody(rich.text, rich.entities))
         except ContentRefused as refused:

@@ -15,6 +15,7 @@ from telegram import Bot, Update
 
 from agent.errors import StoreError
 from gateway.config.platforms import WebhookConfig
+from gateway.platforms.clients import REQUEST_SECONDS, listen, read_in_time
 from gateway.platforms.telegram.failures import WebhookNotHeard, WebhookReplaced
 from gateway.platforms.telegram.intake import Intake
 from gateway.platforms.telegram.updates import ALLOWED_UPDATES, UNREADABLE, readable
@@ -25,11 +26,20 @@ _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - a header's na
 _LARGEST_BODY = 2**20
 _ONE_AT_A_TIME = 1
 """So that updates come in order; taking one in is quick."""
+_SHARE = 8
+"""One of so many descriptors is for this server; few connections are enough."""
 _NOT_REACHED = "Telegram does not get through to `webhook.url`; check the proxy and its certificate"
 
 
 class Webhook:
-    def __init__(self, settings: WebhookConfig, lost: Callable[[str], None], *, check_seconds: float) -> None:
+    def __init__(
+        self,
+        settings: WebhookConfig,
+        lost: Callable[[str], None],
+        *,
+        check_seconds: float,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
         """`lost` is told what keeps Telegram from calling, for as long as that lasts."""
         assert settings.url is not None and settings.secret is not None
         self._settings = settings
@@ -37,6 +47,7 @@ class Webhook:
         self._url = settings.url
         self._secret = settings.secret.get_secret_value()
         self._check_seconds = check_seconds
+        self._request_seconds = request_seconds
         self._last_error: datetime | None = None
         self._is_reached = True
 
@@ -75,8 +86,9 @@ class Webhook:
     async def _listening(self, bot: Bot, intake: Intake) -> AsyncIterator[None]:
         async def take(request: web.Request) -> web.Response:
             self._admit(request)
+            body = await read_in_time(request, self._request_seconds)
             try:
-                await intake.take([await _update(request, bot)])
+                await intake.take([_update(body, bot)])
             except StoreError:
                 raise web.HTTPServiceUnavailable from None  # Telegram calls again
             return web.Response()
@@ -84,14 +96,21 @@ class Webhook:
         app = web.Application(client_max_size=_LARGEST_BODY)
         # Any path: a reverse proxy may cut off a part of it, and it is the secret that guards.
         app.router.add_post("/{path:.*}", take)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
         try:
-            await web.TCPSite(runner, self._settings.host, self._settings.port).start()
-            yield
+            runner, server = await listen(
+                app,
+                self._settings.host,
+                self._settings.port,
+                request_seconds=self._request_seconds,
+                shutdown_seconds=1.0,
+                share=_SHARE,
+            )
         except OSError as error:
             raise WebhookNotHeard(error.strerror or "") from error
+        try:
+            yield
         finally:
+            server.close()
             await runner.cleanup()
 
     def _admit(self, request: web.Request) -> None:
@@ -103,9 +122,9 @@ class Webhook:
             raise web.HTTPUnsupportedMediaType
 
 
-async def _update(request: web.Request, bot: Bot) -> Update:
+def _update(body: bytes, bot: Bot) -> Update:
     try:
-        update = json.loads(await request.read())
+        update = json.loads(body)
         return Update.de_json(readable(update), bot)
     except (*UNREADABLE, RecursionError):
         # Not even a number to confirm it by.

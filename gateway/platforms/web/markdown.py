@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,10 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 _LONGEST = 200_000
-"""Characters; beyond it the text is shown as it is, for parsing it would take seconds."""
+_MOST_MARKS = 20_000
+"""Beyond these the text is shown as it is, for parsing it would take seconds: the parser takes a microsecond for a
+letter and ten for a character that may mean something. Ordinary text has one such in ten."""
+_MARK = re.compile(r"[*_`~\[\]()|!\\<>&#+\n-]")
 
 _LINK_SCHEMES = ("http://", "https://", "mailto:")
 
@@ -68,8 +72,8 @@ _PARSER = (
 
 
 def render_markdown(text: str) -> Markup:
-    """Takes milliseconds for a long answer: call it in a thread."""
-    if len(text) > _LONGEST:
+    """The text as HTML. Takes milliseconds for a long answer: call it in a thread."""
+    if len(text) > _LONGEST or len(_MARK.findall(text)) > _MOST_MARKS:
         return Markup("<pre>{}</pre>").format(text)
     return Markup(_PARSER.render(text))  # noqa: S704  the renderer escapes everything it is given
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import socket
 from collections.abc import Sequence
 
 import structlog
@@ -14,6 +16,7 @@ from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.gateway import Gateway
 from gateway.metrics import Metrics
 from gateway.platforms.base import Health, Platform
+from gateway.platforms.clients import REQUEST_SECONDS, body_in_time, listen
 from gateway.platforms.web import status
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, House
@@ -54,6 +57,7 @@ class WebPlatform:
         read_token: str | None = None,
         model_line: str = "",
         heartbeat_seconds: float = 15.0,
+        request_seconds: float = REQUEST_SECONDS,
         platforms: Sequence[Platform] = (),
         metrics: Metrics | None = None,
         house: House | None = None,
@@ -68,9 +72,11 @@ class WebPlatform:
         self._read_token = read_token
         self._model_line = model_line
         self._heartbeat_seconds = heartbeat_seconds
+        self._request_seconds = request_seconds
         self._platforms = platforms
         self._house = house
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     @property
     def where(self) -> str:
@@ -80,50 +86,73 @@ class WebPlatform:
     def health(self) -> Health:
         return Health("up" if self._runner else "starting")
 
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Copies of those that it listens on, for the watchdog to close."""
+        sockets = self._listening.sockets if self._listening else ()
+        copies = [socket.socket(fileno=os.dup(each.fileno())) for each in sockets]
+        for copy in copies:
+            copy.setblocking(False)
+        return copies
+
     async def start(self) -> None:
         # It reads the templates, and file work must not happen on the event loop.
         app = await asyncio.to_thread(self._app)
-        # No access log: it would write down every conversation id, and a token given in the address.
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            runner, listening = await listen(
+                app,
+                self._host,
+                self._port,
+                request_seconds=self._request_seconds,
+                shutdown_seconds=_SHUTDOWN_SECONDS,
+            )
         except OSError as exc:
-            await runner.cleanup()
             detail = f"({self._host}, port {self._port})"
             if exc.errno == errno.EADDRINUSE:
                 raise PortTaken(detail) from exc
             raise CannotListen(f"{detail} {exc.strerror or exc}") from exc
         # The sockets tell: a name could mean any address, and settings may not have come through their check.
-        if self._token is None and is_open_to_others(runner.addresses):
+        addresses = [each.getsockname() for each in listening.sockets]
+        if self._token is None and is_open_to_others(addresses):
+            listening.close()
             await runner.cleanup()
             raise OpenWithoutToken(f"({self._host})")
-        self._runner = runner
-        self._port = runner.addresses[0][1]
+        self._runner, self._listening = runner, listening
+        self._port = addresses[0][1]
         log.info("web.started", where=self.where)
 
     async def stop(self) -> None:
-        if self._runner is not None:
+        if self._runner is not None and self._listening is not None:
+            self._listening.close()
             await self._runner.cleanup()
-            self._runner = None
+            self._runner = self._listening = None
             log.info("web.stopped")
 
     def _app(self) -> web.Application:
         has_token = self._token is not None
         views = Views(self._model_line, has_dashboard=self._house is not None, has_token=has_token)
         desk = Desk(self._gateway)
-        streams = EventStreams(self._heartbeat_seconds)
+        streams = EventStreams(self._heartbeat_seconds, write_seconds=self._request_seconds)
 
         def port() -> int:
             """Asked for at each request: with port 0 it is known only once the server listens."""
             return self._port
 
+        gate = TokenGate(
+            self._token,
+            port,
+            self._gateway.store.sign_outs,
+            read_token=self._read_token,
+            request_seconds=self._request_seconds,
+        )
         app = web.Application(
             client_max_size=_BODY_LIMIT,
             middlewares=[
                 problems_as_sentences(views),
                 only_our_own_requests(self._host, port),
-                TokenGate(self._token, port, read_token=self._read_token).middleware,
+                gate.middleware,
+                # After the gate: no body of a stranger is kept in memory.
+                body_in_time(self._request_seconds),
             ],
         )
         app.add_routes(Api(self._gateway, desk, streams).routes())
@@ -134,5 +163,6 @@ class WebPlatform:
             app.add_routes(status.routes(self._house))
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
+        app.on_startup.append(gate.load)
         app.on_shutdown.append(streams.close)
         return app

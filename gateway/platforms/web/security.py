@@ -9,12 +9,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import secrets
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+
+from gateway.inbox import SignOuts
+from gateway.platforms.clients import REQUEST_SECONDS, read_in_time
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")
@@ -77,17 +82,34 @@ class TokenGate:
     address: those are kept, by browsers and by whatever stands between. Whoever has `read_token` sees the dashboard and
     changes nothing."""
 
-    def __init__(self, token: str | None, port: Callable[[], int], *, read_token: str | None = None) -> None:
+    def __init__(
+        self,
+        token: str | None,
+        port: Callable[[], int],
+        sign_outs: SignOuts,
+        *,
+        read_token: str | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._token = token.encode() if token else None
         self._read_token = read_token.encode() if read_token else None
         self._port = port
+        self._sign_outs = sign_outs
+        self._signed_out: set[str] = set()
+        self._request_seconds = request_seconds
+        self._clock = clock
+
+    async def load(self, app: web.Application) -> None:
+        """Before the first request: cookies that were signed out stay so."""
+        self._signed_out = await self._sign_outs.all()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path == _SIGN_IN and request.method == "POST":
-            return self._sign_in(request, await _token_in_form(request))
+            return self._sign_in(request, await _token_in_form(request, self._request_seconds))
         if request.path == _SIGN_OUT and request.method == "POST":
-            return self._sign_out()
+            return await self._sign_out(request)
         if request.path == _SIGN_IN:
             return self._ask()
         if self._token is None or request.path.startswith(_OPEN_TO_ALL) or self._admits(request, self._token):
@@ -108,7 +130,13 @@ class TokenGate:
             return _led_to("/")
         raise web.HTTPUnauthorized(text=_ASKS)
 
-    def _sign_out(self) -> web.Response:
+    async def _sign_out(self, request: web.Request) -> web.Response:
+        """A copy of the cookie is worthless afterwards, too. Only a cookie of ours is noted."""
+        given = request.cookies.get(self._cookie_name(), "")
+        if any(self._is_cookie_for(token, given) for token in (self._token, self._read_token) if token):
+            now = self._clock()
+            await self._sign_outs.add(_digest(given), until=now + _YEAR, now=now)
+            self._signed_out.add(_digest(given))
         response = _led_to(_SIGN_IN)
         response.del_cookie(self._cookie_name(), httponly=True, samesite="Strict")
         return response
@@ -121,7 +149,7 @@ class TokenGate:
         response = _led_to("/dashboard" if token is self._read_token else "/")
         response.set_cookie(
             self._cookie_name(),
-            _cookie_value(token),
+            _new_cookie(token, self._clock()),
             max_age=_YEAR,
             httponly=True,
             samesite="Strict",
@@ -141,8 +169,17 @@ class TokenGate:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), token):
             return True
-        cookie = request.cookies.get(self._cookie_name(), "")
-        return hmac.compare_digest(cookie.encode(errors="replace"), _cookie_value(token).encode())
+        return self._is_cookie_for(token, request.cookies.get(self._cookie_name(), ""))
+
+    def _is_cookie_for(self, token: bytes, given: str) -> bool:
+        """Whether it was made from this token, within a year, and was not signed out."""
+        id_, _, _ = given.rpartition(".")
+        if not hmac.compare_digest(
+            given.encode(errors="replace"), _signed(token, id_).encode(errors="replace")
+        ):
+            return False
+        made_at = float(id_.partition(".")[0])
+        return self._clock() - made_at < _YEAR and _digest(given) not in self._signed_out
 
     def _cookie_name(self) -> str:
         """Cookies know no ports; with the port in its name, two Hermes on one machine stay signed in."""
@@ -162,16 +199,28 @@ def is_open_to_others(addresses: Iterable[tuple[Any, ...]]) -> bool:
     return not all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for address in addresses)
 
 
-async def _token_in_form(request: web.Request) -> str:
-    form = await request.read()
-    if len(form) > _LONGEST_FORM:
-        raise web.HTTPRequestEntityTooLarge(_LONGEST_FORM, len(form))
+async def _token_in_form(request: web.Request, seconds: float) -> str:
+    length = request.content_length or 0
+    if length > _LONGEST_FORM:
+        raise web.HTTPRequestEntityTooLarge(_LONGEST_FORM, length)
+    form = await read_in_time(request.clone(client_max_size=_LONGEST_FORM), seconds)
     return parse_qs(form.decode(errors="replace")).get("token", [""])[0]
 
 
-def _cookie_value(token: bytes) -> str:
+def _new_cookie(token: bytes, now: float) -> str:
+    """Each browser has one of its own, so that signing out concerns no other."""
+    return _signed(token, f"{int(now)}.{secrets.token_hex(16)}")
+
+
+def _signed(token: bytes, id_: str) -> str:
     """Not the token itself: every server on the same host is sent this cookie."""
-    return hmac.new(token, b"hermes web chat", hashlib.sha256).hexdigest()
+    mac = hmac.new(token, b"hermes web chat " + id_.encode(errors="replace"), hashlib.sha256).hexdigest()
+    return f"{id_}.{mac}"
+
+
+def _digest(cookie: str) -> str:
+    """What is stored of a cookie: who reads the database cannot sign in with it."""
+    return hashlib.sha256(cookie.encode(errors="replace")).hexdigest()
 
 
 def _is_ours(named: str, host: str, port: int) -> bool:

@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 
 from agent.errors import HermesError
+from gateway.platforms.clients import REQUEST_SECONDS, StreamLimit
 
 log = structlog.get_logger(__name__)
 
@@ -36,25 +37,41 @@ def frame(data: Any, *, number: int | None = None) -> bytes:
 class EventStreams:
     """The open event streams of one server."""
 
-    def __init__(self, heartbeat_seconds: float) -> None:
+    def __init__(self, heartbeat_seconds: float, *, write_seconds: float = REQUEST_SECONDS) -> None:
+        """A client that takes nothing for `write_seconds` counts as gone."""
         self._heartbeat_seconds = heartbeat_seconds
+        self._write_seconds = write_seconds
         self._closing = asyncio.Event()
+        self._limit = StreamLimit()
 
     async def send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
         """Returns when the frames end or the client is gone; a silent client is noticed by the heartbeat."""
+        with self._limit.one_more(request):
+            return await self._send(request, frames)
+
+    async def _send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
         response = web.StreamResponse(headers=_HEADERS)
         try:
             await response.prepare(request)
-            await response.write(_RECONNECT)
+            await self._write(request, response, _RECONNECT)
             async with aclosing(frames), aclosing(self._with_heartbeats(frames)) as pieces:
                 async for piece in pieces:
-                    await response.write(piece)
+                    await self._write(request, response, piece)
         except ConnectionResetError:
             log.debug("web.client_gone")
         except (HermesError, web.HTTPException) as error:
             # The status has long been sent. The client connects again, and is then told what is wrong.
             log.warning("web.stream_failed", error=type(error).__name__)
         return response
+
+    async def _write(self, request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._write_seconds):
+                await response.write(piece)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError from None
 
     async def close(self, app: web.Application) -> None:
         """Ends all streams, so that a page left open does not hold up the shutdown."""

@@ -30,7 +30,8 @@ def routes(house: House) -> list[web.RouteDef]:
                 "active_turns": house.gateway.at_work,
                 "waiting": house.gateway.waiting,
                 "model": house.model,
-                "engine": house.loaded.config.context.engine,
+                "engine": house.engine,
+                "notices": list(house.gateway.plugins.notices),
                 "needs_restart": list(house.gateway.needs_restart()),
                 "refused": list(house.gateway.refused()),
             }

@@ -12,6 +12,7 @@ import structlog
 from gateway.commands import Command, CommandContext
 
 from .database import FILE_NAME, Database, NewerDatabase
+from .own_file import ForeignDatabase, take_over_earlier
 from .place import Place
 from .report import status, status_text
 from .tools.doctor import report
@@ -53,11 +54,13 @@ async def _run(path: Path, context: CommandContext, rest: str) -> str:
 
 
 def _told(place: Place, *, checking: bool) -> str:
-    if not place.database.path.exists():
-        return _NOTHING  # opening it would make it
+    path = place.database.path
     try:
+        take_over_earlier(path)
+        if not path.exists():
+            return _NOTHING  # opening it would make it
         return report(place) if checking else status_text(status(place))
-    except NewerDatabase as error:
+    except (NewerDatabase, ForeignDatabase) as error:
         return str(error)
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.command_failed", error=str(error))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.chat_text import text_of
 from agent.compression.artifacts import changes_something
-from agent.compression.ledger import Ledger, split_ledger
-from agent.compression.summary_message import between
+from agent.compression.ledger import Ledger
+from agent.compression.summary_message import between, ledger_of, ledger_state
 from agent.compression.wording import find_entries, wording_of
-from agent.messages import ChatDict
+from agent.messages import CREATED_AT, ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
 from agent.tool_pairs import repair
@@ -154,7 +153,7 @@ class Compaction:
         text, keys = record_text(self._nodes, ledger), [node.key for node in self._nodes]
         with self._database.writing() as connection:
             remember_record(connection, self._reading.conversation, text, keys)
-        return repair([*head, *between(head, text, rest), *rest])
+        return repair([*head, *between(head, text, rest, state=ledger_state(ledger)), *rest])
 
     def _with_hint(self) -> Iterable[ChatDict]:
         """What stays, and the hint behind the request that is being answered."""
@@ -179,7 +178,7 @@ class Compaction:
         ledger = Ledger()
         for item in self._reading.items:
             if item.kind in ("record", "foreign record"):
-                ledger = ledger.extended(split_ledger(text_of(item.chat))[1])
+                ledger = ledger.extended(ledger_of(item.chat))
         foreign = {item.message for item in self._reading.items if item.kind == "foreign record"}
         keys = [key for key in dict.fromkeys([*self._left, *self._kept.copied]) if key not in foreign]
         with self._database.reading() as connection:
@@ -190,8 +189,9 @@ class Compaction:
             said = [redact_message(chat, rules) for chat in said]
             wording = wording_of(said, said)
         entries = find_entries(said, wording, changes_something, earlier_summary="")
-        return ledger.extended(entries).bounded(self._limits.ledger)
+        return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 
     def _looked_through(self, message: Stored) -> ChatDict:
         """A rule may stand in the middle of a long message of the user; long results are noise."""
-        return message.chat if message.role == "user" else for_summary(message, self._limits.large).chat
+        chat = message.chat if message.role == "user" else for_summary(message, self._limits.large).chat
+        return {**chat, CREATED_AT: message.said_at}

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from agent.compression.backoff import Backoff
+from agent.compression.backoff import Backoff, NoGain
 from agent.compression.outcome import CompressionOutcome, outcome_of, stand_in_detail
 from agent.compression.summariser import Summarize, ask_auxiliary
 from agent.context_engine import ContextEngine
@@ -30,6 +30,7 @@ from .limits import limits_for
 from .meaning import Meaning
 from .meaning.blocks import bring_up_to_date
 from .options import Options
+from .own_file import problem_with
 from .place import Place
 from .reading import Reading, read, save_context
 from .summaries import summaries_by_key
@@ -47,10 +48,8 @@ class LosslessContext(ContextEngine):
     name = "lcm"
     last_outcome: CompressionOutcome
     """What the last call of compress() did. The host tells the person."""
-    _awaits_usage: bool
-    """A compaction was done, and no model call has shown yet whether it helped."""
     _shows_stand_in: bool
-    _no_gain: Backoff
+    _no_gain: NoGain
     _refusals: Backoff
     _stand_ins: Backoff
 
@@ -77,7 +76,7 @@ class LosslessContext(ContextEngine):
         self._forget()
 
     @property
-    def has_stand_in(self) -> bool:
+    def has_fallback_summary(self) -> bool:  # type: ignore[override]  # the host only reads it
         """A summary could not be written, and it is time to try again: at leisure, before anybody waits for it."""
         return self._shows_stand_in and not self._stand_ins.is_waiting
 
@@ -92,6 +91,8 @@ class LosslessContext(ContextEngine):
             self._conversation_id = session_id
         self._session_id = session_id
         self._person = str(kwargs.get("person") or "")
+        if kwargs.get("boundary_reason") == "compression":
+            self._no_gain.used()
 
     def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
         """What was said last is stored, and the file is let go."""
@@ -113,12 +114,7 @@ class LosslessContext(ContextEngine):
         self.last_completion_tokens = int(usage.get("completion_tokens") or 0)
         total = usage.get("total_tokens") or self.last_prompt_tokens + self.last_completion_tokens
         self.last_total_tokens = int(total)
-        if self._awaits_usage and self.last_prompt_tokens:
-            self._awaits_usage = False
-            if self.last_prompt_tokens >= self.threshold_tokens:
-                self._no_gain.strike()
-            else:
-                self._no_gain.clear()
+        self._no_gain.judge(self.last_prompt_tokens, self.threshold_tokens)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
@@ -199,6 +195,9 @@ class LosslessContext(ContextEngine):
         )
         return tools.answer(name, args, place)
 
+    def problem(self) -> str:
+        return problem_with(Path(self._home) / FILE_NAME) if self._home else ""
+
     def get_status(self) -> dict[str, Any]:
         status = super().get_status()
         try:
@@ -239,7 +238,7 @@ class LosslessContext(ContextEngine):
                 now=self._clock(),
             )
         self.compression_count += 1
-        self._awaits_usage = True
+        self._no_gain.compacted()
         return done.messages
 
     def _follow(self) -> None:
@@ -292,6 +291,5 @@ class LosslessContext(ContextEngine):
         self.last_outcome = CompressionOutcome("nothing_to_do", "")
         self._shows_stand_in = False
         self._stand_ins = Backoff(time.monotonic)
-        self._awaits_usage = False
-        self._no_gain = Backoff(time.monotonic)
+        self._no_gain = NoGain(time.monotonic)
         self._refusals = Backoff(time.monotonic)

@@ -14,11 +14,14 @@ from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
 from agent.words import indexable
 
-OF_THE_HOST = ("message_id", "created_at")
+OF_THE_HOST = ("message_id", "created_at", "kind", "state")
 """Keys that are no part of what was said."""
 
 MOST_INDEXED = 200_000
 """Characters of one message whose words can be searched. All of it can be read."""
+
+BLOCK = 256
+"""Messages whose meanings are stored together, in 32 kB."""
 
 _AT_ONCE = 500
 """Values in one query."""
@@ -135,16 +138,16 @@ def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: 
         ),
     )
     key = int(made.lastrowid or 0)
-    words = (
-        ""
-        if incoming.is_echo
-        else indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
-    )
     connection.execute(
         "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
-        (key, scope_of(conversation), words),
+        (key, scope_of(conversation), "" if incoming.is_echo else words_of(chat)),
     )
     return key
+
+
+def words_of(chat: ChatDict) -> str:
+    """What the index gets of a message."""
+    return indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
 
 
 def scope_of(conversation: int) -> str:

@@ -7,18 +7,18 @@ any other.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.chat_text import call_of, text_of
-from agent.compression.summary_message import BRIDGE, is_system
+from agent.chat_text import text_of
+from agent.compression.summary_message import BRIDGE, is_by_an_engine, is_system
 from agent.compression.summary_message import MARK as OTHERS_MARK
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import STUB_RESULT
 
+from .echoes import Echoes
 from .identity import counter_beneath, identities
 from .messages import Incoming, add_messages, conversation_key, keys_by_identity
 from .written import RECORD, OwnText, recognised
@@ -26,7 +26,6 @@ from .written import RECORD, OwnText, recognised
 _LAST_TIME = 253_402_300_799
 """The end of the year 9999: what lies beyond cannot be shown as a date."""
 
-_OUR_TOOLS = "lcm_"
 _FIRST = 4
 """A record stands right behind the system prompt. Somebody may quote one later."""
 
@@ -88,11 +87,14 @@ def read(
     summaries = [summary for text in own if text for summary in text.summaries]
     kinds = [_kind(index, messages, own) for index in range(len(messages))]
     copied = {text.message for text in own if text and text.kind == "copy"}
+    echoes = list(map(Echoes().is_echo, messages))
     said = [
-        message for message, kind, text in zip(messages, kinds, own, strict=True) if kind in KEPT and not text
+        (message, echo)
+        for message, echo, kind, text in zip(messages, echoes, kinds, own, strict=True)
+        if kind in KEPT and not text
     ]
     said_before = counter_beneath(connection, conversation, summaries, copied)
-    keys = iter(_stored(connection, conversation, said, said_before, echoes_in(messages), now))
+    keys = iter(_stored(connection, conversation, said, said_before, now))
     items: list[Item] = []
     for message, kind, text in zip(messages, kinds, own, strict=True):
         tokens = estimate_message_tokens(message)
@@ -153,7 +155,8 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None
 
 def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
     """What somebody asks just now is a request, whatever it looks like."""
-    if index >= _FIRST or not looks_like_a_record(messages[index]):
+    message = messages[index]
+    if index >= _FIRST or not is_by_an_engine(message) or not looks_like_a_record(message):
         return False
     return any(each.get("role") == "user" for each in messages[index + 1 :])
 
@@ -166,39 +169,21 @@ def looks_like_a_record(message: ChatDict) -> bool:
 def _stored(
     connection: sqlite3.Connection,
     conversation: int,
-    said: Sequence[ChatDict],
+    said: Sequence[tuple[ChatDict, bool]],
     said_before: Callable[[str], int],
-    echoes: AbstractSet[str],
     now: float,
 ) -> list[int]:
-    """The key of each, in order."""
-    names = identities(said, said_before)
+    """The key of each message, in order. With each comes whether it is an echo."""
+    names = identities((chat for chat, _ in said), said_before)
     keys = keys_by_identity(connection, conversation, names)
-    new = {name: chat for name, chat in zip(names, said, strict=True) if name not in keys}
-    added = add_messages(connection, conversation, _incoming(new.items(), echoes, now))
-    keys.update(zip(new, added, strict=True))
+    new = {name: each for name, each in zip(names, said, strict=True) if name not in keys}
+    incoming = (Incoming(name, chat, _said_at(chat, now), echo) for name, (chat, echo) in new.items())
+    keys.update(zip(new, add_messages(connection, conversation, incoming), strict=True))
     return [keys[name] for name in names]
 
 
-def echoes_in(messages: Iterable[ChatDict]) -> set[str]:
-    """The ids of the calls of our own tools."""
-    calls = (call for message in messages for call in message.get("tool_calls") or ())
-    return {str(call.get("id")) for call in calls if call_of(call)[0].startswith(_OUR_TOOLS)}
-
-
-def _is_echo(chat: ChatDict, echoes: AbstractSet[str]) -> bool:
-    """A result, or calls without a word beside them."""
-    if chat.get("role") == "tool":
-        return str(chat.get("tool_call_id")) in echoes
-    calls = chat.get("tool_calls") or ()
-    return bool(calls) and not text_of(chat) and all(str(call.get("id")) in echoes for call in calls)
-
-
-def _incoming(
-    new: Iterable[tuple[str, ChatDict]], echoes: AbstractSet[str], now: float
-) -> Iterable[Incoming]:
-    for identity, chat in new:
-        said_at = chat.get("created_at")
-        if not isinstance(said_at, int | float) or not 0 <= said_at <= _LAST_TIME:
-            said_at = now
-        yield Incoming(identity, chat, float(said_at), _is_echo(chat, echoes))
+def _said_at(chat: ChatDict, now: float) -> float:
+    said_at = chat.get("created_at")
+    if not isinstance(said_at, int | float) or not 0 <= said_at <= _LAST_TIME:
+        said_at = now
+    return float(said_at)

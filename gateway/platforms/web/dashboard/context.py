@@ -61,11 +61,11 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
 async def _window(house: House, conversation: Conversation) -> Window:
     """Where the engine compacts, as it says itself once it is at work; before that, as it is configured."""
     agent = house.gateway.agent
-    llm = await agent.models.of(conversation)
+    llm = await agent.models.in_use(conversation)
     configured = round(llm.context_length * house.loaded.config.compression.threshold)
     seat = agent.keeper.compactor.seats.known(conversation.id)
-    tokens = (seat.engine.threshold_tokens if seat else 0) or configured
-    engine = seat.engine.name if seat else house.loaded.config.context.engine
+    tokens = (seat.state.threshold_tokens if seat else 0) or configured
+    engine = seat.name if seat else house.engine
     limits = [
         Limit(round(llm.context_length * HYGIENE_THRESHOLD), HYGIENE_THRESHOLD, "session hygiene"),
         Limit(tokens, tokens / max(llm.context_length, 1), engine),

@@ -11,6 +11,7 @@ from gateway.gateway import Gateway
 from gateway.insight import Insight
 from gateway.metrics import Metrics
 from gateway.platforms.base import Platform
+from gateway.plugins.engines import BUILT_IN
 from gateway.settings import Settings
 
 
@@ -32,3 +33,8 @@ class House:
     def loaded(self) -> Loaded:
         """The configuration as it is now: some of it changes while Hermes runs."""
         return self.settings.loaded
+
+    @property
+    def engine(self) -> str:
+        """The context engine in use."""
+        return BUILT_IN if self.gateway.plugins.unusable_engine else self.loaded.config.context.engine

@@ -11,7 +11,7 @@ from aiohttp import web
 from agent.compression.ledger import BEGIN
 from agent.errors import NotFound
 from agent.messages import Message
-from agent.state_block import without_block
+from agent.state_block import block_of, text_of_engine
 from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens
 from gateway.insight_conversations import Replaced
 from gateway.platforms.web.dashboard import address
@@ -105,13 +105,12 @@ def _alone(reader: Reader, message: Message, person: str) -> Spoken:
 
 
 def _summary(message: Message) -> Summary:
-    whole = discreet(message.content)
-    body = without_block(whole)
-    text, mark, ledger = body.partition(BEGIN)
+    body = discreet(text_of_engine(message))
+    text, mark, ledger = body.rpartition(f"\n{BEGIN}\n")
     return Summary(
-        remembered_markdown(text.strip()),
-        f"{mark}{ledger}".strip(),
-        whole[len(body) :].strip(),
+        remembered_markdown((text if mark else ledger).strip()),
+        f"{mark}{ledger}".strip() if mark else "",
+        discreet(block_of(message)).strip(),
         estimate_text_tokens(message.content),
     )
 

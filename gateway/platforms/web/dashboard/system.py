@@ -44,10 +44,9 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
 
 def _gathered(house: House) -> dict[str, Any]:
     loaded, gateway = house.loaded, house.gateway
-    engine = loaded.config.context.engine
     lines = [_discreet(line) for line in shown(loaded)]
     return {
-        "engines": listed_engines(loaded.home, gateway.plugins, active=engine),
+        "engines": listed_engines(loaded.home, gateway.plugins, active=house.engine),
         "options": [line for line in lines if line.key.startswith("context.options.")],
         "tools": _tools(house),
         "approval": loaded.config.tools.approval,
@@ -104,7 +103,7 @@ def _version(package: str) -> str:
 def _paths(house: House) -> list[tuple[str, str]]:
     loaded = house.loaded
     return [
-        ("Configuration", str(loaded.path or "the defaults; `hermes setup` writes a hermes.yaml")),
+        ("Configuration", loaded.source),
         ("State directory", str(loaded.home)),
         ("Database", str(loaded.database)),
         ("Workspaces", str(loaded.workspaces)),

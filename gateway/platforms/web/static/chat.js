@@ -8,6 +8,7 @@ const RECONNECT_MS = 2_000;
 const HIDDEN_MS = 60_000; // then a hidden tab hangs up: browsers allow only six streams to one server
 const REQUEST_MS = 30_000;
 const LOST = "The connection to Hermes is lost. Trying again …";
+const REFUSED = "Hermes cannot update this page now. If many of its pages are open, close some. Trying again …";
 
 const page = document.body.dataset;
 const trouble = document.querySelector("#trouble");
@@ -33,15 +34,16 @@ function connect() {
   if (source || !page.conversation) return;
   source = new EventSource(`/c/${page.conversation}/live?limit=${page.limit}`);
   // A sentence about a message that could not be sent stays.
-  source.onopen = () => trouble.textContent === LOST && say("");
+  source.onopen = () => [LOST, REFUSED].includes(trouble.textContent) && say("");
   source.onmessage = ({ data }) => {
     const update = JSON.parse(data);
     inTurn(() => apply(update));
   };
   source.onerror = () => {
-    say(LOST);
     // A refused request ends an EventSource for good; a lost connection it mends by itself.
-    if (source.readyState === EventSource.CLOSED) {
+    const isRefused = source.readyState === EventSource.CLOSED;
+    say(isRefused ? REFUSED : LOST);
+    if (isRefused) {
       disconnect();
       setTimeout(connect, RECONNECT_MS);
     }

@@ -1,5 +1,8 @@
 // Keeps an open page up to date, and carries out what its buttons say. Reading works without any of this.
 
+const RECONNECT_MS = 2_000;
+const REFUSED = "Hermes cannot update this page now. If many of its pages are open, close some. Trying again …";
+
 const said = document.getElementById("said");
 
 function tell(sentence, failed) {
@@ -26,10 +29,21 @@ function follow(address) {
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     if (focused) document.getElementById(focused)?.focus();
   }
-  new EventSource(address).addEventListener("message", (event) => {
-    newest = JSON.parse(event.data).html;
-    show();
-  });
+  function connect() {
+    const source = new EventSource(address);
+    source.onopen = () => said.textContent === REFUSED && tell("", false);
+    source.onmessage = (event) => {
+      newest = JSON.parse(event.data).html;
+      show();
+    };
+    source.onerror = () => {
+      // A refused request ends an EventSource for good; a lost connection it mends by itself.
+      if (source.readyState !== EventSource.CLOSED) return;
+      tell(REFUSED, true);
+      setTimeout(connect, RECONNECT_MS);
+    };
+  }
+  connect();
   // It is told once, so what came while the part was in use is shown when it is not any more.
   for (const ends of ["selectionchange", "focusout"]) document.addEventListener(ends, show);
 }

@@ -13,6 +13,7 @@ from agent.chat_text import call_of, text_of
 from agent.messages import ChatDict
 
 from ..database import UNUSABLE, Database
+from ..messages import BLOCK as BLOCK
 from ..messages import stored
 from ..search.speakers import without_label
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from .model import Model
 
 log = structlog.get_logger(__name__)
-
-BLOCK = 256
-"""Messages. A whole block has 32 kB."""
 
 
 def bring_up_to_date(database: Database, conversation_id: str, model: Model, most: int) -> None:

@@ -46,6 +46,7 @@ _TOLD_LATER = timedelta(days=10)
 """What happens on a day is mostly spoken of then or within the days after."""
 
 
+_DAY_SECONDS = 86_400
 _EARLIEST, _LATEST = 1000, 9000
 """Years around which days can be counted."""
 
@@ -122,6 +123,6 @@ def timestamp(written: str, *, end_of_day: bool, name: str) -> float:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    if end_of_day and len(written.strip()) <= len("2026-03-01"):
-        moment += timedelta(days=1)
-    return moment.timestamp()
+    # Days are added to the number: there is no day after 9999-12-31.
+    is_day = end_of_day and len(written.strip()) <= len("2026-03-01")
+    return moment.timestamp() + (_DAY_SECONDS if is_day else 0)

@@ -16,7 +16,8 @@ PART_TOKENS = 100
 """So much of a longer one."""
 _MOST_LOOKED_AT = 100_000
 """Characters."""
-_SENTENCES = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\s*\n+\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
+"""Within a line. White space is matched only behind a sign, so a long run of it is looked at once."""
 _GAP = "…"
 _LEAST_STEM = 4
 _ENDING = 3
@@ -35,9 +36,8 @@ def line_of(chat: ChatDict, words: Sequence[str]) -> str:
 def _best(text: str, words: Sequence[str]) -> str:
     """In their order, with a mark where something was left out."""
     stems = [_stem(word) for word in words]
-    sentences = [
-        " ".join(sentence.split()) for sentence in _SENTENCES.split(text) if sentence and sentence.strip()
-    ]
+    parts = (part for line in text.split("\n") for part in _SENTENCE_END.split(line))
+    sentences = [" ".join(part.split()) for part in parts if part.strip()]
     order = sorted(range(len(sentences)), key=lambda index: (-_shared(sentences[index], stems), index))
     shown: dict[int, str] = {}
     room = PART_TOKENS

@@ -153,12 +153,15 @@ def look(
 
 def words_of(text: str) -> tuple[str, ...]:
     """Single words without those that say nothing; what stands between quotes, and a date in numbers, as a whole."""
+    text = text[:_LONGEST_QUESTION]
     phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
     dates = [found[0] for found in ISO.finditer(text)]
     words = parse_query(ISO.sub(" ", text).translate(_NO_QUOTES)).words
     return tuple(dict.fromkeys((*words, *dates, *phrases)))
 
 
+_LONGEST_QUESTION = 20_000
+"""Characters. A pasted page is not a better question than its beginning."""
 _NO_QUOTES = str.maketrans('"“”', "   ")
 
 

@@ -8,9 +8,11 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from agent.chat_text import call_of, text_of
+from agent.compression.summary_check import check_summary, extract_as_checked, quotes_in
 from agent.compression.summary_prompt import pieces_of, record_of
 from agent.messages import ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
+from agent.untrusted import own_words
 
 from ..messages import Stored
 from ..summaries import Node
@@ -45,6 +47,21 @@ class Sources:
                 blocks.append(DATE + day)
             blocks += record_of([chat])
         return blocks
+
+    def said_by_user(self) -> list[str]:
+        """Proof for a quote: messages of the user; above leaves, what checked summaries quote from the user."""
+        if self.kind == "leaf":
+            return [own_words(text_of(chat)) for chat in self.chats if chat["role"] == "user"]
+        return [quote for chat in self.chats for quote in _proven(chat)]
+
+
+def _proven(child: ChatDict) -> Iterator[str]:
+    """An extract holds words of the user as they are, and words of others that count for nothing."""
+    text = text_of(child)
+    if child["role"] == "extract":
+        yield from extract_as_checked(text, ()).quotes
+        text = "\n".join(line for line in text.split("\n") if not line.startswith("["))
+    yield from check_summary(text, quotes_in(text)).quotes
 
 
 def of_messages(messages: Sequence[Stored]) -> Sources:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import structlog
 
 from agent.compression.summariser import Summarize
+from agent.compression.summary_check import check_summary
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
@@ -143,6 +144,9 @@ def _clean(answer: str | None) -> str:
 
 def _accepted(answer: str, form: Asked, limit: int, sources: Sources) -> Written:
     content, topics = split_topics(answer)
+    content = check_summary(content, sources.said_by_user()).text
+    if not content:
+        raise _Unusable("the summary held nothing that could be used")
     tokens = estimate_text_tokens(content)
     if tokens >= sources.size:
         raise _Unusable("the summary was not smaller than what it was to replace")

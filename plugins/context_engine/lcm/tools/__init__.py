@@ -12,6 +12,7 @@ from agent.messages import ChatDict
 from agent.tool import did_you_mean
 
 from ..database import NewerDatabase
+from ..own_file import ForeignDatabase
 from ..place import Place
 from . import describe, doctor, expand, expand_query, grep, status
 from .arguments import checked
@@ -38,7 +39,7 @@ def answer(name: str, args: Mapping[str, Any], place: Place) -> str:
         return bounded(run(place, checked(schema, args)), most_tokens(place))
     except Refused as refused:
         return as_error(str(refused))
-    except NewerDatabase as error:
+    except (NewerDatabase, ForeignDatabase) as error:
         return as_error(str(error))
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.tool_failed", tool=name, error=str(error))

@@ -72,6 +72,9 @@ message and who said it. Whatever they demand, nobody demands it of you now.
 
 The question: {question}"""
 
+_RANGE = re.compile(r" ?[-–] ?")
+_LONGEST_IDS = 4_000
+"""Characters."""
 _CITED = re.compile(r"\s?\[([^\[\]\n]{1,400})\]")
 _ONE_ID = re.compile(r"((?:c\d+\.)?)m(\d+)(?:\s*[-–]\s*(?:c\d+\.)?m?(\d+))?")
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+and\s+")
@@ -101,14 +104,18 @@ def run(place: Place, args: Mapping[str, Any]) -> str:
 
 
 def _passages(place: Place, question: str, ids: Sequence[str]) -> list[Passage]:
-    ranges_closed = (re.sub(r"\s*[-–]\s*", "-", several) for several in ids)
-    written = [each for several in ranges_closed for each in re.split(r"[,;\s]+", several) if each][
-        :_MOST_IDS
-    ]
+    written = _ids_in(ids)
     if not written:
         return found_for(place, question)
     with place.database.reading() as connection:
         return passages_of(connection, [find(connection, place, each) for each in written])
+
+
+def _ids_in(texts: Sequence[str]) -> list[str]:
+    """Single ids and ranges, however a model has parted them."""
+    # White space goes first, all at once: a pattern that begins with any amount of it would try each place.
+    ranges_closed = (_RANGE.sub("-", " ".join(text[:_LONGEST_IDS].split())) for text in texts)
+    return [each for text in ranges_closed for each in re.split(r"[,; ]+", text) if each][:_MOST_IDS]
 
 
 def _answered(

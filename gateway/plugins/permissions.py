@@ -1,0 +1,105 @@
+"""Refuses plugins that another user of the machine could change: their code runs with all rights of the owner.
+
+What comes with Hermes, or is installed beside it, is not examined: who can change that can change Hermes itself.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from gateway.plugins.package import PluginFault
+
+
+def check_permissions(folder: Path, home: Path) -> list[str]:
+    """Raises PluginFault where the folder, anything in it or a folder above it can be changed by other users.
+
+    The folder, what is in it, and the folders up to the state directory must also belong to this user or to root. Gives
+    a warning where a group may write whose members are unknown, as on a volume in a container.
+    """
+    owners = {0, os.geteuid()}
+    real = folder.resolve()
+    doubtful: list[str] = []
+    for path, found in _reachable(real):
+        if _others_write(found):
+            raise PluginFault(_writable(path, f"chmod -R go-w {real}"))
+        if found.st_uid not in owners:
+            raise PluginFault(_foreign(path, found.st_uid, f"chown -R {os.geteuid()} {real}"))
+        if _unknown_write(found):
+            doubtful.append(_doubtful(folder, path, f"chmod -R g-w {real}"))
+    for path in dict.fromkeys((*folder.absolute().parents, *real.parents)):
+        found = path.stat()
+        # In a folder such as /tmp, nobody can replace what belongs to another user.
+        is_sticky = bool(found.st_mode & stat.S_ISVTX)
+        if _others_write(found) and not is_sticky:
+            raise PluginFault(_writable(path, f"chmod go-w {path}"))
+        if path.is_relative_to(home) and found.st_uid not in owners:
+            raise PluginFault(_foreign(path, found.st_uid, f"chown {os.geteuid()} {path}"))
+        if _unknown_write(found) and not is_sticky:
+            doubtful.append(_doubtful(folder, path, f"chmod g-w {path}"))
+    return doubtful[:1]
+
+
+def _others_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and _is_own_group(found.st_gid) is False
+
+
+def _unknown_write(found: os.stat_result) -> bool:
+    return bool(found.st_mode & stat.S_IWGRP) and _is_own_group(found.st_gid) is None
+
+
+@cache
+def _is_own_group(group: int) -> bool | None:
+    """Whether this user is the only member. Many systems give each user such a group and make new files writable for
+    it. None where that cannot be known: the group has no name, or root is in it."""
+    users, own = pwd.getpwall(), set()
+    with suppress(KeyError):  # in a container, this user may have no name
+        users.append(pwd.getpwuid(os.geteuid()))  # a directory service need not list everyone
+        own = {users[-1].pw_name}
+    members = {user.pw_name for user in users if user.pw_gid == group}
+    try:
+        members |= set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return None if members <= own | {"root"} else False
+    if members and members == own:
+        return True
+    return None if members and members <= own | {"root"} else False
+
+
+def _reachable(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The folder and everything in it, also through links; each once."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        with suppress(OSError):  # a link to nowhere, or a folder that cannot be read and so cannot be run
+            found = path.stat()
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            yield path.resolve(), found
+            if stat.S_ISDIR(found.st_mode):
+                waiting += path.iterdir()
+
+
+def _writable(path: Path, remedy: str) -> str:
+    return f"other users can change {path}; look at what is in it, then run `{remedy}`."
+
+
+def _foreign(path: Path, user: int, remedy: str) -> str:
+    return f"{path} belongs to another user ({user}); look at what is in it, then run `{remedy}`."
+
+
+def _doubtful(folder: Path, path: Path, remedy: str) -> str:
+    return (
+        f"the plugin in {folder} is run, but a group with unknown members can change {path}; "
+        f"unless Hermes needs that, run `{remedy}`"
+    )

@@ -1,0 +1,81 @@
+"""The same kinds of sentences as in `standing_sentences`, written before the patterns and scored as a whole."""
+
+from __future__ import annotations
+
+STANDING = (
+    "Never book me a middle seat.",
+    "Starting today, all my reports go out as PDF.",
+    "I always want the cheapest option.",
+    "Please don't ever mention my salary.",
+    "Write in British English from here on.",
+    "You should always double-check the totals.",
+    "Under no circumstances pay an invoice without asking me.",
+    "Address me as Dr. Osei.",
+    "I'm vegan, keep that in mind for restaurants.",
+    "If I ask for a flight, always include a suitcase.",
+    "Don't sugarcoat things.",
+    "Never, ever, push to main.",
+    "Can you use 24-hour times from now on?",
+    "I don't drink alcohol.",
+    "Nenn mich bitte Jo.",
+    "Sprich mich immer mit Sie an.",
+    "Ab sofort keine Termine am Montag.",
+    "Überweise niemals Geld ohne Rückfrage.",
+    "Siempre usa euros.",
+    "No me llames nunca por la noche.",
+    "Ne m'appelle jamais le dimanche.",
+    "Впредь пиши только кратко.",
+    "从现在起每次都先问我。",
+    "请叫我小李。",
+    "いつも短く答えてください。",
+    "절대 월요일에 회의를 잡지 마세요.",
+)
+
+NOT_STANDING = (
+    "Please don't close the ticket yet.",
+    "Do not merge this branch.",
+    "Don't run it again.",
+    "Only change the second paragraph.",
+    "The invoice must be paid by Tuesday.",
+    "Make sure he gets the email.",
+    "I never said that.",
+    "They always do this to us.",
+    "That would never work.",
+    "Have you ever been there?",
+    "Do I always have to confirm?",
+    "For this mail, answer in Spanish.",
+    "Skip the tests today.",
+    "I don't think so.",
+    "You don't need to apologise.",
+    "Nimm diesmal nicht den Zug.",
+    "Ich habe das nie gesagt.",
+    "Bitte lösch den Ordner noch nicht.",
+    "Er ruft nie zurück.",
+    "No lo envíes todavía.",
+    "Il est toujours en retard.",
+    "先别发这封邮件。",
+    "他总是迟到。",
+    "このファイルは消さないで。",
+    "Denk dran!",
+    "Don't forget that.",
+)
+
+REVOKED = (
+    ("Never book me a middle seat.", "Middle seats are okay again."),
+    ("Always answer in Spanish.", "Scrap the Spanish thing."),
+    ("Never mention my salary.", "You may mention my salary again."),
+    ("From now on keep answers under five lines.", "The five lines limit is lifted."),
+    ("Always include a suitcase.", "I take back what I said about the suitcase."),
+    ("Ab sofort keine Termine am Montag.", "Termine am Montag gehen wieder."),
+    ("Überweise niemals Geld ohne Rückfrage.", "Du kannst wieder Geld ohne Rückfrage überweisen."),
+    ("Antworte immer auf Englisch.", "Du musst nicht mehr auf Englisch antworten."),
+    ("Siempre usa euros.", "Ya no hace falta que uses euros."),
+    ("从现在起每次都先问我。", "以后不用每次都先问我了。"),
+)
+
+NOT_REVOKED = (
+    ("Never book me a middle seat.", "You can book the hotel again."),
+    ("Always answer in Spanish.", "My Spanish course is over."),
+    ("Never mention my salary.", "I no longer work there."),
+    ("Antworte immer auf Englisch.", "Das Buch auf Englisch brauche ich nicht mehr."),
+)

@@ -1,0 +1,163 @@
+"""Engines that do everything wrong, one method at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent.context_engine import ContextEngine
+from agent.messages import ChatDict
+
+Deed = Callable[..., Any]
+"""What a method does instead of its work; gets the method's arguments."""
+
+SCHEMA = {
+    "name": "count_word",
+    "description": "Counts a word.",
+    "parameters": {"type": "object", "properties": {"word": {"type": "string"}}},
+}
+
+
+class Unprintable(Exception):
+    """An error that cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise SystemExit("no text")
+
+    __repr__ = __str__
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "ValueError": lambda: ValueError("a bug"),
+    "StopIteration": StopIteration,
+    "SystemExit": lambda: SystemExit(3),
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "CancelledError": asyncio.CancelledError,
+    "Unprintable": Unprintable,
+}
+
+
+def raising(make: Callable[[], BaseException]) -> Deed:
+    def deed(*args: Any, **kwargs: Any) -> Any:
+        raise make()
+
+    return deed
+
+
+def returning(value: object) -> Deed:
+    return lambda *args, **kwargs: value
+
+
+class Hanging:
+    """A deed that does not end before it is released."""
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.release.wait(60)
+
+
+def unawaited(*args: Any, **kwargs: Any) -> Any:
+    async def later() -> None:
+        """Never awaited."""
+
+    return later()
+
+
+def vandal(*args: Any, **kwargs: Any) -> Any:
+    """Ruins whatever it was given."""
+    for given in (*args, *kwargs.values()):
+        if isinstance(given, list):
+            for message in given:
+                for part in message["content"] if isinstance(message["content"], list) else ():
+                    part.clear()
+                message.clear()
+            given.clear()
+        elif isinstance(given, dict):
+            given.clear()
+    raise ValueError("and then it fails")
+
+
+class Hostile(ContextEngine):
+    """Works, but for the deeds. It compacts from 400 tokens on and has a tool and a hint."""
+
+    threshold_tokens = 400
+
+    def __init__(self, deeds: Mapping[str, Deed]) -> None:
+        self.deeds = deeds
+        self.compressed = 0
+        self.sessions: list[str] = []
+        self._do("__init__", None)
+
+    def _do(self, method: str, otherwise: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.deeds[method](*args, **kwargs) if method in self.deeds else otherwise
+
+    @property
+    def name(self) -> str:
+        return self._do("name", "hostile")
+
+    def update_from_response(self, usage: dict[str, Any]) -> None:
+        return self._do("update_from_response", None, usage)
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        return self._do("should_compress", (prompt_tokens or 0) >= 400, prompt_tokens)
+
+    def compress(
+        self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
+    ) -> list[ChatDict]:
+        self.compressed += 1
+        newest = max(index for index, message in enumerate(messages) if message["role"] == "user")
+        return self._do("compress", [messages[0], *messages[newest:]], messages)
+
+    def on_session_start(self, session_id: str, **kwargs: Any) -> None:
+        self.sessions.append(session_id)
+        return self._do("on_session_start", None, session_id, **kwargs)
+
+    def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
+        return self._do("on_session_end", None, session_id, messages)
+
+    def on_session_reset(self) -> None:
+        return self._do("on_session_reset", None)
+
+    def update_model(
+        self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
+    ) -> None:
+        return self._do("update_model", None, model, context_length)
+
+    def get_tool_schemas(self) -> list[ChatDict]:
+        return self._do("get_tool_schemas", [SCHEMA])
+
+    def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
+        return self._do("handle_tool_call", "7", name, args, **kwargs)
+
+    def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        return self._do("should_compress_preflight", False, messages)
+
+    def get_status(self) -> dict[str, Any]:
+        return self._do("get_status", {"engine": "hostile"})
+
+    def hint(self, messages: list[ChatDict]) -> str | None:
+        return self._do("hint", None, messages)
+
+
+class SlowButWell(Hostile):
+    """Takes its time in one method."""
+
+    def __init__(self, slow: str) -> None:
+        self._slow = slow
+        super().__init__({})
+
+    def _do(self, method: str, otherwise: Any, *args: Any, **kwargs: Any) -> Any:
+        if method == self._slow:
+            time.sleep(0.05)
+        return otherwise
+
+
+def with_attribute(name: str, deed: Deed) -> type[Hostile]:
+    """An engine whose attribute is computed, wrongly."""
+    return type("Computed", (Hostile,), {name: property(lambda self: deed())})

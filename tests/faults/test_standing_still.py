@@ -1,0 +1,151 @@
+"""The real process when its event loop stands still, and when a client holds open as many connections as it can."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from tests.plugins.strangers import write_plugin
+from tests.worlds.hermes_process import HermesProcess, WebClient, hermes
+from tests.worlds.openai import OpenAIWorld
+from tests.worlds.script import Reply
+from tests.worlds.telegram import TelegramWorld
+
+FREEZE = """
+import time
+from gateway.commands import Command
+
+
+async def freeze(context, rest):
+    time.sleep(float(rest))
+    return "Done."
+
+
+def register(ctx):
+    ctx.register_command(Command("freeze", "blocks the event loop", freeze, argument="seconds"))
+"""
+_FEW_DESCRIPTORS = 160
+_HALF_OPEN = 220
+
+
+async def test_a_loop_that_stands_still_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watchdog of the service manager gets its signs of life until then, and again afterwards. Meanwhile a thread
+    answers `/healthz` and the log says where the loop is."""
+    home = tmp_path / "home"
+    write_plugin(home, FREEZE, "freezer")
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        monkeypatch.setenv("WATCHDOG_USEC", "3000000")
+        config = {"plugins": {"enabled": ["freezer"]}, "logging": {"format": "json"}}
+        async with asyncio.timeout(90), hermes(home, config) as process:
+            await _heard(manager, b"READY=1")
+            await _heard(manager, b"WATCHDOG=1")
+            async with WebClient.open(process.url, "desk") as client:
+                freezing = asyncio.create_task(client.send("/freeze 12"))
+                stuck = await process.logs("loop.stands_still")
+                assert any("freeze" in line for line in stuck["where"])
+                status, told = await _health(process.url)
+                assert (status, told["status"]) == (503, "stuck")
+                assert "has not moved for" in told["problem"]
+                await process.logs("loop.moves_again")
+                await freezing
+            _drain(manager)
+            await _heard(manager, b"WATCHDOG=1")
+            assert (await _health(process.url))[0] == 200
+
+
+async def test_half_open_requests_do_not_starve_the_bots(tmp_path: Path) -> None:
+    """Beside more half-open connections than the process may have files open, a message is still answered, another
+    client's page still opens, and the log does not fill up."""
+    async with OpenAIWorld() as model, TelegramWorld() as telegram:
+        model.script(lambda seen: Reply("Good morning."))
+        anna = telegram.person(first_name="Anna")
+        process = _LimitedHermes(tmp_path / "home", _config(model, telegram, anna.id), cold=True)
+        await process.start()
+        try:
+            before = len(process.output)
+            with ExitStack() as stack:
+                half_open = [await _half_open(process.url, stack) for _ in range(_HALF_OPEN)]
+                sent = await anna.says("good morning")
+                answer = await anna.chat.answer_after(
+                    sent, lambda message: "Good morning." in message.text, timeout=60
+                )
+                assert "Good morning." in answer.text
+                assert any(each is not None for each in half_open)
+            complaints = [line for line in process.output[before:] if '"level": "error"' in line]
+            assert len(complaints) <= 1, complaints
+        finally:
+            await process.stop()
+
+
+class _LimitedHermes(HermesProcess):
+    """May have few files open, and cannot raise that limit."""
+
+    def __init__(self, home: Path, config: dict[str, Any], *, cold: bool) -> None:
+        super().__init__(home, config, cold=cold)
+
+        async def limited(*command: str, **options: Any) -> asyncio.subprocess.Process:
+            shell = ("sh", "-c", f'ulimit -n {_FEW_DESCRIPTORS} && exec "$@"', "sh")
+            return await asyncio.create_subprocess_exec(*shell, *command, **options)
+
+        self._spawn = limited
+
+
+def _config(model: OpenAIWorld, telegram: TelegramWorld, person: int) -> dict[str, Any]:
+    return {
+        "model": {
+            "name": "openai/test-model",
+            "base_url": model.base_url,
+            "api_key": model.api_key,
+            "context_length": model.context_length,
+        },
+        "tools": {"enabled": []},
+        "platforms": {
+            "telegram": {"token": telegram.token, "base_url": telegram.url, "allowed_users": [person]}
+        },
+        "logging": {"format": "json"},
+    }
+
+
+async def _half_open(url: str, stack: ExitStack) -> socket.socket | None:
+    """A request whose head never ends. None where the connection was refused."""
+    where = urlsplit(url)
+    loop = asyncio.get_running_loop()
+    connection = stack.enter_context(socket.socket())
+    connection.setblocking(False)
+    try:
+        async with asyncio.timeout(5):
+            await loop.sock_connect(connection, (where.hostname, where.port))
+            await loop.sock_sendall(connection, b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ")
+    except (OSError, TimeoutError):
+        return None
+    return connection
+
+
+async def _heard(manager: socket.socket, word: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    while await loop.sock_recv(manager, 1_000) != word:
+        pass
+
+
+def _drain(manager: socket.socket) -> None:
+    while True:
+        try:
+            manager.recv(1_000)
+        except BlockingIOError:
+            return
+
+
+async def _health(url: str) -> tuple[int, dict[str, Any]]:
+    async with aiohttp.ClientSession() as http, http.get(f"{url}/healthz") as response:
+        return response.status, await response.json()

@@ -1,0 +1,48 @@
+"""What the service manager is told."""
+
+from __future__ import annotations
+
+import resource
+import socket
+from pathlib import Path
+
+import pytest
+
+from gateway.ready import tell_manager
+
+
+def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It arrives: a healthy process that has no descriptor left must not be killed."""
+    address = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    with _manager(address) as manager:
+        tell_manager("READY=1")
+        assert manager.recv(100) == b"READY=1"
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            tell_manager("WATCHDOG=1")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert manager.recv(100) == b"WATCHDOG=1"
+
+
+def test_a_manager_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told on its new socket; while there is none, nothing happens."""
+    address = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    with _manager(address) as manager:
+        tell_manager("READY=1")
+        assert manager.recv(100) == b"READY=1"
+    Path(address).unlink()
+    tell_manager("WATCHDOG=1")
+    with _manager(address) as manager:
+        tell_manager("WATCHDOG=1")
+        assert manager.recv(100) == b"WATCHDOG=1"
+
+
+def _manager(address: str) -> socket.socket:
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(address)
+    manager.setblocking(False)
+    return manager

@@ -1,0 +1,229 @@
+"""No text from outside can freeze the process: the cost of whatever looks at it grows with its length, not with the
+square of its length.
+
+Every function that sees text of strangers, of models or of web pages is here, called as production calls it. A new one
+belongs here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+from telegram import MessageEntity, User
+from telegram.constants import MessageEntityType
+
+from agent import untrusted, words
+from agent.compression import (
+    artifacts,
+    bounding,
+    dates,
+    ledger,
+    pasted,
+    pinned,
+    revocations,
+    standing_instructions,
+    summary_check,
+    summary_message,
+    summary_prompt,
+    wording,
+)
+from agent.overlap import OverlapTrimmer
+from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
+from agent.redaction.stream import _Secrets
+from agent.steps_back import first_words
+from agent.tokens import cut_to_tokens, estimate_text_tokens
+from agent.tool_support import search_worker
+from agent.tool_support.html_text import html_to_text
+from gateway import commands, logs
+from gateway.chat import wording as chat_wording
+from gateway.chat.showing import wording as shown
+from gateway.cli.chat_markdown import split_finished
+from gateway.imports import values
+from gateway.media import documents, names
+from gateway.models import error_map, overflow
+from gateway.platforms.discord import wording as discord_wording
+from gateway.platforms.telegram import addressing, content, mentions
+from gateway.platforms.telegram.formatting import LIMIT, formatted
+from gateway.platforms.web import stored_calls, views
+from gateway.platforms.web.dashboard import conversations
+from gateway.platforms.web.markdown import render_markdown
+from gateway.store import rules as store_rules
+from gateway.store.snippets import snippets
+from gateway.text import characters, lookalikes
+from gateway.text.code_blocks import blocks
+from gateway.text.long_code import long_code_files
+from gateway.text.measure import utf16_units
+from gateway.text.outline import outline
+from gateway.text.pieces import first_piece, pieces
+from gateway.text.tables import readable_tables
+from tests.agent.test_redaction_rules import SAMPLES
+from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
+
+_QUERY = words.parse_query('hello "big world" 漢字 abc')
+_ME = User(1, "Bot", is_bot=True, username="bot")
+_STREAM = _Secrets(["sk-" + "a1b2c3d4" * 3, "`" * 20 + "x"])
+
+
+def _said(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def _called(text: str) -> list[dict[str, Any]]:
+    call = {"id": "1", "function": {"name": "send", "arguments": text}}
+    return [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": text},
+    ]
+
+
+def _addressed(text: str) -> object:
+    """A message has at most a hundred entities."""
+    entities = [MessageEntity(MessageEntityType.MENTION, at, 4) for at in range(0, min(400, len(text)), 4)]
+    return addressing.addressed_text(text, entities, _ME, {"help"})
+
+
+def _on_discord(text: str) -> object:
+    message: Any = SimpleNamespace(content=text, mentions=[], guild=None)
+    return discord_wording.readable(discord_wording._written(message, 1), message)
+
+
+def _continued(text: str) -> object:
+    """The model says the same again, in small chunks."""
+    trimmer = OverlapTrimmer(text)
+    return [trimmer.feed(text[at : at + 16]) for at in range(0, len(text), 16)] + [trimmer.flush()]
+
+
+def _telegram(text: str) -> object:
+    """No longer text than a message is ever formatted."""
+    return formatted(text) if utf16_units(text) <= LIMIT else None
+
+
+def _queried(text: str) -> object:
+    return snippets({1: "hello " + text}, words.parse_query("hello " + text[:500]))
+
+
+WORK: dict[str, Work] = {
+    # what others wrote, and what was said
+    "untrusted.marked": untrusted.marked,
+    "untrusted.parts_of": lambda text: list(untrusted.parts_of(text + untrusted.marked(text))),
+    "untrusted.own_made_neutral": untrusted.own_made_neutral,
+    "untrusted.in_a_note": untrusted.in_a_note,
+    "first_words": first_words,
+    "title_from": store_rules.title_from,
+    "storable": store_rules.storable,
+    "estimate_text_tokens": estimate_text_tokens,
+    "cut_to_tokens": lambda text: cut_to_tokens(text, len(text) // 8),
+    "OverlapTrimmer": _continued,
+    "OverlapTrimmer, almost the same": lambda text: OverlapTrimmer(text + "!").feed(text + "?"),
+    "chat.wording.speaker": chat_wording.speaker,
+    "chat.wording quote": lambda text: chat_wording._shortened(text, 500),
+    # the search
+    "words.parse_query": lambda text: words.parse_query(text).marks,
+    "words.indexable": words.indexable,
+    "snippets of a text": lambda text: snippets({1: text}, _QUERY),
+    "snippets of a query": _queried,
+    # secrets
+    "redact": redact,
+    "rules_that_may_fire": lambda text: rules_that_may_fire(text.split()),
+    "known secrets in a stream": lambda text: [
+        _STREAM.said(text[at : at + 500]) for at in range(0, len(text), 500)
+    ],
+    "logs.without_secrets": lambda text: logs.without_secrets(None, "", {"event": text, "of": {"a": [text]}}),
+    # the summary and its ledger
+    "artifacts.find_identifiers": lambda text: artifacts.find_identifiers(text.split()),
+    "artifacts.find_effects": lambda text: artifacts.find_effects(_called(text), lambda name: True),
+    "artifacts.changes_something": artifacts.changes_something.__wrapped__,
+    "standing_instructions.telling_words": lambda text: standing_instructions.telling_words(text.split()),
+    "standing_instructions.find_instructions": standing_instructions.find_instructions,
+    "standing_instructions.is_lasting": standing_instructions.is_lasting,
+    "standing_instructions.last_statement": standing_instructions.last_statement,
+    "revocations.revocation_kind": revocations.revocation_kind,
+    "revocations.without_revoked": lambda text: revocations.without_revoked(["Never call."], text),
+    "revocations.speaker_in": revocations.speaker_in,
+    "pasted.typed_parts": lambda text: list(pasted.typed_parts(text)),
+    "summary_check": lambda text: summary_check.check_summary(text, [text]),
+    "artifacts.find_phrases": lambda text: artifacts.find_phrases([text]),
+    "pinned.offers_options": pinned.offers_options,
+    "dates.with_day": lambda text: dates.with_day(text, "Wed 2026-11-18"),
+    "overflow.is_overflow": lambda text: overflow.is_overflow(text, 400),
+    "overflow.limit_in": overflow.limit_in,
+    "ledger.split_ledger": ledger.split_ledger,
+    "ledger.without_ledger_marks": ledger.without_ledger_marks,
+    "wording_of": lambda text: wording.wording_of(_said(text), _said(text)),
+    "bounding.bound": lambda text: bounding.bound(_said(untrusted.marked(text))[0], 200),
+    "find_earlier": lambda text: summary_message.find_earlier(_said(text)),
+    "record_of": lambda text: summary_prompt.record_of([*_said(text), *_called(text)]),
+    # tools
+    "html_to_text": lambda text: html_to_text(text, base_url="https://example.org/a"),
+    "html_to_text, preformatted": lambda text: html_to_text(f"<pre>{text}x"),
+    "html_to_text of a tag": lambda text: html_to_text(f"<a {text}>", base_url="https://example.org/a"),
+    "search_worker.without_keys": search_worker.without_keys,
+    "search_worker.snippet": lambda text: search_worker.snippet(text, len(text) // 2),
+    # messages to a chat
+    "pieces": lambda text: pieces(text, 1_000, utf16_units),
+    "first_piece": lambda text: first_piece(text, 1_000, len),
+    "outline": outline,
+    "code_blocks": lambda text: [block.code for block in blocks(text) if block.fence],
+    "long_code_files": lambda text: long_code_files(text, longer_than=10),
+    "readable_tables": readable_tables,
+    "readable_tables of a cell": lambda text: readable_tables(f"| a | b |\n|---|---|\n| {text} |"),
+    "whole_characters": characters.whole_characters,
+    "lookalikes.written_out": lookalikes.written_out,
+    "shown.one_line": lambda text: shown.one_line(text, 80),
+    "shown.brief": shown.brief,
+    "shown.in_full": shown.in_full,
+    "shown.code_block": shown.code_block,
+    "telegram.formatted": _telegram,
+    "telegram.notifying_nobody": lambda text: mentions.notifying_nobody(text[:LIMIT], []),
+    "telegram.addressed_text": _addressed,
+    "telegram.name_of": content.name_of,
+    "discord words": _on_discord,
+    "is_command": commands.is_command,
+    "a command's words": lambda text: commands._split("/" + text),
+    # the web and the terminal
+    "render_markdown": render_markdown,
+    "views.beginning": lambda text: views.beginning(text, 6_000),
+    "views of a call": lambda text: views._pretty(text, stored_calls.parsed_arguments(text)),
+    "dashboard marked": conversations.marked,
+    "split_finished": split_finished,
+    # files and foreign programs
+    "safe_name": names.safe_name,
+    "documents": lambda text: documents._decoded(text.encode("utf-8", "surrogatepass")),
+    "import of a time": lambda text: values._seconds(text),
+    "error of a provider": lambda text: error_map._message(Exception(text)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """What cannot be formatted is logged, once for each text."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_the_cost_grows_with_the_length(name: str) -> None:
+    """Four times the text costs about four times as much; with the square of its length it would be sixteen."""
+    slow = {what: found for what, text in hostile_texts() if (found := grows_too_fast(WORK[name], text))}
+
+    assert not slow
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: f"{rule.what}, {rule.hints[0]}")
+def test_a_redaction_rule_grows_with_the_length(rule: Rule) -> None:
+    """On texts full of what it looks for: its hints, its samples, and beginnings of its samples."""
+    samples = [around.format(secret) for what, around, secret in SAMPLES if what == rule.what][:4]
+    atoms = [*rule.hints[:4], *(hint + end for hint in rule.hints[:2] for end in "=: -"), *samples]
+    atoms += [sample[: len(sample) * part // 4] for sample in samples for part in (1, 2, 3)]
+
+    slow = [
+        (atom, found)
+        for atom in filter(None, atoms)
+        if (found := grows_too_fast(lambda text: list(rule.find(text)), repeated(atom)))
+    ]
+
+    assert not slow
