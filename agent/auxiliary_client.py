@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import math
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -116,6 +117,8 @@ class _Binding:
         self.on_usage = on_usage
         self.deadline = deadline
         self._calls: set[concurrent.futures.Future[Completion]] = set()
+        self._asking_since = 0.0
+        self._asked_seconds = 0.0
         self._lock = threading.Lock()
         self._released = False
 
@@ -124,14 +127,24 @@ class _Binding:
             if self._released:
                 question.close()
                 raise ModelError(_GIVEN_UP)
+            if not self._calls:
+                self._asking_since = time.monotonic()
             call = asyncio.run_coroutine_threadsafe(question, self.loop)
             self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(self._remove)
         return call
 
+    def _remove(self, call: concurrent.futures.Future[Completion]) -> None:
+        with self._lock:
+            self._calls.discard(call)
+            if not self._calls:
+                self._asked_seconds += time.monotonic() - self._asking_since
+
     @property
-    def is_asking(self) -> bool:
-        return bool(self._calls)
+    def asked_seconds(self) -> float:
+        with self._lock:
+            running = time.monotonic() - self._asking_since if self._calls else 0.0
+            return self._asked_seconds + running
 
     def release(self) -> None:
         """Nobody waits for the answers any more: what is being asked is cancelled, and nothing is asked again."""
@@ -177,10 +190,10 @@ def bound(
         binding.release()
 
 
-def is_asking() -> bool:
-    """Whether code with this context waits for a model right now. Such a wait has a time limit of its own."""
+def asked_seconds() -> float:
+    """Return how long code with this context has waited for models so far. Each such wait has its own time limit."""
     binding = _in_this_context.get()
-    return binding is not None and binding.is_asking
+    return 0.0 if binding is None else binding.asked_seconds
 
 
 def call_llm(

@@ -64,6 +64,7 @@ a call has a time limit of its own."""
 _LONGEST = 900.0
 """Seconds for any call, waiting for models included."""
 _TICK = 1.0
+_SHORTEST_TICK = 0.02
 _ATTRIBUTES = ("threshold_tokens", "last_outcome", "has_fallback_summary")
 _QUIET = ("hint",)
 """An extra. What goes wrong with it is worth a line in the log."""
@@ -360,13 +361,14 @@ class EngineRunner:
 
 
 async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:
-    """A loop that was held up, or a model that is being asked, costs the engine none of its time."""
+    """Wait until the call ends or the engine has used its time. Waiting for a model, or for a blocked event loop, does
+    not count as the engine's time."""
     left, longest = seconds, time.monotonic() + _LONGEST
     while not ended.done() and left > 0 and time.monotonic() < longest:
-        tick = min(left, _TICK)
+        tick = min(max(left, _SHORTEST_TICK), _TICK)
+        asked = auxiliary_client.asked_seconds()
         await asyncio.wait([ended], timeout=tick)
-        if not auxiliary_client.is_asking():
-            left -= tick
+        left -= max(0.0, tick - (auxiliary_client.asked_seconds() - asked))
 
 
 def _no_coroutine(value: object) -> object:

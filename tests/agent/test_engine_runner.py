@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from functools import partial
 
 import pytest
@@ -17,7 +18,7 @@ from agent.messages import ChatDict
 from agent.scripted import ScriptedLLM, Step
 from tests.agent.hostile import Hostile, raising
 
-SHORT = dict.fromkeys(DEADLINES, 0.2)
+SHORT = {**DEADLINES, "compress": 0.5}
 
 
 class Slow(ContextEngine):
@@ -50,8 +51,8 @@ class Slow(ContextEngine):
         return messages
 
 
-async def runner_of(engine: ContextEngine, seconds: dict[str, float] | None = None) -> EngineRunner:
-    runner = EngineRunner(seconds=seconds or DEADLINES)
+async def runner_of(engine: ContextEngine, seconds: Mapping[str, float] = DEADLINES) -> EngineRunner:
+    runner = EngineRunner(seconds=seconds)
     await runner.start(lambda: engine)
     return runner
 
