@@ -18,6 +18,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.context_engine import ContextEngine
+from agent.engine_runner import DEADLINES
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import ChatRequest, Completion, Usage
 from agent.messages import Message, ToolCall
@@ -134,12 +135,12 @@ async def house(
     tmp_path: Path,
     deeds: Mapping[str, Deed] | None = None,
     *,
-    seconds: float | None = None,
+    deadlines: Mapping[str, float] = DEADLINES,
     sessions: SessionsConfig | None = None,
 ) -> AsyncIterator[House]:
     store = await SqliteStore.open(tmp_path / "state.db")
     llm = ScriptedLLM([work] * 500, context_length=WINDOW)
-    agent = make_agent(llm, store, engine=lambda: place.engine(), seconds=seconds)
+    agent = make_agent(llm, store, engine=lambda: place.engine(), deadlines=deadlines)
     gateway = Gateway(
         agent, store, COMMANDS, Plugins(), workspaces=tmp_path, sessions=sessions or SessionsConfig()
     )
@@ -180,7 +181,9 @@ def hanging() -> Iterator[Hanging]:
 @pytest.mark.parametrize("method", (*IN_TURN, *AT_RESET))
 async def test_an_engine_that_hangs(tmp_path: Path, method: str, hanging: Hanging) -> None:
     """It is abandoned, and the turn goes on without it; a shutdown does not wait for it either."""
-    async with house(tmp_path, {method: hanging}, seconds=0.3) as place:
+    # The host reads the name while it makes the engine.
+    called = "__init__" if method == "name" else method
+    async with house(tmp_path, {method: hanging}, deadlines={**DEADLINES, called: 0.3}) as place:
         assert len(await place.live_through("desk")) == 1
 
 
@@ -243,7 +246,7 @@ async def test_an_engine_that_is_slow(tmp_path: Path, method: str) -> None:
 async def test_a_status_that_is_wrong(tmp_path: Path, hanging: Hanging) -> None:
     """`/status` answers without it."""
     deeds = {**NONSENSE, "hangs": hanging, **{name: raising(error) for name, error in ERRORS.items()}}
-    async with house(tmp_path, seconds=0.3) as place:
+    async with house(tmp_path, deadlines={**DEADLINES, "get_status": 0.3}) as place:
         for name, deed in deeds.items():
             place.make = partial(Hostile, {"get_status": deed})
             await place.say("one", name)

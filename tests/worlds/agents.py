@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent.compaction import Compactor, Watch
@@ -37,18 +37,18 @@ def make_agent(
     home: Path = Path("hermes-home"),
     watch: Watch | None = None,
     patience: Patience | None = None,
-    seconds: float | None = None,
+    deadlines: Mapping[str, float] = DEADLINES,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one.
 
-    `seconds`: the deadline of every call of the engine.
+    `deadlines`: seconds for each method of the engine.
     """
     models = models or Models(llm, store)
     seats = EngineSeats(
         engine or (lambda: ContextCompressor(llm.context_length)),
         models,
         hermes_home=home,
-        seconds=DEADLINES if seconds is None else dict.fromkeys(DEADLINES, seconds),
+        seconds=deadlines,
     )
     compactor = Compactor(
         store,
