@@ -257,7 +257,7 @@ class ContextCompressor(ContextEngine):
             text = extract(sent, min(self.max_summary_tokens, replaced // 2), earlier=earlier)
             checked = extract_as_checked(text, self._quotes)
         text = checked.text
-        found = find_entries(said, wording, self._has_effects, earlier_summary=earlier)
+        found = find_entries(said, wording, self._has_effects, earlier=kept, earlier_summary=earlier)
         everything = kept.extended(found, just_said=True)
         in_summary = {*find_identifiers(text.split()), *find_phrases([text])}
         room = self._enough - self.overhead_tokens - estimate_text_tokens(text)

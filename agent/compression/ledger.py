@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain, zip_longest
 
-from agent.compression.revocations import concerns, revocation_kind, without_revoked
+from agent.compression.revocations import concerns, find_remarks, revocation_kind, without_revoked
 from agent.compression.standing_instructions import is_lasting
 from agent.tokens import estimate_text_tokens
 
@@ -33,7 +33,8 @@ class Ledger:
     """Each list is in order of the last mention, the newest at the end. No entry has a line break in it."""
 
     instructions: tuple[str, ...] = ()
-    """The person's own rules, and what takes back others. In a group each begins with the speaker's name."""
+    """The person's own rules, what takes rules back, and remarks that may. In a group each begins with the speaker's
+    name."""
     pasted: tuple[str, ...] = ()
     """Rules in what the person pasted."""
     named: tuple[str, ...] = ()
@@ -65,6 +66,8 @@ class Ledger:
         """The ledger in no more than so many tokens. Identifiers that are not in the summary have the better claim."""
         revoking = [line for line in self.instructions if revocation_kind(line)][::-1]
         rules = [line for line in self.instructions if line not in revoking]
+        numbered = list(enumerate(rules))
+        remarks = [line for _, line in find_remarks(numbered, numbered) if not is_lasting(line)][::-1]
         lasting = _from_both_ends([line for line in rules if is_lasting(line)])
         wishes = _from_both_ends(rules)
         named = _less_dear_last(self.named, in_summary)
@@ -77,7 +80,7 @@ class Ledger:
         room = whole = room - sum(_cost(title) for title, entries in others if entries)
         # Under pressure each of the three that matter most has a share of its own; what one leaves is the others'.
         # What takes a rule back must not be lost before the rule.
-        shares = ((revoking, 0.15), (lasting, 0.25), (named, 0.35), (effects, 0.25))
+        shares = (([*revoking, *remarks], 0.15), (lasting, 0.25), (named, 0.35), (effects, 0.25))
         for items, share in shares:
             room -= _take(items, min(room, int(share * whole)), kept)
         for items in (lasting, revoking, named, effects, wishes, _from_both_ends(self.pasted), seen):

@@ -2,7 +2,8 @@
 """Finds what takes a rule back: "the Friday rule no longer applies", "you can deploy on Fridays again".
 
 No model is asked. A revocation removes a rule only where it is clear which one it means. Otherwise both stay, the
-revocation behind the rule, and the model that reads them decides.
+revocation behind the rule, and the model that reads them decides. The same goes for a remark: a sentence about the
+topic of a rule that speaks of a change in words no pattern knows ("let's deploy on Friday after all").
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Literal
 
 Kind = Literal["annulment", "permission", "release"]
 """A permission takes back what was forbidden, a release what was asked for, an annulment either."""
+
+Placed = tuple[int, str]
+"""A line, and the number of the message that holds it."""
 
 _RULE = r"(?:rules?|instructions?|restrictions?|bans?|polic(?:y|ies)|preferences?)"
 _ENGLISH_DROP = (
@@ -168,6 +172,44 @@ _WHEN = frozenset(_WHEN_TEXT.split())
 """They say when a line holds, not what it is about."""
 _SAID_ON = re.compile(r" \(said on [^)]{1,20}\)$")
 
+_CHANGES = re.compile(
+    r"\b(?:again|now|no longer|any ?more|any longer|after all|back|switch|forget|drop|skip|optional|whatever|either way|instead|fine|ok|okay|allowed|permitted|welcome"
+    r"|feel free|free to|go ahead|you (?:can|may)|no need|needn't|(?:don't|do not) (?:need|have) to|stop|over|lifted|no problem"
+    r"|(?:don't|do not) mind|chang(?:e|ed)|unless|except|exception"
+    r"|wieder|jetzt|nicht mehr|doch|okay|kein problem|darfst|kannst|brauchst|ausnahme"
+    r"|ahora|ya no|de nuevo|puedes|maintenant|plus besoin|ne \w+ plus|peux|pouvez|adesso|puoi|agora|pode|теперь|снова|можно|больше не)\b"
+    r"|可以|现在|現在|不用|不必|不再|就好|就行|也行|没关系|沒關係|不介意|もう|てもいい|大丈夫|이제|다시|괜찮"
+)
+"""Words of a change. Together with the topic of a rule they make a remark."""
+_LANGUAGES = frozenset(
+    [
+        "german",
+        "english",
+        "french",
+        "spanish",
+        "russian",
+        "italian",
+        "portuguese",
+        "chinese",
+        "japanese",
+        "korean",
+        "dutch",
+        "polish",
+        "turkish",
+        "arabic",
+        "德语",
+        "英语",
+        "中文",
+        "英文",
+        "法语",
+        "日语",
+        "韩语",
+        "俄语",
+    ]
+)
+_MOST_REMARKS = 3
+"""For each rule."""
+
 _LONGEST = 1_000
 """Characters of a sentence that are read. The cost of some patterns grows with the square of its length."""
 
@@ -189,7 +231,7 @@ def concerns(revocation: str, rules: Iterable[str]) -> bool:
     bare = _bare(revocation)
     topic = _lasting_topics(bare)
     return _NAMES_RULE.search(_plain(bare)) is not None or any(
-        _shared(topic, _lasting_topics(_bare(rule))) for rule in rules
+        _shared_topics(topic, _lasting_topics(_bare(rule))) for rule in rules
     )
 
 
@@ -220,6 +262,52 @@ def without_revoked(rules: Sequence[str], revocation: str) -> list[str]:
     covered = _shared(others, topic) / len(others)
     is_covered = covered > 2 / 3 if kind == "permission" else covered >= 1 / 2
     return [rule for rule in rules if rule != meant[0] or not is_covered]
+
+
+def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[Placed]:
+    """Return the sentences that may change a rule which was said before them: for each rule those that share most with
+    it, the newest first."""
+    about = [(place, rule, _lasting_topics(_bare(rule))) for place, rule in rules if not revocation_kind(rule)]
+    by_start: dict[str, list[int]] = {}
+    for number, (_, _, topics) in enumerate(about):
+        for start in _starts(topics):
+            by_start.setdefault(start, []).append(number)
+    found: list[list[tuple[int, int]]] = [[] for _ in about]
+    for number, (place, sentence) in enumerate(sentences):
+        bare = _bare(sentence)
+        plain = _plain(bare)
+        if _ASKS.search(plain):
+            continue
+        topics, speaks_of_change = _lasting_topics(bare), bool(_CHANGES.search(plain))
+        for meant in {rule for start in _starts(topics) for rule in by_start.get(start, ())}:
+            said, rule, others = about[meant]
+            shared = _shared_topics(topics, others) if said < place and _may_revoke(rule, sentence) else 0
+            if shared and (speaks_of_change or shared > 1 or 2 * shared >= len(others)):
+                found[meant].append((shared + speaks_of_change, number))
+    kept = {number for remarks in found for _, number in sorted(remarks)[-_MOST_REMARKS:]}
+    return [sentences[number] for number in sorted(kept)]
+
+
+def topic_words(vocabulary: Iterable[str], rules: Iterable[str]) -> frozenset[str]:
+    """Return the words without which a message has no remark: they spare a look at most messages."""
+    starts = {start for rule in rules for start in _starts(_lasting_topics(_bare(rule)))}
+    return frozenset(
+        word for word in vocabulary if _UNSPACED.search(word) or not starts.isdisjoint(_starts(_topics(word)))
+    )
+
+
+def _starts(topics: Iterable[str]) -> set[str]:
+    """Return the beginnings of words: two that are the same have it in common."""
+    return {
+        "language" if topic in _LANGUAGES else topic[: 2 if "\uac00" <= topic[0] <= "\ud7af" else 4]
+        for topic in topics
+    }
+
+
+def _shared_topics(topic: Sequence[str], others: Sequence[str]) -> int:
+    """One language takes the place of another: "English is fine now" is about "answer in German"."""
+    same_kind = not _LANGUAGES.isdisjoint(topic) and not _LANGUAGES.isdisjoint(others)
+    return _shared(topic, others) or int(same_kind)
 
 
 def speaker_in(text: str) -> str:

@@ -110,6 +110,8 @@ _ANCHORS = frozenset(
         # Of general prohibitions, languages and pointers
         "don't, do, no, avoid, in, keine, kein, bitte, évite, évitez, evita, eviten, utilise, n'utilise, kept, mind",
         "remember, forget, note, merk, denk, vergiss, recuerda, souviens-toi, запомни",
+        # Of diets
+        "vegan, vegetarian, vegetarier, vegetarierin, veganer, veganerin, vegetariano, vegetariana, végétarien, végétarienne",
         # Of revocations
         "again, longer, anymore, more, drop, scrap, cancel, lift, lifted, ignore, disregard, revoke, undo, withdraw",
         "discard, never, back, changed, stop, need, off, now, dropped, removed, cancelled, canceled, scrapped, revoked, vergiss, void, wieder, mehr, aufgehoben, hinfällig, gestrichen",
@@ -124,6 +126,8 @@ _CUES = frozenset((*_LASTING, *_ADVERBS, *_PREFERENCES, *_ANCHORS))
 _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Kana, Han characters, Hangul."""
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
+_ABBREVIATED = re.compile(r"(\b(?:[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|Hr|Fr|[Nn]r|vs|approx|ca|e\.g|i\.e|z\.B)\. )\n")
+"""A full stop that ends no sentence."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*•·]|\d{1,2}[.)])\s*\S")
 
 _ONE_OFF = re.compile(
@@ -247,6 +251,19 @@ def find_instructions(text: str, before: str = "") -> list[str]:
     return found
 
 
+def possible_remarks(text: str) -> list[str]:
+    """The sentences that are neither rules nor about this time only, nor longer than a remark."""
+    sentences = (sentence for line in text.splitlines() for sentence in _sentences(line))
+    return [
+        _one_line(sentence)
+        for sentence in sentences
+        if 0 < len(sentence) <= MAX_CHARACTERS
+        and not _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE)
+        and not is_pointer(sentence)
+        and not is_standing(sentence)
+    ]
+
+
 def last_statement(text: str) -> str:
     """What "remember that" would mean right behind this text."""
     said = [sentence for line in text.splitlines() for sentence in _sentences(line) if sentence]
@@ -350,6 +367,7 @@ def _plain(text: str) -> str:
 def _sentences(line: str) -> list[str]:
     for end in _SENTENCE_ENDS:
         line = line.replace(end, f"{end}\n")
+    line = _ABBREVIATED.sub(r"\1", line)
     return [sentence.strip()[:_LOOKED_AT] for sentence in line.split("\n")]
 
 

@@ -16,8 +16,13 @@ from agent.compression.artifacts import find_effects, find_identifiers, find_phr
 from agent.compression.dates import day_of, with_day
 from agent.compression.ledger import Ledger
 from agent.compression.pasted import typed_parts
-from agent.compression.revocations import speaker_in
-from agent.compression.standing_instructions import find_instructions, last_statement, telling_words
+from agent.compression.revocations import Placed, find_remarks, speaker_in, topic_words
+from agent.compression.standing_instructions import (
+    find_instructions,
+    last_statement,
+    possible_remarks,
+    telling_words,
+)
 from agent.messages import ChatDict
 from agent.untrusted import outside_words, own_words, without_marks
 
@@ -94,9 +99,10 @@ def find_entries(
     wording: Wording,
     has_effects: Callable[[str], bool],
     *,
+    earlier: Ledger,
     earlier_summary: str,
 ) -> Ledger:
-    """What these messages add to the ledger. They must be free of secrets."""
+    """Return what these messages add to the earlier ledger. They must be free of secrets."""
     seen = [
         *find_phrases(wording.said_by_assistant),
         *find_identifiers(wording.assistant),
@@ -107,7 +113,7 @@ def find_entries(
         *find_identifiers(wording.user),
         *find_identifiers(wording.arguments),
     ]
-    rules = _rules(wording)
+    rules = _rules(wording, earlier.instructions)
     return Ledger(
         instructions=tuple(rule for rule, pasted in rules if not pasted),
         pasted=tuple(dict.fromkeys(rule for rule, pasted in rules if pasted)),
@@ -117,31 +123,55 @@ def find_entries(
     )
 
 
-def _rules(wording: Wording) -> list[tuple[str, bool]]:
-    """In order, and whether it was pasted. In a group the speaker stays with the rule."""
-    telling = telling_words(wording.user)
-    if not telling:
-        return []
-    said, days = wording.said_by_user[::-1], wording.days[::-1]
+def _rules(wording: Wording, earlier: Sequence[str]) -> list[tuple[str, bool]]:
+    """In order, and whether it was pasted. In a group the speaker stays with the rule. What may change a rule counts
+    as one."""
+    said = wording.said_by_user[::-1]
     speakers = [speaker_in(text) for text in said]
-    in_group = 2 * sum(map(bool, speakers)) > len(said)
-    found: list[tuple[str, bool]] = []
-    for index, text in enumerate(said):
-        if not telling.isdisjoint(text.split()):
-            before = last_statement(said[index - 1]) if index else ""
-            rules = _rules_in(text, before, speakers[index] if in_group else "")
-            found += [(with_day(rule, days[index]), is_pasted) for rule, is_pasted in rules]
-    return found if len(found) <= 2 * _MOST_RULES else [*found[:_MOST_RULES], *found[-_MOST_RULES:]]
+    if 2 * sum(map(bool, speakers)) <= len(said):
+        speakers = [""] * len(said)
+    found: list[tuple[int, str, bool]] = []
+    if telling := telling_words(wording.user):
+        for index, text in enumerate(said):
+            if not telling.isdisjoint(text.split()):
+                before = last_statement(said[index - 1]) if index else ""
+                found += [(index, *rule) for rule in _rules_in(text, before, speakers[index])]
+    own = [*((-1, rule) for rule in earlier), *((index, rule) for index, rule, pasted in found if not pasted)]
+    found += [(index, remark, False) for index, remark in _remarks(said, wording.user, own, speakers)]
+    days = wording.days[::-1]
+    rules = [(with_day(rule, days[i]), pasted) for i, rule, pasted in sorted(found, key=lambda each: each[0])]
+    return rules if len(rules) <= 2 * _MOST_RULES else [*rules[:_MOST_RULES], *rules[-_MOST_RULES:]]
+
+
+def _remarks(
+    said: Sequence[str], words: Words, rules: Sequence[Placed], speakers: Sequence[str]
+) -> list[Placed]:
+    about = topic_words(words, (rule for _, rule in rules)) if rules else frozenset()
+    known = {rule for _, rule in rules}
+    sentences = [
+        (index, sentence)
+        for index, text in enumerate(said)
+        if not about.isdisjoint(text.split())
+        for part in typed_parts(text)
+        if not part.is_pasted
+        for sentence in possible_remarks(part.text)
+    ]
+    named = [(index, _said_by(sentence, speakers[index])) for index, sentence in sentences]
+    return find_remarks([each for each in named if each[1] not in known], rules)
+
+
+def _said_by(rule: str, speaker: str) -> str:
+    prefix = f"{speaker}: " if speaker else ""
+    return prefix + rule.removeprefix(prefix)
 
 
 def _rules_in(text: str, before: str, speaker: str) -> Iterable[tuple[str, bool]]:
-    prefix = f"{speaker}: " if speaker else ""
     for part in typed_parts(text):
         rules = find_instructions(part.text, before)
         if part.is_pasted and len(rules) > 2 * _FROM_A_PASTE:
             rules = [*rules[:_FROM_A_PASTE], *rules[-_FROM_A_PASTE:]]
         for rule in rules:
-            yield prefix + rule.removeprefix(prefix), part.is_pasted
+            yield _said_by(rule, speaker), part.is_pasted
         before = last_statement(part.text) or before
 
 

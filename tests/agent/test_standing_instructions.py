@@ -23,8 +23,10 @@ from tests.agent.histories import Chat, assistant, chat, summary_in, system, tex
 
 def ledger_of(*messages: Chat, before: Ledger | None = None) -> Ledger:
     said = list(messages)
-    found = find_entries(said, wording_of(said, said), lambda name: False, earlier_summary="")
-    return (before or Ledger()).extended(found, just_said=True)
+    earlier = before or Ledger()
+    wording = wording_of(said, said)
+    found = find_entries(said, wording, lambda name: False, earlier=earlier, earlier_summary="")
+    return earlier.extended(found, just_said=True)
 
 
 @pytest.mark.parametrize("sentence", known.STANDING)
@@ -383,7 +385,8 @@ def test_looking_for_rules_takes_linear_time(hostile: str) -> None:
     def cost(count: int) -> float:
         said = [user(hostile * count)]
         began = time.process_time()
-        find_entries(said, wording_of(said, said), lambda name: False, earlier_summary="")
+        wording = wording_of(said, said)
+        find_entries(said, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
         return time.process_time() - began
 
     once = min(cost(4_000) for _ in range(3))

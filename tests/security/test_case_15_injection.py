@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.compression.bounding import bound
+from agent.compression.ledger import Ledger
 from agent.compression.summary_prompt import build_prompt, pieces_of, record_of
 from agent.compression.wording import find_entries, wording_of
 from agent.loop import Turn
@@ -163,7 +164,8 @@ def _history() -> list[dict[str, Any]]:
 def test_words_of_others_are_no_standing_instructions() -> None:
     """Case 15: the ledger keeps what the person wants word for word, for ever; a quote must not get in there."""
     messages = _history()
-    ledger = find_entries(messages, wording_of(messages, messages), lambda name: False, earlier_summary="")
+    wording = wording_of(messages, messages)
+    ledger = find_entries(messages, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
     assert ledger.instructions == ("Never write to Bob.",)
     assert ledger.named == () and ledger.seen == ("eve@example.org",)
 

@@ -188,7 +188,7 @@ class Compaction:
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(chat, rules) for chat in said]
             wording = wording_of(said, said)
-        entries = find_entries(said, wording, changes_something, earlier_summary="")
+        entries = find_entries(said, wording, changes_something, earlier=ledger, earlier_summary="")
         return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 
     def _looked_through(self, message: Stored) -> ChatDict:
