@@ -9,6 +9,7 @@ topic of a rule that speaks of a change in words no pattern knows ("let's deploy
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal
@@ -209,6 +210,8 @@ _LANGUAGES = frozenset(
 )
 _MOST_REMARKS = 3
 """For each rule."""
+_MOST_MEANT = 5
+"""Rules that one sentence may change: those it has most in common with."""
 
 _LONGEST = 1_000
 """Characters of a sentence that are read. The cost of some patterns grows with the square of its length."""
@@ -267,7 +270,9 @@ def without_revoked(rules: Sequence[str], revocation: str) -> list[str]:
 def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[Placed]:
     """Return the sentences that may change a rule which was said before them: for each rule those that share most with
     it, the newest first."""
-    about = [(place, rule, _lasting_topics(_bare(rule))) for place, rule in rules if not revocation_kind(rule)]
+    about = [
+        (place, rule, _lasting_topics(_bare(rule))) for place, rule in rules if not revocation_kind(rule)
+    ]
     by_start: dict[str, list[int]] = {}
     for number, (_, _, topics) in enumerate(about):
         for start in _starts(topics):
@@ -279,7 +284,8 @@ def find_remarks(sentences: Sequence[Placed], rules: Sequence[Placed]) -> list[P
         if _ASKS.search(plain):
             continue
         topics, speaks_of_change = _lasting_topics(bare), bool(_CHANGES.search(plain))
-        for meant in {rule for start in _starts(topics) for rule in by_start.get(start, ())}:
+        alike = Counter(rule for start in _starts(topics) for rule in by_start.get(start, ()))
+        for meant, _ in alike.most_common(_MOST_MEANT):
             said, rule, others = about[meant]
             shared = _shared_topics(topics, others) if said < place and _may_revoke(rule, sentence) else 0
             if shared and (speaks_of_change or shared > 1 or 2 * shared >= len(others)):

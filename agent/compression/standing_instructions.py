@@ -36,7 +36,7 @@ LASTING = _listed(
     "from now on, from here on, from today on, from tomorrow on, from next week on, from next month on, starting today, starting now, going forward, in future, in the future",
     "at all times, under no circumstances, no matter what, until further notice, keep in mind that, bear in mind",
     "remember that, remember my, please remember, don't forget that, do not forget that, don't ever, do not ever",
-    "only ever, as a rule, without asking me, ask me before, ask me first, ask before, check with me",
+    "only ever, as a rule, without asking me, without telling me, without showing me, without checking with me, whatever you do, ask me before, ask me first, ask before, check with me",
     "answer in, reply in, respond in, speak to me, address me, call me",
     # German
     "ab jetzt, ab sofort, ab heute, von nun an, künftig, zukünftig, in zukunft, bis auf weiteres, merk dir, merke dir",
@@ -110,6 +110,8 @@ _ANCHORS = frozenset(
         # Of general prohibitions, languages and pointers
         "don't, do, no, avoid, in, keine, kein, bitte, évite, évitez, evita, eviten, utilise, n'utilise, kept, mind",
         "remember, forget, note, merk, denk, vergiss, recuerda, souviens-toi, запомни",
+        # Of rules for all of a kind
+        "only, use, all, every, each, any, everything, keep, für, weekends, mondays, tuesdays, wednesdays, thursdays, fridays, saturdays, sundays",
         # Of diets
         "vegan, vegetarian, vegetarier, vegetarierin, veganer, veganerin, vegetariano, vegetariana, végétarien, végétarienne",
         # Of revocations
@@ -126,7 +128,9 @@ _CUES = frozenset((*_LASTING, *_ADVERBS, *_PREFERENCES, *_ANCHORS))
 _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 """Kana, Han characters, Hangul."""
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？")
-_ABBREVIATED = re.compile(r"(\b(?:[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|Hr|Fr|[Nn]r|vs|approx|ca|e\.g|i\.e|z\.B)\. )\n")
+_ABBREVIATED = re.compile(
+    r"(\b(?:[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|Hr|Fr|[Nn]r|vs|approx|ca|e\.g|i\.e|z\.B)\. )\n"
+)
 """A full stop that ends no sentence."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*•·]|\d{1,2}[.)])\s*\S")
 
@@ -153,6 +157,13 @@ _GENERAL = re.compile(
     r"|\bi (?:don't|do not|can't|cannot|never) (?:eat|drink|smoke|fly|drive|speak|take|use)\b"
     r"|(?:^|\b(?:and|but|so|as|because) )(?:i|we) (?:\w+ly |always |usually )?prefer\b"
     r"|\bich (?:esse|trinke|nehme|mag) kein"
+    # What holds for all of a kind
+    r"|\b(?:in|on|with|for) (?:all|every|each|any) (?:of )?my\b|\b(?:in|for) everything you (?:write|send|do)\b"
+    r"|^(?:please )?only (?:book|order|use|buy|suggest|recommend|speak|reserve|schedule)\b|\b(?:book|order|use|suggest) only \w+"
+    r"|^(?:please )?use \w+ not \w+$|^(?:all|every) \w+(?: \w+)? (?:has to|have to|must|needs? to|should)\b"
+    r"|^(?:please )?keep (?:your |all )?(?:answers?|repl(?:y|ies)|responses?|messages|tone)\b"
+    r"|^(?:please )?(?:keep|leave|block|plan|schedule|book|send|avoid|no)\b(?: \w+){0,4} (?:weekends|(?:mon|tues|wednes|thurs|fri|satur|sun)days)\b"
+    r"|\bfür mich (?:bitte )?nur\b|\bnur \w+ für mich\b"
 )
 _DIET = re.compile(
     r"\b(?:i'm|am|is|are|we're|he's|she's|bin|ist|sind|soy|suis|sou|sono) (?:an? |strictly |mostly )*"
@@ -284,6 +295,8 @@ def is_standing(sentence: str) -> bool:
     plain = " ".join(words)
     if _QUESTION.search(_plain(sentence)) and not _POLITE.search(plain):
         return False
+    if _DIET.search(plain):
+        return True
     if _holds_one(sentence, _LASTING, LASTING_ANYWHERE) and not _is_other(plain):
         return not _is_once(sentence, plain) and not _is_told(plain, _LASTING)
     if _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE):
@@ -297,8 +310,6 @@ def is_standing(sentence: str) -> bool:
     ]
     if clauses or _LANGUAGE.search(plain):
         return not any(map(_ONE_OFF.search, clauses)) and not _ONLY_NOW.search(plain)
-    if _DIET.search(plain):
-        return True
     if _GENERAL.search(plain):
         return not _DEFINITE.search(plain)
     return bool(_GENERAL_ANYWHERE.search(sentence) and not _DEFINITE_ANYWHERE.search(sentence))

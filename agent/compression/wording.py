@@ -136,11 +136,12 @@ def _rules(wording: Wording, earlier: Sequence[str]) -> list[tuple[str, bool]]:
             if not telling.isdisjoint(text.split()):
                 before = last_statement(said[index - 1]) if index else ""
                 found += [(index, *rule) for rule in _rules_in(text, before, speakers[index])]
+    if len(found) > 2 * _MOST_RULES:
+        found = [*found[:_MOST_RULES], *found[-_MOST_RULES:]]
     own = [*((-1, rule) for rule in earlier), *((index, rule) for index, rule, pasted in found if not pasted)]
     found += [(index, remark, False) for index, remark in _remarks(said, wording.user, own, speakers)]
     days = wording.days[::-1]
-    rules = [(with_day(rule, days[i]), pasted) for i, rule, pasted in sorted(found, key=lambda each: each[0])]
-    return rules if len(rules) <= 2 * _MOST_RULES else [*rules[:_MOST_RULES], *rules[-_MOST_RULES:]]
+    return [(with_day(rule, days[i]), pasted) for i, rule, pasted in sorted(found, key=lambda each: each[0])]
 
 
 def _remarks(

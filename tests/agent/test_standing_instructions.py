@@ -16,6 +16,7 @@ from agent.context_compressor import ContextCompressor
 from agent.untrusted import marked
 from gateway.chat.contract import Author, ChatMessage, Place
 from gateway.chat.wording import as_read
+from tests.agent import changed_rules as changed
 from tests.agent import held_out_sentences as held_out
 from tests.agent import standing_sentences as known
 from tests.agent.histories import Chat, assistant, chat, summary_in, system, text, user
@@ -69,6 +70,50 @@ def test_precision_and_recall_over_the_second_table() -> None:
     assert len(removed) >= 0.8 * len(found)
     for rule, said in found:
         assert ledger_of(user(rule), user(said)).instructions[-1] == said
+
+
+def test_what_changes_a_rule_in_other_words_stands_behind_the_rule() -> None:
+    """Over a table, as a whole: no list of phrases is complete. What has nothing to do with the rule rarely does."""
+    rules = {rule: ledger_of(user(rule)).instructions for rule, _ in (*changed.CHANGED, *changed.UNCHANGED)}
+    pairs = [(rule, said) for rule, said in changed.CHANGED if rules[rule]]
+    alone = [pair for pair in pairs if ledger_of(*map(user, pair)).instructions == rules[pair[0]]]
+    assert len(pairs) >= 0.9 * len(changed.CHANGED)
+    assert len(alone) <= 0.15 * len(pairs), alone
+    others = [(rule, said) for rule, said in changed.UNCHANGED if rules[rule]]
+    for pair in others:
+        assert ledger_of(*map(user, pair)).instructions[: len(rules[pair[0]])] == rules[pair[0]]
+    beside = [pair for pair in others if ledger_of(*map(user, pair)).instructions != rules[pair[0]]]
+    assert len(beside) <= 0.25 * len(others), beside
+
+
+def test_a_remark_of_an_earlier_compaction_is_not_lost_before_its_rule() -> None:
+    """Whether both were said in one stretch or not; in a group only the speaker of the rule changes it."""
+    rule, remark = "Never deploy on Friday.", "Let's deploy on Friday after all."
+    earlier = ledger_of(user(rule))
+    later = ledger_of(user(remark), before=earlier)
+    assert later.instructions == (rule, remark)
+    wide = ledger_of(
+        *(user(f"Always use tool{number} for task{number}.") for number in range(200)), before=later
+    )
+    bounded = wide.bounded(300)
+    assert rule in bounded.instructions and remark in bounded.instructions
+    assert ledger_of(
+        user(f"Ben: {remark}"), user("Ben: hello"), before=ledger_of(user(f"Ana: {rule}"))
+    ).instructions == (f"Ana: {rule}",)
+
+
+def test_looking_for_remarks_takes_linear_time() -> None:
+    """Every message has a rule, and a remark about the same topic."""
+
+    def cost(count: int) -> float:
+        said = [user(f"Never deploy app{n} on Friday.\nDeploying app{n} is fine now.") for n in range(count)]
+        wording = wording_of(said, said)
+        began = time.process_time()
+        find_entries(said, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
+        return time.process_time() - began
+
+    once = min(cost(400) for _ in range(3))
+    assert min(cost(1_600) for _ in range(3)) <= 9 * once
 
 
 @pytest.mark.parametrize("revocation", [said for _, said in (*known.REVOKED, *held_out.REVOKED)])
