@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.chat_text import last_words
-from agent.compression.artifacts import changes_something, find_identifiers, find_phrases
 from agent.compression.backoff import Backoff, NoGain
 from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, Read, find_cut
 from agent.compression.budgets import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
+from agent.compression.compaction_memo import CompactionMemo
 from agent.compression.dates import first_of_each_day
-from agent.compression.last_run import LastRun
+from agent.compression.fallback_summary import extract
+from agent.compression.identifiers import changes_something, find_identifiers, find_phrases
 from agent.compression.ledger import Ledger
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.prompt import build_fork_prompt, record_of
 from agent.compression.pruning import prune_results
-from agent.compression.stand_in import extract
 from agent.compression.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
 from agent.compression.summary_check import check_summary, extract_as_checked
 from agent.compression.summary_message import (
@@ -36,8 +37,7 @@ from agent.compression.summary_message import (
     summary_messages,
     with_note,
 )
-from agent.compression.summary_prompt import build_fork_prompt, record_of
-from agent.compression.wording import find_entries, wording_of
+from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
 from agent.messages import ChatDict
@@ -113,7 +113,8 @@ class ContextCompressor(ContextEngine):
     ) -> None:
         """`overhead_tokens` is what goes with every request beside the messages: the tool definitions.
 
-        `as_fork` first asks the model that answers people, behind the conversation itself: see `agent/fork.py`.
+        `as_fork` first asks the model that answers people, behind the conversation itself: see
+        `agent/models/cached_prefix.py`.
         """
         if context_length < 1:
             raise ValueError(f"The context length must be positive, not {context_length}.")
@@ -240,11 +241,11 @@ class ContextCompressor(ContextEngine):
             if index in history.foreign:
                 said[place], ledger = foreign_text(history.messages[index])
                 sent[place], kept = said[place], kept.extended(ledger)
-        wording = wording_of(said, sent)
+        wording = vocabulary_of(said, sent)
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(message, rules) for message in said]
             sent = [redact_message(message, rules) for message in sent]
-            wording = wording_of(said, sent)
+            wording = vocabulary_of(said, sent)
         earlier = self._previous_summary or ""
         until = last_words(history.messages[i] for i in reversed(cut.middle))
         text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced, until=until)
@@ -357,7 +358,7 @@ class ContextCompressor(ContextEngine):
         self.last_outcome = CompressionOutcome("nothing_to_do", NOTHING_TO_DO)
         self._forget_summary()
         self.has_fallback_summary, self._failure = False, ""
-        self._last_run = LastRun(self._clock)
+        self._last_run = CompactionMemo(self._clock)
         self._no_gain = NoGain(self._clock)
         self._refusals = Backoff(self._clock)
 

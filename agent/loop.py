@@ -13,27 +13,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from agent.aio import finish_despite_cancel
 from agent.approval import Approve
-from agent.budget import spender
-from agent.context_keeper import ContextKeeper
-from agent.context_plan import LiveContext
-from agent.errors import BadRequest, ContextOverflow, EmptyAnswer
+from agent.context.auto_compaction import AutoCompaction
+from agent.context.child_session import LiveContext
+from agent.context.compaction import EngineStatus, Outcome
+from agent.context.overflow import OverflowRecovery, Refusals
+from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
 from agent.messages import Message, as_chat, unanswered_calls
-from agent.models import Models
-from agent.overflow import OverflowRecovery, Refusals
-from agent.prompt import render_system_prompt
+from agent.models.budget import spender
+from agent.models.selection import ModelSelector
 from agent.prompt_caching import PromptCaching
-from agent.redaction.stream import discreet
+from agent.redaction.stream import redact_stream
 from agent.remembered import to_tell
-from agent.store import Conversation, SessionStore
+from agent.store import Conversation, SessionStore, Split
+from agent.system_prompt import render_system_prompt
 from agent.tokens import estimate_tools_tokens
 from agent.tool import Give, ToolContext, given_to_nobody
 from agent.tool_calls import run_tools
 from agent.toolbox import Toolbox
-from agent.uninterrupted import uninterrupted
 
 _NO_RESULT = (
     "No result was recorded: the turn was stopped or Hermes was restarted. Whether it took effect is unknown."
@@ -94,10 +95,10 @@ class Agent:
 
     def __init__(
         self,
-        models: Models,
+        models: ModelSelector,
         store: SessionStore,
         toolbox_for: Callable[[str], Toolbox],
-        keeper: ContextKeeper,
+        keeper: AutoCompaction,
         *,
         caching: PromptCaching,
         instructions: str,
@@ -122,7 +123,7 @@ class Agent:
 
     async def accept(self, turn: Turn) -> LiveContext:
         """Stores the message. From here on neither a stop nor a failure can lose it."""
-        return await uninterrupted(self._accept(turn))
+        return await finish_despite_cancel(self._accept(turn))
 
     async def run(self, turn: Turn, live: LiveContext | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
@@ -160,7 +161,7 @@ class Agent:
                         live.history.append(outcome)
                     else:
                         yield outcome
-            for message in await uninterrupted(self._steer(turn, live)):
+            for message in await finish_despite_cancel(self._steer(turn, live)):
                 yield Steered(message.id, message.content)
             for told in await self.keeper.make_room(live, answer.usage):
                 yield told
@@ -180,17 +181,58 @@ class Agent:
         """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
         if not (await self.models.of(conversation)).supports_tools:
             return 0
-        seat = self.keeper.compactor.seats.known(conversation.id)
-        of_engine = seat.known_schemas if seat else []
+        runner = self.keeper.compactor.engines.peek(conversation.id)
+        of_engine = runner.known_schemas if runner else []
         return estimate_tools_tokens(
             [*self._toolbox_for(conversation.address.platform).definitions, *of_engine]
         )
+
+    async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
+        """Compact because a person asked for it."""
+        return await self.keeper.compact_on_request(live, focus)
+
+    async def reset(self, live: LiveContext) -> None:
+        """Begin a new session; the old one stays searchable."""
+        child = await self.store.split(Split(live.session.id, "reset"))
+        await self.keeper.compactor.engines.reset(live, child)
+
+    async def discard_engine(self, left: LiveContext) -> None:
+        """Drop the engine of a session that the conversation leaves: what it has learnt would mislead it."""
+        await self.keeper.compactor.engines.discard(left)
+
+    async def replace_engine(self, left: LiveContext, live: LiveContext) -> EngineStatus | None:
+        """Start another engine, as after a restart. None if none can be started."""
+        runner = await self.keeper.compactor.engines.replace(left, live)
+        return await self.keeper.compactor.status_of(live.conversation, runner) if runner else None
+
+    async def start_engine(self, live: LiveContext) -> EngineStatus:
+        """Return the status of the conversation's engine, started if need be. Raises EngineFailed."""
+        compactor = self.keeper.compactor
+        return await compactor.status_of(live.conversation, await compactor.engines.get(live))
+
+    async def engine_status(self, conversation: Conversation) -> EngineStatus | None:
+        """Return the status of the engine, if one is running. Starts none, and waits for none."""
+        compactor = self.keeper.compactor
+        runner = compactor.engines.peek(conversation.id)
+        return await compactor.status_of(conversation, runner) if runner else None
+
+    async def engine_report(self, conversation: Conversation) -> tuple[dict[str, str], str]:
+        """Return what a running engine tells of itself, and what keeps it from its work. Empty while it is busy."""
+        runner = self.keeper.compactor.engines.peek(conversation.id)
+        told: dict[str, str] = {}
+        problem = ""
+        if runner and not runner.busy:
+            with suppress(EngineFailed):
+                told = await runner.get_status()
+            with suppress(EngineFailed):
+                problem = await runner.problem()
+        return told, problem
 
     async def close(self) -> None:
         """Shutdown: each engine is told that its session ends."""
         await self.keeper.compactor.close()
         at_once = asyncio.Semaphore(_CLOSED_AT_ONCE)
-        endings = [self._end(at_once, each) for each in self.keeper.compactor.seats.conversations]
+        endings = [self._end(at_once, each) for each in self.keeper.compactor.engines.conversations]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING_SECONDS):
                 for ended in await asyncio.gather(*endings, return_exceptions=True):
@@ -201,7 +243,7 @@ class Agent:
         """Side by side: one engine that hangs must not keep the others from storing what they know."""
         async with at_once:
             live = await self.open(await self.store.conversation(conversation_id))
-            await self.keeper.compactor.seats.close(live)
+            await self.keeper.compactor.engines.close(live)
 
     async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
         """Not to be cut in half: either they are stored, or they still wait."""
@@ -272,7 +314,7 @@ class Agent:
         told: set[str] = set()
         yield StepStarted(steps.next())
         try:
-            async with aclosing(discreet(llm.stream(request))) as stream:
+            async with aclosing(redact_stream(llm.stream(request))) as stream:
                 async for item in stream:
                     if isinstance(item, TextChunk):
                         shown.append(item.text)
@@ -282,7 +324,7 @@ class Agent:
                             told.add(item.reason)
                             yield Notice(f"{item.reason} Hermes asks again by itself.")
                     else:
-                        await uninterrupted(
+                        await finish_despite_cancel(
                             self.store.record_usage(
                                 live.session.id, item.usage, model=item.model, spender=spender()
                             )
@@ -314,7 +356,7 @@ class Agent:
         """What was shown or taken is stored, also when a stop comes just now."""
         if messages or settles:
             append = self.store.append(live.session.id, messages, answers=answers, settles=settles)
-            live.history += await uninterrupted(append)
+            live.history += await finish_despite_cancel(append)
 
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
         return ToolContext(

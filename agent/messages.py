@@ -59,7 +59,8 @@ class Message:
     session_id: str = ""
     """Set by the store."""
     state: ChatDict | None = None
-    """Data beside a summary: see `agent/state_block.py`. None for what was said, and for summaries of old versions."""
+    """Data beside a summary: see `agent/compression/summary_state.py`. None for other messages and for summaries of
+    old versions."""
 
 
 def as_chat(message: Message) -> ChatDict:

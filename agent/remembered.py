@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from agent.locks import turn_on
+from agent.aio import keyed_lock
 from agent.store import Fact, SessionStore
 from agent.untrusted import MARK, in_a_note
 
@@ -43,14 +43,14 @@ async def has_read_outside_text(store: SessionStore, conversation_id: str, sessi
 
 async def will_tell(store: SessionStore, conversation_id: str, fact: Fact) -> None:
     """Note that the person has to be told of the fact."""
-    async with turn_on(f"{_UNTOLD} {conversation_id}"):
+    async with keyed_lock(f"{_UNTOLD} {conversation_id}"):
         untold = [*await _untold(store, conversation_id), notice_of(fact)]
         await store.save_state(conversation_id, _UNTOLD, json.dumps(untold))
 
 
 async def to_tell(store: SessionStore, conversation_id: str) -> list[str]:
     """Sentences about what was remembered since the person was last told; they count as told."""
-    async with turn_on(f"{_UNTOLD} {conversation_id}"):
+    async with keyed_lock(f"{_UNTOLD} {conversation_id}"):
         untold = await _untold(store, conversation_id)
         if untold:
             await store.save_state(conversation_id, _UNTOLD, "[]")

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 
+from agent.aio import finish_despite_cancel
 from agent.events import ToolFinished, ToolStarted, TurnEvent
 from agent.messages import Message, ToolCall
 from agent.tool import ToolContext
 from agent.toolbox import Toolbox, ToolResult
-from agent.uninterrupted import uninterrupted
 
 
 async def run_tools(
@@ -35,7 +35,7 @@ async def run_tools(
         for finished in asyncio.as_completed(tasks):
             call, result, seconds = await finished
             message = Message("tool", result.as_read, tool_call_id=call.id, name=call.name)
-            yield (await uninterrupted(context.store.append(context.session_id, [message])))[0]
+            yield (await finish_despite_cancel(context.store.append(context.session_id, [message])))[0]
             yield ToolFinished(call.id, call.name, result.ok, result.content, seconds)
     finally:
         for task in tasks:

@@ -17,7 +17,7 @@ from agent.messages import ChatDict, ToolCall
 from agent.redaction import redact
 from agent.tool import Tool, ToolContext, did_you_mean
 from agent.tool_support.workspace import Workspace
-from agent.untrusted import marked, neutral
+from agent.untrusted import strip_role_markers, wrap_untrusted
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class ToolResult:
     @property
     def as_read(self) -> str:
         """For the model."""
-        return marked(self.content) if self.outside else neutral(self.content)
+        return wrap_untrusted(self.content) if self.outside else strip_role_markers(self.content)
 
 
 class Toolbox:

@@ -1,9 +1,9 @@
 """Text that somebody else wrote, as the model gets to read it: between marks that nothing inside can forge.
 
-Pages, files, quotes, forwards, what was overheard, what tools bring: it is all information, and none of it is a wish of
-the person. The system prompt says what the marks mean (`agent/prompt.py`); summaries and the ledger keep apart what
-stands between them (`agent/compression/`). A mark is made of the text itself, so the same text is marked alike whenever
-it is read again: a prompt that grows must not change where it was cached.
+Pages, files, quotes, forwards, what was overheard, what tools bring: it is all information, and none of it is a wish
+of the person. The system prompt says what the marks mean (`agent/system_prompt.py`); summaries and the ledger keep
+apart what stands between them (`agent/compression/`). A mark is made of the text itself, so the same text is marked
+alike whenever it is read again: a prompt that grows must not change where it was cached.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Part:
     """Somebody else's."""
 
 
-def marked(text: str) -> str:
+def wrap_untrusted(text: str) -> str:
     """The text between its marks; role markers in it are broken up."""
-    harmless = neutral(text)
+    harmless = strip_role_markers(text)
     mark = f"outside-{hashlib.sha256(harmless.encode()).hexdigest()[:_MARK_CHARS]}"
     return f"<{mark} {_NOTE}>\n{harmless}\n</{mark}>"
 
 
-def neutral(text: str) -> str:
+def strip_role_markers(text: str) -> str:
     """Without anything that could pass for the beginning or the end of somebody's words. It stays readable."""
     if not text.isascii():
         text = _INVISIBLE.sub(lambda found: found["flag"] or "", text)
@@ -95,13 +95,16 @@ def without_marks(text: str) -> str:
 def own_made_neutral(text: str) -> str:
     """Text that may hold marks of ours already: they stay, and nothing around them passes for one."""
     if MARK not in text:
-        return neutral(text)
-    return "".join(marked(part.text) if part.outside else neutral(part.text) for part in parts_of(text))
+        return strip_role_markers(text)
+    return "".join(
+        wrap_untrusted(part.text) if part.outside else strip_role_markers(part.text)
+        for part in parts_of(text)
+    )
 
 
 def in_a_note(text: str) -> str:
     """On one line and without brackets, for a note of ours in brackets: names, titles, questions of polls."""
-    return " ".join(neutral(text).translate(_NO_BRACKETS).split())
+    return " ".join(strip_role_markers(text).translate(_NO_BRACKETS).split())
 
 
 _NO_BRACKETS = str.maketrans("[]", "()")

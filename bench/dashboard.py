@@ -19,8 +19,8 @@ import aiohttp
 import structlog
 
 from agent.messages import Message
-from agent.scripted import ScriptedLLM
 from agent.store import Address, Split
+from agent.testing import ScriptedLLM
 from agent.tool import discover
 from bench.store import _indexed, _texts
 from gateway.commands import Commands

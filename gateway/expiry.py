@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
+from agent.context.branches import last_step
 from agent.loop import Agent
-from agent.steps_back import last_step
-from agent.store import Conversation, Split
+from agent.store import Conversation
 from gateway.config.platforms import SessionsConfig
 
 
@@ -22,8 +22,7 @@ async def begin_anew_if_due(agent: Agent, conversation: Conversation, settings: 
     last = max(live.history[-1].created_at, await last_step(agent.store, conversation))
     if not is_due(settings, last, time.time()):
         return None
-    child = await agent.store.split(Split(live.session.id, "reset"))
-    await agent.keeper.compactor.seats.reset(live, child)
+    await agent.reset(live)
     return f"{_why(settings)} a new session begins. What was said before stays searchable; /resume goes back."
 
 

@@ -10,11 +10,11 @@ compaction left the window nearly full, and it is too early to try again.
 
 from __future__ import annotations
 
-from agent.context_plan import LiveContext
+from agent.context.child_session import LiveContext
+from agent.context.compaction_pace import NEARLY_FULL
+from agent.context.prompt_size import fixed_tokens, last_prompt_tokens
 from agent.events import Notice, TurnEvent
 from agent.loop import Agent
-from agent.pace import NEARLY_FULL
-from agent.prompt_size import fixed_tokens, last_prompt_tokens
 
 HYGIENE_THRESHOLD = NEARLY_FULL
 MIN_MESSAGES = 4

@@ -13,18 +13,20 @@ from pathlib import Path
 
 import structlog
 
-from agent.budget import budgeted
-from agent.compaction import Compactor
+from agent.aio import run_in_daemon_thread
 from agent.compression.summariser import ask_main
+from agent.context.auto_compaction import AutoCompaction
+from agent.context.compaction import Compactor
+from agent.context.engine_pool import EnginePool
+from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from agent.context_keeper import ContextKeeper
-from agent.engine_seat import EngineSeats
 from agent.errors import StoreError
 from agent.llm import LLMClient
 from agent.loop import Agent
-from agent.memory_flush import MemoryFlush
-from agent.models import Models
+from agent.models.budget import budgeted
+from agent.models.selection import ModelSelector
+from agent.models.windows import Windows, measured
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.redaction import keeping_secret
 from agent.store import SessionStore
@@ -33,8 +35,6 @@ from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
-from agent.uninterrupted import in_daemon_thread
-from agent.windows import Windows, measured
 from gateway import descriptors
 from gateway.commands import Commands
 from gateway.config.load import Loaded, ensure_home
@@ -101,13 +101,15 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         if helper is not llm:
             stack.push_async_callback(helper.close)
         # Foreign code may hang, and a stop does not wait for it.
-        plugins = await in_daemon_thread(lambda: load_plugins(loaded.home, config.plugins.enabled), "plugins")
+        plugins = await run_in_daemon_thread(
+            lambda: load_plugins(loaded.home, config.plugins.enabled), "plugins"
+        )
 
         def compressor() -> ContextEngine:
             return _compressor(config, llm, helper, toolbox_for(""))
 
         # The engine comes first: its folder may bring tools and commands of its own.
-        new_engine = await in_daemon_thread(lambda: _engines(loaded, plugins, llm, compressor), "engine")
+        new_engine = await run_in_daemon_thread(lambda: _engines(loaded, plugins, llm, compressor), "engine")
         toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
@@ -126,9 +128,9 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         stack.push_async_callback(models.close)
         cached = config.prompt_caching
         caching = PromptCaching(strategy=cached.strategy, cache_ttl=cached.cache_ttl)
-        seats = EngineSeats(new_engine, models, hermes_home=loaded.home)
+        engines = EnginePool(new_engine, models, hermes_home=loaded.home)
         summariser = None if helper is llm else paid(helper)
-        keeper = _keeper(config, store, seats, metrics, helper=summariser)
+        keeper = _keeper(config, store, engines, metrics, helper=summariser)
         agent = Agent(
             models,
             store,
@@ -184,14 +186,14 @@ def _engines(
 
 async def _models(
     config: Config, llm: LLMClient, store: SqliteStore, windows: Windows, paid: Callable[..., LLMClient]
-) -> Models:
+) -> ModelSelector:
     most = config.model.max_tokens
 
     def named(name: str) -> LLMClient:
         return paid(named_llm(config.model, name), most)
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return Models(paid(llm, most), store, choices=names, build=named, windows=windows)
+    return ModelSelector(paid(llm, most), store, choices=names, build=named, windows=windows)
 
 
 def _gateway(
@@ -343,21 +345,21 @@ def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
 
 
 def _keeper(
-    config: Config, store: SessionStore, seats: EngineSeats, metrics: Metrics, *, helper: LLMClient | None
-) -> ContextKeeper:
+    config: Config, store: SessionStore, engines: EnginePool, metrics: Metrics, *, helper: LLMClient | None
+) -> AutoCompaction:
     """`helper` writes the summaries; without one, the model that answers does."""
     compactor = Compactor(
         store,
-        seats,
+        engines,
         auxiliary=lambda main: resolver(main, helper or main),
         background_at=config.compression.background_at,
-        flush_memory=_memory_flush(config, seats.models, store),
+        flush_memory=_memory_flush(config, engines.models, store),
         watch=metrics.compaction,
     )
-    return ContextKeeper(compactor, enabled=config.compression.enabled)
+    return AutoCompaction(compactor, enabled=config.compression.enabled)
 
 
-def _memory_flush(config: Config, models: Models, store: SessionStore) -> MemoryFlush | None:
+def _memory_flush(config: Config, models: ModelSelector, store: SessionStore) -> MemoryFlush | None:
     """Only where the memory tool is on."""
     wanted = config.compression.memory_flush and memory.name in config.tools.enabled
     return MemoryFlush(models, store, memory) if wanted else None

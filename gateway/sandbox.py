@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.tool_support.sandbox import Sandbox
+from agent.sandbox.sandbox import Sandbox
 from gateway.config.load import Loaded
 
 

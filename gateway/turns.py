@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Literal
 
 import structlog
 
+from agent.aio import finish_despite_cancel, keyed_lock
 from agent.approval import Approve
-from agent.budget import spending_for
-from agent.context_plan import LiveContext
+from agent.context.child_session import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id
-from agent.locks import turn_on
 from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
+from agent.models.budget import spending_for
 from agent.store import Conversation
-from agent.uninterrupted import uninterrupted
 from gateway.commands import Again, CommandContext, is_command
 from gateway.config.platforms import SessionsConfig
 from gateway.expiry import begin_anew_if_due
@@ -110,7 +109,7 @@ class Turns:
                     await self._to_its_end(mailbox, inbound)
             except asyncio.CancelledError:
                 if not is_held:
-                    await uninterrupted(self._stopped(mailbox, inbound))
+                    await finish_despite_cancel(self._stopped(mailbox, inbound))
             except HermesError as error:  # it is in other hands now, or could not even begin
                 log.warning("turn.left", error=type(error).__name__)
                 self._publish(inbound, conversation_id, TurnFailed(str(error)))
@@ -122,12 +121,12 @@ class Turns:
             async with self.suspects.alone(inbound.id):
                 await self._try(mailbox, inbound)
         except asyncio.CancelledError:
-            await uninterrupted(self._stopped(mailbox, inbound))
+            await finish_despite_cancel(self._stopped(mailbox, inbound))
         except LeaseLost:
             raise
         except HermesError as error:
             log.warning("turn.failed", error=type(error).__name__)
-            await uninterrupted(self._failed(mailbox.conversation_id, inbound, str(error)))
+            await finish_despite_cancel(self._failed(mailbox.conversation_id, inbound, str(error)))
 
     async def overtake(self, conversation: Conversation, inbound: InboundMessage) -> None:
         """A command that does not wait for its turn. It is carried out once, whatever comes of it."""
@@ -232,7 +231,7 @@ class Turns:
         await self._answer(mailbox, inbound, attempt)
 
     async def _answer(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
-        turn, live = await uninterrupted(self._accept(mailbox, inbound))
+        turn, live = await finish_despite_cancel(self._accept(mailbox, inbound))
         if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
             # Somebody has gone on already; what they said last is what they want an answer to.
             await self._store.inbox.settle([inbound.id])
@@ -309,7 +308,7 @@ class Turns:
     async def _settle(self, conversation_id: str, inbound: InboundMessage, notice: str) -> str:
         """Gives the id under which the notice is on its way, if it has to be brought to somebody."""
         outgoing_id = new_id("out")
-        is_to_be_brought = await uninterrupted(
+        is_to_be_brought = await finish_despite_cancel(
             self._store.inbox.settle(
                 [inbound.id, *inbound.joined],
                 conversation_id=conversation_id,
@@ -386,7 +385,7 @@ class _Attempt:
 
 def _overtaking(conversation_id: str) -> asyncio.Lock:
     """Held while a command is carried out beside the conversation's turn."""
-    return turn_on(f"overtaking {conversation_id}")
+    return keyed_lock(f"overtaking {conversation_id}")
 
 
 async def _is_still_allowed(inbound: InboundMessage) -> bool:

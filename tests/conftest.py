@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 import stamina
+import structlog
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
@@ -39,6 +40,13 @@ settings.load_profile("hermes")
 
 # As `configure_logging` does: at the first retry the library would look for others' hooks, and read files for that.
 stamina.instrumentation.set_on_retry_hooks([])
+
+
+@pytest.fixture(autouse=True)
+def default_logging() -> Iterator[None]:
+    """Undo what a test configured: the next one may look at log lines below its level."""
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

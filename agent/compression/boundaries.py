@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent.compression.bounding import SMALLEST_BOUND, bound, fair_cap
 from agent.compression.pinned import Pinned, find_pinned
-from agent.compression.summary_message import Earlier, is_system, side_after_summary, side_of
+from agent.compression.summary_message import PreviousSummary, is_system, side_after_summary, side_of
+from agent.compression.truncate import SMALLEST_BOUND, fair_cap, truncate
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import next_group
@@ -53,7 +53,7 @@ class Read:
     messages: Sequence[ChatDict]
     sizes: Sequence[int]
     """In tokens."""
-    earlier: Earlier | None
+    earlier: PreviousSummary | None
     foreign: Collection[int]
     """Indices of what other engines wrote: it is summarised, and nobody asked it."""
 
@@ -228,7 +228,7 @@ class _Fitting:
 
     def _bound(self, indices: Sequence[int], cap: int) -> None:
         for i in indices:
-            if self._sizes[i] > cap and (copy := bound(self._messages[i], cap)) is not self._messages[i]:
+            if self._sizes[i] > cap and (copy := truncate(self._messages[i], cap)) is not self._messages[i]:
                 self._copies[i] = copy
                 self._sizes[i] = estimate_message_tokens(copy)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import structlog
 
-from agent.compression.summary_prompt import build_prompt, pieces_of
+from agent.compression.prompt import build_prompt, pieces_of
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
-from agent.fork import FORK_TASK
+from agent.models.cached_prefix import CACHED_PREFIX_TASK
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
 
@@ -54,7 +54,7 @@ def ask_main(prompt: str, max_tokens: int) -> str | None:
 
 def ask_as_fork(prompt: str, max_tokens: int) -> str | None:
     """The model that answers people, with the conversation before it as the provider has it in its cache."""
-    return _ask(prompt, max_tokens, "main", task=FORK_TASK)
+    return _ask(prompt, max_tokens, "main", task=CACHED_PREFIX_TASK)
 
 
 def _ask(prompt: str, max_tokens: int, model: str | None, task: str = "compression") -> str | None:

@@ -17,10 +17,10 @@ from functools import lru_cache
 from itertools import chain, groupby
 from typing import Literal
 
-from agent.compression import ledger, summary_message, summary_prompt
+from agent.compression import ledger, prompt, summary_message
 from agent.compression.revocations import speaker_in
-from agent.state_block import MARKS as STATE_MARKS
-from agent.untrusted import neutral
+from agent.compression.summary_state import MARKS as STATE_MARKS
+from agent.untrusted import strip_role_markers
 
 _MAX_QUOTES = 100
 """Proven quotes that are remembered: the newest."""
@@ -199,7 +199,7 @@ def without_own_marks(text: str, *, labels: bool = False) -> str:
         end = next((last for first, last in _BLOCKS if plain == first and ends.get(last, -1) > number), "")
         if not end and not _MARK_LINE.fullmatch(plain[:120]):
             lines.append(_without_marks_in(line, labels=labels))
-    return neutral("\n".join(lines)).strip()
+    return strip_role_markers("\n".join(lines)).strip()
 
 
 def _without_marks_in(line: str, *, labels: bool) -> str:
@@ -283,7 +283,7 @@ def _is_order(sentence: str, orders: Iterable[re.Pattern[str]], own: frozenset[t
 def _own_words() -> frozenset[tuple[str, ...]]:
     """Runs of words and short sentences of what we tell summarisers, and of what stands around a summary."""
     own: set[tuple[str, ...]] = set()
-    for text in (*summary_prompt.INSTRUCTIONS, *summary_message.OWN_WORDS):
+    for text in (*prompt.INSTRUCTIONS, *summary_message.OWN_WORDS):
         plain = " ".join(_FIELD.sub("", text).split())
         words = _words(plain)
         own.update(zip(*(words[offset:] for offset in range(_SHINGLE)), strict=False))

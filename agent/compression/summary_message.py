@@ -57,7 +57,7 @@ _QUOTES = "quotes"
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class PreviousSummary:
     """A summary found in a message list."""
 
     index: int
@@ -70,7 +70,7 @@ class Earlier:
     """Words of the user in the summary, which were found in their messages when it was written."""
 
 
-def find_earlier(messages: Sequence[ChatDict]) -> Earlier | None:
+def find_earlier(messages: Sequence[ChatDict]) -> PreviousSummary | None:
     for index, message in enumerate(messages[:_SEARCHED]):
         if message.get("role") not in ("user", "assistant") or not is_by_an_engine(message):
             continue
@@ -81,16 +81,18 @@ def find_earlier(messages: Sequence[ChatDict]) -> Earlier | None:
         if isinstance(summary := data.get(_SUMMARY), str):
             is_stand_in = data.get(_IS_STAND_IN) is True
             quotes = tuple(quote for quote in data.get(_QUOTES) or () if isinstance(quote, str))
-            return Earlier(index, end, summary, Ledger.from_data(data.get(_LEDGER)), is_stand_in, quotes)
+            return PreviousSummary(
+                index, end, summary, Ledger.from_data(data.get(_LEDGER)), is_stand_in, quotes
+            )
         if not data and (text := text_of(message)).startswith(MARK):
             body, ledger = split_ledger(text)
             introduction, gap, summary = body.partition("\n\n")
             summary = (summary if gap else introduction.removeprefix(MARK)).strip()
-            return Earlier(index, end, summary, ledger, text.startswith(STAND_IN_MARK))
+            return PreviousSummary(index, end, summary, ledger, text.startswith(STAND_IN_MARK))
     return None
 
 
-def find_foreign(messages: Sequence[ChatDict], earlier: Earlier | None) -> frozenset[int]:
+def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> frozenset[int]:
     """The indices of what other engines wrote: the host says so, or the mark of a record near the beginning does."""
     known = range(earlier.index, earlier.end) if earlier else range(0)
     newest = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
@@ -116,7 +118,7 @@ def foreign_text(message: ChatDict) -> tuple[ChatDict, Ledger]:
     return {"role": role, "content": text}, ledger_of(message)
 
 
-def said_by_user(messages: Sequence[ChatDict], earlier: Earlier | None) -> list[str]:
+def said_by_user(messages: Sequence[ChatDict], earlier: PreviousSummary | None) -> list[str]:
     """The user's own words: proof for a quote, which an earlier summary is not."""
     skipped = earlier.index if earlier else -1
     return [

@@ -16,7 +16,7 @@ from agent.redaction import REDACTED
 from agent.redaction.known import known_forms
 
 
-async def discreet(answer: AsyncGenerator[LLMEvent, None]) -> AsyncGenerator[LLMEvent, None]:
+async def redact_stream(answer: AsyncGenerator[LLMEvent, None]) -> AsyncGenerator[LLMEvent, None]:
     """The same stream. A chunk is held back only while it may be the beginning of a secret."""
     secrets = _Secrets(known_forms())
     held = ""

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent.errors import ToolError
+from agent.sandbox.process import run_process
 from agent.tool_support import search_worker
-from agent.tool_support.process import run_process
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agent.aio import keyed_lock
 from agent.errors import ToolError
-from agent.locks import turn_on
 from agent.redaction import redact
 from agent.remembered import has_read_outside_text, will_tell
 from agent.store import Fact
@@ -37,7 +37,7 @@ async def memory(
         return _as_text(await ctx.store.facts(ctx.person))
     if action == "forget":
         return await _forget(ctx, fact_id)
-    async with turn_on(f"memory {ctx.person}"):
+    async with keyed_lock(f"memory {ctx.person}"):
         return await _add(ctx, " ".join(text.split()))
 
 

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from agent.errors import ToolError
+from agent.sandbox.bubblewrap import HOME, PATH
+from agent.sandbox.process import Finished, run_process
+from agent.sandbox.sandbox import Sandbox
 from agent.tool import Tool, ToolContext, tool
-from agent.tool_support.bubblewrap import HOME, PATH
-from agent.tool_support.process import Finished, run_process
-from agent.tool_support.sandbox import Sandbox
 from agent.tool_support.workspace import Workspace
 
 _LONGEST = 600

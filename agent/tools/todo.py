@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from agent.aio import keyed_lock
 from agent.errors import ToolError
-from agent.locks import turn_on
 from agent.store import SessionStore
 from agent.tool import ToolContext, tool
 
@@ -44,7 +44,7 @@ async def todo(
     ] = [],  # noqa: B006 - never changed, and a schema needs a value
 ) -> str:
     """Keep the task list of this conversation, for work of several steps. Returns the list."""
-    async with turn_on(f"todo {ctx.conversation_id}"):
+    async with keyed_lock(f"todo {ctx.conversation_id}"):
         current = await _load(ctx.store, ctx.conversation_id)
         if action == "show":
             return _as_text(current)

@@ -10,8 +10,8 @@ from functools import partial
 
 import structlog
 
-from agent.budget import spending_for
 from agent.errors import HermesError, StoreError
+from agent.models.budget import spending_for
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing

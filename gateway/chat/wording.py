@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.untrusted import in_a_note, marked, neutral, own_made_neutral
+from agent.untrusted import in_a_note, own_made_neutral, strip_role_markers, wrap_untrusted
 from gateway.chat.contract import ChatMessage, Quote
 
 _LONGEST_NAME = 40
@@ -41,19 +41,19 @@ def as_read(message: ChatMessage, overheard: Iterable[Overheard], files: Iterabl
 
 def speaker(name: str) -> str:
     """A name that can neither be mistaken for a marker nor bring a line of its own."""
-    plain = " ".join(re.sub(r"[\[\]<>:|\x00-\x1f\u2028\u2029]", " ", neutral(name)).split())
+    plain = " ".join(re.sub(r"[\[\]<>:|\x00-\x1f\u2028\u2029]", " ", strip_role_markers(name)).split())
     return plain[:_LONGEST_NAME] or "Somebody"
 
 
 def _overheard(overheard: Iterable[Overheard]) -> list[str]:
     lines = [f"{speaker(each.speaker)}: {_shortened(each.text, _LONGEST_OVERHEARD)}" for each in overheard]
-    return [_OVERHEARD, marked("\n".join(lines)), _NOW] if lines else []
+    return [_OVERHEARD, wrap_untrusted("\n".join(lines)), _NOW] if lines else []
 
 
 def _quoted(quote: Quote | None) -> list[str]:
     if quote is None or not quote.text.strip():
         return []
-    return [f"[In reply to {speaker(quote.author)}:]", marked(_shortened(quote.text, _LONGEST_QUOTE))]
+    return [f"[In reply to {speaker(quote.author)}:]", wrap_untrusted(_shortened(quote.text, _LONGEST_QUOTE))]
 
 
 def _shortened(text: str, longest: int) -> str:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent.context.overflow import in_words
 from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
-from agent.overflow import in_words
-from agent.windows import counts
+from agent.models.windows import counts
 from gateway.backups.making import backup_directory, latest_backup
 from gateway.cli.doctor_checks import Finding, private
 from gateway.cli.progress import progress_shown

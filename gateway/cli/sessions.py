@@ -16,7 +16,7 @@ from gateway.cli.output import console, print_json, print_rows
 from gateway.cli.stored import NOTHING_YET, begins, find_overview, read_store
 
 if TYPE_CHECKING:
-    from agent.rewind import Rewound
+    from agent.context.undo_compaction import UndoResult
     from agent.store import Conversation, SearchHit, Session, SessionStore
     from gateway.cli.lineage import Lineage
     from gateway.cli.sessions_format import Record
@@ -151,9 +151,9 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
     What was said since comes along, and nothing is deleted. While Hermes runs, type /undo-compress in the chat.
     """
-    from agent import rewind  # noqa: PLC0415
+    from agent.context import undo_compaction as rewind  # noqa: PLC0415
 
-    async def go_back(store: SessionStore) -> Rewound | None:
+    async def go_back(store: SessionStore) -> UndoResult | None:
         conversation = await _conversation(store, wanted)
         if session is None:
             return await rewind.undo_compaction(store, conversation)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agent.steps_back import branch_off, first_words, name_line
+from agent.context.branches import branch_off, first_words, name_branch
 from gateway.commands import Command, CommandContext
 
 _LONGEST_NAME = 40
@@ -13,8 +13,8 @@ async def _run(context: CommandContext, rest: str) -> str:
     branch = await branch_off(context.store, left, left.history, system_prompt=left.session.system_prompt)
     name = first_words(rest, _LONGEST_NAME)
     if name:
-        await name_line(context.store, context.conversation, branch.session.id, name)
-    await context.agent.keeper.compactor.seats.leave(left)
+        await name_branch(context.store, context.conversation, branch.session.id, name)
+    await context.agent.discard_engine(left)
     return (
         f"You are in a branch now{f', “{name}”' if name else ''}, with all that was said so far. "
         f"`/resume {left.session.id}` returns to where it branched off."

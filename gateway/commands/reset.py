@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from agent.store import Split
 from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
     live = await context.agent.open(context.conversation)
-    child = await context.store.split(Split(live.session.id, "reset"))
-    await context.agent.keeper.compactor.seats.reset(live, child)
+    await context.agent.reset(live)
     return "A new session begins. What was said before stays searchable."
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from agent.context.branches import go_to, list_branches
 from agent.messages import without_notes
-from agent.steps_back import go_to, lines_of
 from gateway.commands import Command, CommandContext
 from gateway.commands.sessions import COMMAND as SESSIONS
 from gateway.commands.sessions import LISTED, dated
@@ -21,7 +21,7 @@ async def _run(context: CommandContext, rest: str) -> str:
         return "You are in that session already."
     [wanted] = found
     now = await go_to(context.store, left, wanted)
-    await context.agent.keeper.compactor.seats.leave(left)
+    await context.agent.discard_engine(left)
     return (
         f"Back in the session of {dated(now.session.created_at)}, with {len(without_notes(now.history))} messages. "
         f"`/resume {left.session.id}` returns to the one you left."
@@ -30,7 +30,7 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 async def _find(context: CommandContext, wanted: str) -> set[str]:
     """A number of the list, a branch's name, or an id or the beginning of one."""
-    lines = await lines_of(context.store, context.conversation, limit=LISTED)
+    lines = await list_branches(context.store, context.conversation, limit=LISTED)
     if wanted.isdecimal():
         return {line.session.id for line in lines[int(wanted) - 1 : int(wanted)] if int(wanted)}
     if named := {line.session.id for line in lines if line.name.casefold() == wanted.casefold()}:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agent.steps_back import as_said, branch_off, first_words, last_request, why_no_request
+from agent.context.branches import as_said, branch_off, first_words, last_request, why_no_request
 from gateway.commands import Again, Command, CommandContext
 
 
@@ -11,7 +11,7 @@ async def _run(context: CommandContext, rest: str) -> str | Again:
         return f"There is nothing to try again. {why_no_request(left.history)}"
     request = await as_said(context.store, context.conversation, left.history[begins])
     await branch_off(context.store, left, left.history[:begins], system_prompt=left.session.system_prompt)
-    await context.agent.keeper.compactor.seats.leave(left)
+    await context.agent.discard_engine(left)
     return Again(f"Once more: “{first_words(request.content)}”", request.content, request.parts)
 
 

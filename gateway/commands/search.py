@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agent.steps_back import line_through
+from agent.context.branches import branch_through
 from agent.store import SearchHit
 from gateway.commands import Command, CommandContext
 from gateway.commands.sessions import dated
@@ -27,7 +27,7 @@ async def _shown(context: CommandContext, hit: SearchHit) -> str:
 
 async def _where(context: CommandContext, hit: SearchHit) -> str:
     conversation = context.conversation
-    line = await line_through(context.store, conversation, hit.message.session_id)
+    line = await branch_through(context.store, conversation, hit.message.session_id)
     if line is None:
         elsewhere = await context.store.conversation(hit.conversation_id)
         return f"on {elsewhere.address.platform} in `{elsewhere.id}`"

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
-from math import ceil
 
-from agent.context_plan import LiveContext
-from agent.engine_runner import EngineRunner
-from agent.errors import EngineFailed
+from agent.context.child_session import LiveContext
+from agent.context.overflow import in_words
+from agent.context.prompt_size import last_prompt_tokens
 from agent.llm import LLMClient
 from agent.messages import without_notes
-from agent.overflow import in_words
-from agent.prompt_size import last_prompt_tokens
 from agent.store import Session
 from gateway.commands import Command, CommandContext
 from gateway.text.counted import counted
@@ -30,9 +26,7 @@ async def _run(context: CommandContext, rest: str) -> str:
             f"Conversation: {conversation.id}",
             f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
             f"In the window: {(await in_the_window(context, session))[1]} tokens",
-            f"Context engine: {await _engine(context)}",
-            *_replaced(context),
-            *await _problem(context),
+            *await _engine(context),
             *_waiting(context),
         )
     )
@@ -77,32 +71,18 @@ def _waiting(context: CommandContext) -> Iterator[str]:
         yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
 
 
-async def _engine(context: CommandContext) -> str:
-    compactor = context.agent.keeper.compactor
-    seat = compactor.seats.known(context.conversation.id)
-    if seat is None:
-        return "at rest until the next message"
-    threshold = await compactor.due_from(context.conversation, seat)
-    told = f"{seat.name}, compacts at {threshold:,} tokens"
-    early = ceil(threshold * compactor.background_at)
-    told += f", prepared from {early:,} on" if early < threshold else ""
-    return "; ".join([told, *[f"{name}: {value}" for name, value in (await _own_status(seat)).items()]])
-
-
-async def _own_status(seat: EngineRunner) -> dict[str, str]:
-    """What the engine shows of itself, unless it is at work."""
-    with suppress(EngineFailed):
-        return {} if seat.busy else await seat.get_status()
-    return {}
-
-
-async def _problem(context: CommandContext) -> list[str]:
-    """What keeps the engine from its work, unless it is at work."""
-    seat = context.agent.keeper.compactor.seats.known(context.conversation.id)
-    with suppress(EngineFailed):
-        if seat and not seat.busy and (problem := await seat.problem()):
-            return [f"The context engine does not work: {problem}"]
-    return []
+async def _engine(context: CommandContext) -> list[str]:
+    """The lines about the context engine."""
+    engine = await context.agent.engine_status(context.conversation)
+    if engine is None:
+        return ["Context engine: at rest until the next message", *_replaced(context)]
+    own, problem = await context.agent.engine_report(context.conversation)
+    told = f"{engine.name}, compacts at {engine.compacts_at:,} tokens"
+    if engine.prepared_from < engine.compacts_at:
+        told += f", prepared from {engine.prepared_from:,} on"
+    about = "; ".join([told, *(f"{name}: {value}" for name, value in own.items())])
+    problems = [f"The context engine does not work: {problem}"] if problem else []
+    return [f"Context engine: {about}", *_replaced(context), *problems]
 
 
 COMMAND = Command(

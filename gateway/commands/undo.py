@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agent.steps_back import branch_off, first_words, last_request, why_no_request
+from agent.context.branches import branch_off, first_words, last_request, why_no_request
 from gateway.commands import Command, CommandContext
 
 
@@ -10,7 +10,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     if begins is None:
         return f"There is nothing to undo. {why_no_request(left.history)}"
     await branch_off(context.store, left, left.history[:begins], system_prompt=left.session.system_prompt)
-    await context.agent.keeper.compactor.seats.leave(left)
+    await context.agent.discard_engine(left)
     return (
         f"Taken out: “{first_words(left.history[begins].content)}” and the answer. "
         f"/undo goes one further back; `/resume {left.session.id}` brings it back."

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-from agent.rewind import NOTHING_TO_UNDO, Rewound, restore, tokens_in, undo_compaction
+from agent.context.undo_compaction import NOTHING_TO_UNDO, UndoResult, restore, tokens_in, undo_compaction
 from gateway.commands import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
     if rest:
-        rewound: Rewound | None = await restore(context.store, context.conversation, rest)
+        rewound: UndoResult | None = await restore(context.store, context.conversation, rest)
     else:
         rewound = await undo_compaction(context.store, context.conversation)
     if rewound is None:
         return NOTHING_TO_UNDO
-    seat = await context.agent.keeper.compactor.seats.rewound(rewound.left, rewound.live)
+    engine = await context.agent.replace_engine(rewound.left, rewound.live)
     answer = f"{'Restored' if rest else 'Undone'}: {rewound}"
-    if seat and 0 < seat.state.threshold_tokens <= tokens_in(rewound.live):
-        answer += f"; {seat.name} compacts again from {seat.state.threshold_tokens:,} on"
+    if engine and 0 < engine.threshold_tokens <= tokens_in(rewound.live):
+        answer += f"; {engine.name} compacts again from {engine.threshold_tokens:,} on"
     return f"{answer}."
 
 

@@ -56,7 +56,7 @@ class _Abandoned:
 
 
 class DailyBudget:
-    """Implements `agent.budget.Budget`."""
+    """Implements `agent.models.budget.Budget`."""
 
     def __init__(self, config: LimitsConfig, store: SessionStore, *, clock: Callable[[], float]) -> None:
         self._store = store

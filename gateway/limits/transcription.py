@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.budget import Budget, spender
 from agent.errors import ModelError
 from agent.llm import Usage
+from agent.models.budget import Budget, spender
 from agent.store import Conversation, SessionStore
 from gateway.models.transcription import Transcribes, Transcript, estimated_tokens
 

@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 import structlog
 
-from agent.tool_support.process import run_process
+from agent.sandbox.process import run_process
 
 log = structlog.get_logger(__name__)
 

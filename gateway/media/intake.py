@@ -13,7 +13,7 @@ from agent.errors import HermesError, ToolError
 from agent.messages import ChatDict
 from agent.store import Conversation
 from agent.tool_support.workspace import MAX_FILE_BYTES, Workspace
-from agent.untrusted import in_a_note, marked
+from agent.untrusted import in_a_note, wrap_untrusted
 from gateway.chat.contract import Attachment
 from gateway.chat.errors import AttachmentRefused
 from gateway.media.documents import text_of
@@ -112,10 +112,12 @@ class MediaIntake:
         if attachment.kind == "voice":
             # The person's own words, spoken instead of written: on one line, which they cannot end.
             return f"[Voice message, written down by a machine:]\n{in_a_note(said)}"
-        return f"[File {name}, {kept}. What is said in it, written down by a machine:]\n{marked(said)}"
+        return (
+            f"[File {name}, {kept}. What is said in it, written down by a machine:]\n{wrap_untrusted(said)}"
+        )
 
 
 def _as_paragraphs(name: str, text: str, path: str) -> str:
     shown = text[:_LONGEST_TEXT]
     rest = f"; {len(text) - len(shown):,} characters more are in the file" if len(text) > len(shown) else ""
-    return f"[File {name}, kept as `{path}`{rest}. Its content:]\n{marked(shown)}"
+    return f"[File {name}, kept as `{path}`{rest}. Its content:]\n{wrap_untrusted(shown)}"

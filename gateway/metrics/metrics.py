@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from agent.compaction import Attempt
+from agent.context.compaction import Attempt
 from agent.events import TurnEvent
 from agent.llm import LLMClient
 from gateway.messages import InboundMessage

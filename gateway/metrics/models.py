@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
-from agent.resilient import ResilientLLM
+from agent.models.retry import RetryingLLM
 from gateway.metrics.meters import Meters
 from gateway.metrics.tracing import Span, Tracing
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def observed_llm(llm: LLMClient, meters: Meters, tracing: Tracing) -> LLMClient:
     """With a chain, each of its attempts."""
-    if isinstance(llm, ResilientLLM):
+    if isinstance(llm, RetryingLLM):
         return llm.around_each(lambda client: ObservedLLM(client, meters, tracing))
     return ObservedLLM(llm, meters, tracing)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
-from agent.resilient import ResilientLLM
+from agent.models.retry import RetryingLLM
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.platforms import is_loopback
 from gateway.models import embedded
@@ -79,7 +79,7 @@ def build_llm(
 ) -> LLMClient:
     """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
     specs = full_specs(main, fallbacks, keys)
-    return ResilientLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+    return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
 
 
 def build_named(
@@ -91,7 +91,7 @@ def build_named(
     variable = _key_variable(spec.name)
     if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
         raise ModelNotAvailable(f"{variable} is not set.")
-    return ResilientLLM([_client(spec, keys, max_tokens, None)])
+    return RetryingLLM([_client(spec, keys, max_tokens, None)])
 
 
 def full_specs(main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]) -> list[ModelSpec]:

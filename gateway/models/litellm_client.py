@@ -1,4 +1,4 @@
-"""The LLMClient over litellm: one model, one attempt. Retries and fallbacks live in `agent.resilient`."""
+"""The LLMClient over litellm: one model, one attempt. Retries and fallbacks live in `agent.models.retry`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.models import Models
+from agent.models.selection import ModelSelector
 from agent.store import Conversation
 from gateway.models.catalog import lookup
 
@@ -12,7 +12,7 @@ from gateway.models.catalog import lookup
 class Vision:
     """Asked with a conversation, tells whether its model sees. `configured` is `model.vision`."""
 
-    def __init__(self, models: Models, configured: bool | None) -> None:
+    def __init__(self, models: ModelSelector, configured: bool | None) -> None:
         self._models = models
         self._configured = configured
 

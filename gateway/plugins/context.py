@@ -12,9 +12,9 @@ from types import ModuleType
 
 import structlog
 
+from agent.aio import run_in_daemon_thread
 from agent.context_engine import ContextEngine
 from agent.tool import Tool, did_you_mean
-from agent.uninterrupted import in_daemon_thread
 from gateway.commands import Command, CommandContext, is_command
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
@@ -111,7 +111,7 @@ class PluginContext:
             async with asyncio.timeout(_HANDLER_SECONDS):
                 if inspect.iscoroutinefunction(handler):
                     return await handler(rest)
-                answer = await in_daemon_thread(
+                answer = await run_in_daemon_thread(
                     lambda: run_foreign(lambda: handler(rest), self._folder), where
                 )
                 return await answer if inspect.isawaitable(answer) else answer

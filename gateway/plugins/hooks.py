@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import structlog
 
-from agent.declared import declared
 from agent.events import Compacted, TurnDone, TurnEvent, TurnFailed, TurnStarted
+from agent.signatures import accepted_kwargs
 from gateway.plugins.package import PluginFault, run_foreign
 
 log = structlog.get_logger(__name__)
@@ -99,7 +99,7 @@ class Hooks:
                 await asyncio.to_thread(log.error, "plugin.hook_failed", exc_info=error, **names)
 
     async def _run(self, hook: Hook, data: Mapping[str, Any]) -> None:
-        arguments = declared(hook.callback, data)
+        arguments = accepted_kwargs(hook.callback, data)
         if inspect.iscoroutinefunction(hook.callback):
             await hook.callback(**arguments)
         elif self._threads[hook] >= MOST_THREADS:

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 import yaml
 
-from agent.engine_runner import DEADLINES
+from agent.context.engine_runner import DEADLINES
 
 T = TypeVar("T")
 

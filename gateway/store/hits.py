@@ -7,9 +7,9 @@ import json
 import sqlite3
 from contextlib import closing
 
+from agent.fts_text import Query, parse_query
 from agent.messages import Message
 from agent.store import SearchHit
-from agent.words import Query, parse_query
 from gateway.store import reads
 from gateway.store.index import entries_after, index_in_memory, progress
 from gateway.store.rows import MESSAGE_COLUMNS, messages_from

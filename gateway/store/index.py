@@ -8,8 +8,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from agent.errors import SearchIndexDamaged
+from agent.fts_text import indexable
 from agent.untrusted import without_marks
-from agent.words import indexable
 
 STEP_MESSAGES = 64
 STEP_CHARACTERS = 50_000

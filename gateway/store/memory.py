@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.errors import HeadMoved, NotFound, StoreError
+from agent.fts_text import parse_query
 from agent.ids import new_id
 from agent.llm import Usage
 from agent.messages import Message
@@ -25,7 +26,6 @@ from agent.store import (
     Spent,
     Split,
 )
-from agent.words import parse_query
 from gateway.store.counts import try_to_write
 from gateway.store.inbox import StoredInbox, answer
 from gateway.store.index import Entry, index_in_memory

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.words import parse_query, quoted
+from agent.fts_text import parse_query, quoted
 from gateway.progress import tell
 from gateway.store.index import advance, create, entries_after, progress, searched_text
 from gateway.store.writer import commit_together

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from agent.words import Query, quoted
+from agent.fts_text import Query, quoted
 from gateway.store.index import conversation_token, person_token
 
 SCORED = 500

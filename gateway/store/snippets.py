@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
+from agent.fts_text import BOUNDARY, Query, indexable, quoted
 from agent.untrusted import without_marks
-from agent.words import BOUNDARY, Query, indexable, quoted
 from gateway.store.index import TOKENIZER
 
 START, END = "\x02", "\x03"

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from agent.aio import run_in_daemon_thread
 from agent.errors import StoreCorrupt, StoreError, StoreReadOnly
 from agent.ids import new_id
 from agent.llm import Usage
@@ -30,7 +31,6 @@ from agent.store import (
     Spent,
     Split,
 )
-from agent.uninterrupted import in_daemon_thread
 from gateway.leases import Fence, fence
 from gateway.store import counts, leases, reads, writes
 from gateway.store.connection import ThreadedConnection, connect_reader, open_reader, open_writer
@@ -226,7 +226,7 @@ class SqliteStore:
         """Read the whole file, on a thread and a connection of its own, and note in `damage` what is wrong with it."""
         path, over = await self._read(_file_of), threading.Event()
         try:
-            found = await in_daemon_thread(partial(_damage, path, over), "look for damage")
+            found = await run_in_daemon_thread(partial(_damage, path, over), "look for damage")
         finally:
             over.set()
         if isinstance(found, StoreError):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from agent.context.child_session import for_engine
+from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
-from agent.context_plan import for_engine
 from agent.errors import ModelOverloaded
 from agent.llm import Completion
 from agent.loop import Agent
-from agent.memory_flush import MemoryFlush
 from agent.messages import Message, ToolCall
-from agent.models import Models
-from agent.scripted import ScriptedLLM, Step
+from agent.models.selection import ModelSelector
 from agent.store import Address, Conversation
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext
 from agent.tools.memory import memory
 from agent.tools.todo import todo
@@ -42,7 +42,7 @@ def agent_with(store: MemoryStore, *, flush: ScriptedLLM | None = None) -> Agent
         engine=lambda: ContextCompressor(
             WINDOW, protect_last_n=2, summarize=lambda prompt, limit: "## Goal\nTo test."
         ),
-        flush_memory=MemoryFlush(Models(flush, store), store, memory) if flush else None,
+        flush_memory=MemoryFlush(ModelSelector(flush, store), store, memory) if flush else None,
     )
 
 

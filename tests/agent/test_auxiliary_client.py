@@ -16,7 +16,7 @@ from agent.auxiliary_client import AuxiliaryResponse, Deadline, bind, bound, cal
 from agent.errors import ModelError, NetworkFailed, RateLimited
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
 from agent.messages import ChatDict
-from agent.scripted import ScriptedLLM, Step
+from agent.testing import ScriptedLLM, Step
 
 MESSAGES: list[ChatDict] = [{"role": "user", "content": "Summarise this."}]
 

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from agent.auxiliary_client import Deadline
+from agent.context.child_session import LiveContext, for_engine
+from agent.context.drafts import Draft, Drafts
+from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from agent.context_plan import LiveContext, for_engine
-from agent.drafts import Draft, Drafts
 from agent.errors import AuthenticationFailed, ContextOverflow, LeaseLost
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, Usage
 from agent.loop import Agent, Turn
 from agent.messages import ChatDict, Message, ToolCall
-from agent.patience import Patience
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, Conversation, Session, SessionStore
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from gateway.commands import CommandContext, Commands
 from gateway.hygiene import keep_in_bounds
 from gateway.limits import Limits
@@ -76,7 +76,7 @@ async def desk(
     summaries: Sequence[Step] = (),
     engine: Callable[[], ContextEngine] | None = None,
     background_at: float = 1.0,
-    patience: Patience | None = None,
+    patience: SummaryTimeout | None = None,
 ) -> Desk:
     store = MemoryStore()
     llm = ScriptedLLM(steps, context_length=WINDOW)
@@ -377,7 +377,7 @@ async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
     await at.say("How often did I say heliotrope?")
     first, second = at.llm.requests[-2:]
     assert "count_word" in [tool["function"]["name"] for tool in first.tools]
-    assert second.messages[-1]["content"] == marked("1"), "it repeats what others said, too"
+    assert second.messages[-1]["content"] == wrap_untrusted("1"), "it repeats what others said, too"
     child = await at.live()
     assert engine.heard == [("start", parent, "", ""), ("start", child, parent, "compression")]
 
@@ -427,7 +427,7 @@ async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
     at.llm._model, at.llm._context_length = "scripted/other", 10_000
     await fill(at, 1)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    engine = (await at.agent.keeper.compactor.seats.of(live)).engine
+    engine = (await at.agent.keeper.compactor.engines.get(live)).engine
     assert (engine.context_length, engine.threshold_tokens) == (10_000, 5_000)
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.compaction_pace import CompactionPace
+from agent.context.prompt_size import believed_usage, estimated_tokens, fixed_tokens, next_prompt_tokens
+from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import Completion, Usage
 from agent.messages import ToolCall
-from agent.pace import Pace
-from agent.patience import Patience
-from agent.prompt_size import believed_usage, estimated_tokens, fixed_tokens, next_prompt_tokens
-from agent.scripted import ScriptedLLM
 from agent.store import Address, Split
+from agent.testing import ScriptedLLM
 from gateway.store.memory import MemoryStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, desk, fill, nothing, reply
 from tests.worlds.agents import make_agent
@@ -30,7 +30,9 @@ def compacted(events: list[TurnEvent]) -> bool:
     return any(isinstance(event, Compacted) for event in events)
 
 
-async def hanging(tmp_path: Path, patience: Patience, answered: asyncio.Event) -> tuple[Desk, ScriptedLLM]:
+async def hanging(
+    tmp_path: Path, patience: SummaryTimeout, answered: asyncio.Event
+) -> tuple[Desk, ScriptedLLM]:
     """A summariser that accepts every request and answers when the event is set."""
     store, llm = MemoryStore(), ScriptedLLM([], context_length=WINDOW)
     auxiliary = ScriptedLLM([[answered, "## Goal\nTo test."]] * 20, context_length=WINDOW)
@@ -48,7 +50,7 @@ async def hanging(tmp_path: Path, patience: Patience, answered: asyncio.Event) -
 
 async def test_a_turn_waits_once_for_a_summary_that_does_not_come(tmp_path: Path) -> None:
     """Then an extract is used, and the summary replaces it when it comes."""
-    patience, answered = Patience(turn_seconds=0.05), asyncio.Event()
+    patience, answered = SummaryTimeout(turn_seconds=0.05), asyncio.Event()
     at, _ = await hanging(tmp_path, patience, answered)
     await fill(at, 12)
     for number in range(4):
@@ -74,7 +76,7 @@ async def test_a_turn_waits_once_for_a_summary_that_does_not_come(tmp_path: Path
 
 async def test_a_turn_waits_only_a_while_for_what_is_being_prepared(tmp_path: Path) -> None:
     """The time counts from when the summary was asked for."""
-    at, auxiliary = await hanging(tmp_path, Patience(turn_seconds=0.05), asyncio.Event())
+    at, auxiliary = await hanging(tmp_path, SummaryTimeout(turn_seconds=0.05), asyncio.Event())
     await fill(at, 12)
     at.llm.then(reply("Near the edge.", 1_700))
     await at.say("A")
@@ -200,8 +202,8 @@ async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     assert live.session.prompt_tokens == total > 40_000
     assert next_prompt_tokens(live) == estimated_tokens(live) < 5_000
-    seat = await at.agent.keeper.compactor.seats.of(live)
-    assert seat.engine.last_prompt_tokens < 5_000
+    runner = await at.agent.keeper.compactor.engines.get(live)
+    assert runner.engine.last_prompt_tokens < 5_000
 
 
 async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
 
 def test_compactions_that_come_too_soon_widen_the_step() -> None:
     """Three in a row; it is said once; a long calm ends it."""
-    pace = Pace()
+    pace = CompactionPace()
     told = []
     for answers in (30, 2, 2, 2, 2, 10):
         for _ in range(answers):
@@ -275,17 +277,17 @@ async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     for _ in range(5):
         pace.compacted()
     assert pace.is_wide
-    seat = await at.agent.keeper.compactor.seats.of(live)
-    assert await at.agent.keeper.compactor.due_from(live.conversation, seat) == WINDOW * 0.85
+    runner = await at.agent.keeper.compactor.engines.get(live)
+    assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW * 0.85
     await at.store.split(Split(live.session.id, "reset"))
     await fill(at, 1)
-    assert await at.agent.keeper.compactor.due_from(live.conversation, seat) == WINDOW // 2
+    assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW // 2
 
 
 @pytest.mark.parametrize("answers", [4, 8])
 def test_an_ordinary_pace_is_left_alone(answers: int) -> None:
     """A long conversation in a small window is compacted often, and should be."""
-    pace = Pace()
+    pace = CompactionPace()
     for _ in range(20):
         for _ in range(answers):
             pace.answered(1_000, 4_000)

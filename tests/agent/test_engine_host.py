@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.auxiliary_client import call_llm
-from agent.budget import spending_for
-from agent.context_plan import for_engine, plan_from
+from agent.context.child_session import child_session_from, for_engine
 from agent.llm import Completion, Usage
 from agent.messages import ChatDict, Message, ToolCall
-from agent.scripted import ScriptedLLM
+from agent.models.budget import spending_for
 from agent.store import Address, SessionStore, Split
+from agent.testing import ScriptedLLM
 from gateway.store.memory import MemoryStore
 from gateway.store.sqlite import SqliteStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, fill, reply
@@ -71,8 +71,8 @@ def test_a_dict_made_anew_without_the_time_is_the_same_message() -> None:
     history = [Message("user", "One."), Message("assistant", "Two."), Message("user", "Three.")]
     given = for_engine("Be brief.", history)
     undated = [{key: value for key, value in each.items() if key != "created_at"} for each in given]
-    assert plan_from(given, undated, history) is None
-    plan = plan_from(given, [undated[0], *undated[2:]], history)
+    assert child_session_from(given, undated, history) is None
+    plan = child_session_from(given, [undated[0], *undated[2:]], history)
     assert plan is not None and plan.context == [message.id for message in history[1:]]
 
 
@@ -96,7 +96,7 @@ async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     await at.agent.keeper.compactor.compact(live, "command")
     second = await at.live()
-    await at.agent.keeper.compactor.seats.reset(live, await at.store.split(Split(second, "reset")))
+    await at.agent.keeper.compactor.engines.reset(live, await at.store.split(Split(second, "reset")))
     told = [
         (each.get("boundary_reason"), each.get("parent_session_id"), each.get("old_session_id"))
         for each in engine.told

@@ -10,12 +10,12 @@ from functools import partial
 import pytest
 
 from agent import auxiliary_client
+from agent.context.engine_runner import DEADLINES, EngineRunner
 from agent.context_engine import ContextEngine
-from agent.engine_runner import DEADLINES, EngineRunner
 from agent.errors import EngineFailed, InvalidCompaction
 from agent.llm import ChatRequest, Completion, Usage
 from agent.messages import ChatDict
-from agent.scripted import ScriptedLLM, Step
+from agent.testing import ScriptedLLM, Step
 from tests.agent.hostile import Hostile, raising
 
 SHORT = {**DEADLINES, "compress": 0.5}

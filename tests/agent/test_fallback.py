@@ -6,17 +6,17 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.context.engine_runner import EngineRunner
 from agent.context_compressor import ContextCompressor
-from agent.engine_runner import EngineRunner
 from agent.errors import ContextOverflow, QuotaExhausted
 from agent.events import Compacted, TurnDone, TurnEvent, UsageReported
 from agent.llm import ChatRequest, Completion, Usage
 from agent.loop import Agent, Turn
 from agent.messages import Message
-from agent.models import ModelInUse
-from agent.resilient import ResilientLLM
-from agent.scripted import ScriptedLLM, Step
+from agent.models.retry import RetryingLLM
+from agent.models.selection import ModelInUse
 from agent.store import Address
+from agent.testing import ScriptedLLM, Step
 from gateway.hygiene import keep_in_bounds
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
@@ -45,21 +45,21 @@ class House:
         turn = Turn(conversation, Message("user", text), self.folder)
         return [event async for event in self.agent.run(turn)]
 
-    async def seat(self, chat: str) -> EngineRunner:
+    async def runner(self, chat: str) -> EngineRunner:
         conversation = await self.store.open_conversation(Address("web", chat), person=chat)
-        return await self.agent.keeper.compactor.seats.of(await self.agent.open(conversation))
+        return await self.agent.keeper.compactor.engines.get(await self.agent.open(conversation))
 
     async def fits(self, chat: str) -> ModelInUse:
         """What the conversation's engine was fitted to."""
-        seat = await self.seat(chat)
-        return ModelInUse(seat.model, seat.engine.context_length)
+        runner = await self.runner(chat)
+        return ModelInUse(runner.model, runner.engine.context_length)
 
 
 def house(tmp_path: Path) -> House:
     store = MemoryStore()
     main = ScriptedLLM([_unless_troubled] * 50, model=MAIN.model, context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 50, model=SPARE.model, context_length=SMALL)
-    llm = ResilientLLM([main, spare])
+    llm = RetryingLLM([main, spare])
     agent = make_agent(
         llm,
         store,
@@ -125,7 +125,7 @@ async def test_cache_markers_stay_on_while_another_chat_falls_back(tmp_path: Pat
     store = MemoryStore()
     main = ScriptedLLM([_unless_troubled] * 9, model="anthropic/claude-sonnet-4-5", context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 9, model=SPARE.model, context_length=SMALL)
-    at = House(make_agent(ResilientLLM([main, spare]), store), store, main, spare, tmp_path)
+    at = House(make_agent(RetryingLLM([main, spare]), store), store, main, spare, tmp_path)
     await at.say("a", "trouble")
     await at.say("b", "All well.")
     assert "cache_control" in str(main.requests[-1].messages)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agent.context.child_session import child_session_from, for_engine
 from agent.context_compressor import ContextCompressor
-from agent.context_plan import for_engine, plan_from
 from agent.errors import InvalidCompaction
 from agent.events import Compacted, Notice, TurnDone
 from agent.loop import Turn
@@ -142,7 +142,7 @@ async def test_nobody_waits_for_a_hint_that_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also not in the first turn, when the engine has yet to begin; what it says too late is left out."""
-    monkeypatch.setattr("agent.context_keeper._HINT_SECONDS", 0.1)
+    monkeypatch.setattr("agent.context.auto_compaction._HINT_SECONDS", 0.1)
     release = threading.Event()
 
     class Late(Hinting):
@@ -175,8 +175,8 @@ async def test_nobody_waits_for_a_hint_of_a_busy_engine(tmp_path: Path) -> None:
     at.llm.then(reply("Yes.", 100), reply("Again.", 100))
     await at.say("A")
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    seat = await at.agent.keeper.compactor.seats.of(live)
-    busy = asyncio.create_task(seat.on_session_reset())
+    runner = await at.agent.keeper.compactor.engines.get(live)
+    busy = asyncio.create_task(runner.on_session_reset())
     await asyncio.to_thread(began.wait, 10)
     at.agent.keeper.enabled = False
     live.history += await at.store.append(live.session.id, [Message("user", "B")])
@@ -197,10 +197,10 @@ def test_a_note_is_never_the_newest_request() -> None:
         Message("user", "[hint]", kind="note"),
     ]
     given = for_engine("Be brief.", history)
-    plan = plan_from(given, [given[0], given[3]], history)
+    plan = child_session_from(given, [given[0], given[3]], history)
     assert plan is not None and plan.context == [history[2].id]
     with pytest.raises(InvalidCompaction, match="newest request"):
-        plan_from(given, given[:3], history)
+        child_session_from(given, given[:3], history)
 
 
 @pytest.mark.parametrize("protected", [2, 20])
@@ -217,7 +217,7 @@ def test_an_engine_that_takes_the_note_for_the_request_keeps_both(protected: int
     engine = ContextCompressor(
         4_000, protect_last_n=protected, summarize=lambda prompt, most: "## Goal\nTo test."
     )
-    plan = plan_from(given, engine.compress(given), history)
+    plan = child_session_from(given, engine.compress(given), history)
     assert plan is not None and len(plan.context) < len(history) // 2
     request, note = (plan.context.index(history[index].id) for index in (len(earlier), len(earlier) + 1))
     assert note == request + 1
@@ -231,7 +231,7 @@ def test_a_note_that_an_engine_changes_stays_a_note() -> None:
         Message("user", "[hint]", kind="note", created_at=9.0),
     ]
     given = for_engine("Be brief.", history)
-    plan = plan_from(
+    plan = child_session_from(
         given, [given[0], {**given[1], "content": "E."}, given[2], {**given[3], "content": "[h]"}], history
     )
     assert plan is not None

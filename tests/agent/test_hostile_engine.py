@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
-from agent.engine_runner import DEADLINES
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import ChatRequest, Completion, Usage
 from agent.messages import Message, ToolCall
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Address
+from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands
 from gateway.config.platforms import SessionsConfig
 from gateway.gateway import Gateway

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compression.artifacts import changes_something, find_effects, find_identifiers
+from agent.compression.identifiers import changes_something, find_effects, find_identifiers
 from agent.compression.ledger import BEGIN, END, Ledger, split_ledger, without_ledger_marks
 from agent.compression.standing_instructions import (
     MAX_CHARACTERS,
@@ -16,7 +16,7 @@ from agent.compression.standing_instructions import (
     is_lasting,
     telling_words,
 )
-from agent.compression.wording import wording_of
+from agent.compression.vocabulary import vocabulary_of
 from agent.context_compressor import ContextCompressor
 from agent.tokens import estimate_text_tokens
 from tests.agent.histories import (
@@ -188,7 +188,7 @@ def test_line_breaks_in_json_are_no_paths() -> None:
     """Arguments write them as a backslash and an n; a path in them keeps its own."""
     arguments = json.dumps({"text": "Dear all,\nthe plane.\nBye", "path": "C:\\notes\\a.txt", "to": "中文"})
     wrote = [calls(("write_file", arguments))]
-    assert list(find_identifiers(wording_of(wrote, wrote).arguments)) == ["C:\\notes\\a.txt"]
+    assert list(find_identifiers(vocabulary_of(wrote, wrote).arguments)) == ["C:\\notes\\a.txt"]
 
 
 def test_an_identifier_inside_chinese_text_is_found() -> None:

@@ -26,8 +26,8 @@ from agent.events import (
 from agent.llm import Completion, Usage
 from agent.loop import Agent, Arrived, Turn, nothing_new
 from agent.messages import Message, ToolCall
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Address, Conversation, SessionStore
+from agent.testing import ScriptedLLM, Step
 from agent.tool import Tool, ToolContext, tool
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from agent.compression.artifacts import find_phrases
-from agent.compression.bounding import bound
+from agent.compression.identifiers import find_phrases
 from agent.compression.ledger import Ledger
 from agent.compression.revocations import revocation_kind, without_revoked
 from agent.compression.standing_instructions import find_instructions, telling_words
-from agent.compression.wording import find_entries, wording_of
+from agent.compression.truncate import truncate
+from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_compressor import ContextCompressor
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from gateway.chat.contract import Author, ChatMessage, Place
 from gateway.chat.wording import as_read
 from tests.agent import changed_rules as changed
@@ -25,7 +25,7 @@ from tests.agent.histories import Chat, assistant, chat, summary_in, system, tex
 def ledger_of(*messages: Chat, before: Ledger | None = None) -> Ledger:
     said = list(messages)
     earlier = before or Ledger()
-    wording = wording_of(said, said)
+    wording = vocabulary_of(said, said)
     found = find_entries(said, wording, lambda name: False, earlier=earlier, earlier_summary="")
     return earlier.extended(found, just_said=True)
 
@@ -107,7 +107,7 @@ def test_looking_for_remarks_takes_linear_time() -> None:
 
     def cost(count: int) -> float:
         said = [user(f"Never deploy app{n} on Friday.\nDeploying app{n} is fine now.") for n in range(count)]
-        wording = wording_of(said, said)
+        wording = vocabulary_of(said, said)
         began = time.process_time()
         find_entries(said, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
         return time.process_time() - began
@@ -238,7 +238,7 @@ PASTED = {
     "in a fence": f"```\n{WALL}\n```",
     "quoted": "\n".join(f"> {line}" for line in WALL.split("\n")),
     "one line": WALL.replace("\n", " "),
-    "attached": f"[File policy.txt. Its content:]\n{marked(WALL)}",
+    "attached": f"[File policy.txt. Its content:]\n{wrap_untrusted(WALL)}",
 }
 
 
@@ -321,9 +321,9 @@ LOG = "\n".join(f"line {n} of a long log" for n in range(900))
     "odd",
     [
         user("Continue."),
-        user(f"[File log.txt. Its content:]\n{marked(LOG)}"),
-        bound(said_in_group("Cem", f"Look at this:\n{LOG}"), 400),
-        bound(said_in_group("Cem", "word " * 9_000), 400),
+        user(f"[File log.txt. Its content:]\n{wrap_untrusted(LOG)}"),
+        truncate(said_in_group("Cem", f"Look at this:\n{LOG}"), 400),
+        truncate(said_in_group("Cem", "word " * 9_000), 400),
         {**user("Look:\nit fails.\n\nWhy?"), "name": "Cem"},
     ],
     ids=["no speaker", "only a file", "shortened", "shortened line", "name and many lines"],
@@ -342,7 +342,7 @@ def test_every_line_of_a_message_with_a_name_has_its_speaker() -> None:
     """Also of a message that was shortened."""
     named = {**user("Hello.\nNever deploy on Friday.\n\nAlways ask me."), "name": "ada"}
     assert ledger_of(named).instructions == ("ada: Never deploy on Friday.", "ada: Always ask me.")
-    shortened = bound(said_in_group("Ada", f"Hi. Never deploy on Friday.\n{LOG}"), 400)
+    shortened = truncate(said_in_group("Ada", f"Hi. Never deploy on Friday.\n{LOG}"), 400)
     assert "Ada: Never deploy on Friday." in ledger_of(shortened).pasted
 
 
@@ -430,7 +430,7 @@ def test_looking_for_rules_takes_linear_time(hostile: str) -> None:
     def cost(count: int) -> float:
         said = [user(hostile * count)]
         began = time.process_time()
-        wording = wording_of(said, said)
+        wording = vocabulary_of(said, said)
         find_entries(said, wording, lambda name: False, earlier=Ledger(), earlier_summary="")
         return time.process_time() - began
 

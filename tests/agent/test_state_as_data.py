@@ -10,14 +10,14 @@ import pytest
 
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import find_earlier, ledger_of
+from agent.compression.summary_state import state_of_engine, text_of_engine
+from agent.context.child_session import LiveContext, child_session_from, for_engine
 from agent.context_compressor import ContextCompressor
-from agent.context_plan import LiveContext, for_engine, plan_from
 from agent.errors import InvalidCompaction
 from agent.loop import Agent
 from agent.messages import STATE, ChatDict, Message
-from agent.scripted import ScriptedLLM
-from agent.state_block import state_of_engine, text_of_engine
 from agent.store import Address, Conversation, Split
+from agent.testing import ScriptedLLM
 from agent.tool import ToolContext
 from agent.tools.todo import todo
 from gateway.store import SqliteStore
@@ -170,7 +170,7 @@ def test_an_engine_that_leaves_the_state_out_has_changed_nothing() -> None:
     """Engines may build new dicts."""
     given, history = given_and_history()
     returned = [{key: value for key, value in message.items() if key != STATE} for message in given]
-    assert plan_from(given, returned, history) is None
+    assert child_session_from(given, returned, history) is None
 
 
 @pytest.mark.parametrize("state", [{"a": object()}, {"a": float("nan")}, ["a"], "text"])
@@ -179,7 +179,7 @@ def test_a_state_that_is_not_json_is_refused(state: object) -> None:
     given, history = given_and_history()
     written = {"role": "user", "content": "Shorter.", STATE: state}
     with pytest.raises(InvalidCompaction, match=r"state|JSON"):
-        plan_from(given, [given[0], written, *given[2:]], history)
+        child_session_from(given, [given[0], written, *given[2:]], history)
 
 
 async def test_state_is_stored_with_the_message(store: SqliteStore, place: Conversation) -> None:

@@ -16,11 +16,11 @@ from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, Usage
 from agent.loop import Agent, Turn
 from agent.messages import Message
-from agent.models import Models
-from agent.resilient import ResilientLLM
-from agent.scripted import ScriptedLLM, Step
+from agent.models.retry import RetryingLLM
+from agent.models.selection import ModelSelector
+from agent.models.windows import KEPT_SECONDS, Windows, estimated_size, measured
 from agent.store import Address, Conversation
-from agent.windows import KEPT_SECONDS, Windows, estimated_size, measured
+from agent.testing import ScriptedLLM, Step
 from gateway.store import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -49,7 +49,7 @@ async def refused(llm: ScriptedLLM, windows: Windows, request: ChatRequest = LON
 async def test_a_named_limit_is_believed(store: SqliteStore) -> None:
     """At once, by every conversation, and after a restart."""
     windows = await Windows.load(store)
-    llm = ResilientLLM([model(ContextOverflow(limit=8_192))])
+    llm = RetryingLLM([model(ContextOverflow(limit=8_192))])
     chain = measured(llm, windows)
     assert chain.context_length == BELIEVED
     with pytest.raises(ContextOverflow) as caught:
@@ -143,11 +143,11 @@ def reply(text: str) -> Completion:
 @asynccontextmanager
 async def desk(tmp_path: Path, store: SqliteStore) -> AsyncIterator[Desk]:
     llm, windows = model(), await Windows.load(store)
-    chain = measured(ResilientLLM([llm]), windows)
+    chain = measured(RetryingLLM([llm]), windows)
     agent = make_agent(
         chain,
         store,
-        models=Models(chain, store, windows=windows),
+        models=ModelSelector(chain, store, windows=windows),
         engine=lambda: ContextCompressor(
             BELIEVED, protect_last_n=2, summarize=lambda prompt, limit: "## Goal"
         ),
@@ -208,8 +208,8 @@ async def test_an_unexplained_refusal_of_a_long_prompt(tmp_path: Path, store: Sq
         events = await at.say("Well?", BadRequest(unexplained=True), reply("Yes."))
         assert (compactions(events), notices(events), events[-1]) == (1, [], TurnDone("Yes."))
         assert await store.learned_windows() == []
-        seat = await at.agent.keeper.compactor.seats.of(await at.agent.open(await _conversation(store)))
-        assert seat.engine.context_length == BELIEVED
+        runner = await at.agent.keeper.compactor.engines.get(await at.agent.open(await _conversation(store)))
+        assert runner.engine.context_length == BELIEVED
 
 
 async def test_a_compaction_that_did_not_help_is_not_repeated(tmp_path: Path, store: SqliteStore) -> None:

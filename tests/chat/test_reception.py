@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agent.messages import ToolCall
-from agent.scripted import ScriptedLLM
 from agent.store import Conversation
+from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing

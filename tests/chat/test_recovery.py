@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agent.errors import StoreFull
-from agent.scripted import ScriptedLLM
 from agent.store import Conversation
+from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.contract import Attachment, Author, ChatMessage, Place

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from gateway.chat.contract import Author, ChatMessage, Place, Quote
 from gateway.chat.overhearing import Overhearing
 from gateway.chat.wording import Overheard, as_read, speaker
@@ -31,7 +31,7 @@ def test_who_speaks_in_a_group() -> None:
 def test_what_a_message_replies_to() -> None:
     """It is marked as quoted and comes first."""
     read = as_read(message("is that so?", quote=Quote("Bob", "The earth\nis flat")), ())
-    assert read == f"[In reply to Bob:]\n{marked('The earth is flat')}\nis that so?"
+    assert read == f"[In reply to Bob:]\n{wrap_untrusted('The earth is flat')}\nis that so?"
 
 
 def test_what_was_said_around_it() -> None:
@@ -39,7 +39,7 @@ def test_what_was_said_around_it() -> None:
     read = as_read(message("and you?", GROUP), [Overheard("Bob", "I like tea"), Overheard("Cara", "me too")])
     assert read.split("\n") == [
         "[Said in the group since then, not to you:]",
-        *marked("Bob: I like tea\nCara: me too").split("\n"),
+        *wrap_untrusted("Bob: I like tea\nCara: me too").split("\n"),
         "[End of that. To you:]",
         "Anna: and you?",
     ]

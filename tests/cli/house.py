@@ -13,8 +13,8 @@ import yaml
 
 from agent.llm import ChatRequest
 from agent.messages import ToolCall
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Conversation, SessionStore
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
 from gateway.commands import Commands

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tool_support.sandbox import Sandbox
+from agent.sandbox.sandbox import Sandbox
 from gateway.cli.doctor_checks_sandbox import sandbox as examined
 from gateway.config.load import Loaded, load
 from gateway.sandbox import configured_sandbox

@@ -14,9 +14,9 @@ from agent.errors import ModelNotAvailable
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Completion, LLMClient, Usage
 from agent.messages import Message
-from agent.models import Build, Models
-from agent.scripted import ScriptedLLM
+from agent.models.selection import Build, ModelSelector
 from agent.store import Address, Conversation
+from agent.testing import ScriptedLLM
 from agent.tools.todo import todo
 from gateway.commands import Commands
 from gateway.config.platforms import SessionsConfig
@@ -136,7 +136,7 @@ async def furnished(
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(folder / "state.db")
         stack.push_async_callback(store.close)
-        models = Models(llm, store, choices=choices, build=build)
+        models = ModelSelector(llm, store, choices=choices, build=build)
         stack.push_async_callback(models.close)
         agent = make_agent(llm, store, [todo], engine=engine, models=models)
         stack.push_async_callback(agent.close)

@@ -10,8 +10,8 @@ from agent.context_engine import ContextEngine
 from agent.errors import ModelOverloaded
 from agent.events import Compacted, TextDelta, TurnDone, UsageReported
 from agent.llm import Completion, Usage
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from tests.commands.desk import Person, furnished, opened
 
 ADMIN = Person(Address("telegram", "1"), "telegram:1", "telegram:1", is_admin=True)

@@ -11,7 +11,7 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
 from agent.messages import ChatDict
-from agent.scripted import ScriptedLLM
+from agent.testing import ScriptedLLM
 from tests.commands.desk import WINDOW, Desk, furnished
 
 

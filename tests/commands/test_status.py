@@ -10,9 +10,9 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import ContextOverflow, ModelNotAvailable, QuotaExhausted
 from agent.events import TextDelta, TurnDone
 from agent.llm import LLMClient, Usage
-from agent.resilient import ResilientLLM
-from agent.scripted import ScriptedLLM
-from agent.windows import Windows, measured
+from agent.models.retry import RetryingLLM
+from agent.models.windows import Windows, measured
+from agent.testing import ScriptedLLM
 from gateway.store import SqliteStore
 from tests.commands.desk import Desk, Person, furnished
 
@@ -88,7 +88,7 @@ async def test_status_after_a_fallback(tmp_path: Path) -> None:
     """The configured model stays the model; which one answered last is said as long as it is another."""
     main = ScriptedLLM([QuotaExhausted(), "Back."], model="scripted/main", context_length=200_000)
     spare = ScriptedLLM(["Spare here."], model="scripted/spare", context_length=8_000)
-    async with furnished(tmp_path, ResilientLLM([main, spare]), _no_other) as desk:
+    async with furnished(tmp_path, RetryingLLM([main, spare]), _no_other) as desk:
         await desk.say("Hello.")
         told = await desk.say("/status")
         assert "Model: scripted/main, window 200,000 tokens" in told

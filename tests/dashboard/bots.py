@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent.llm import ChatRequest
-from agent.scripted import Step
 from agent.store import Conversation
+from agent.testing import Step
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.contract import Author, ChatMessage, Place

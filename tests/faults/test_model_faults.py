@@ -26,7 +26,7 @@ from blockbuster import blockbuster_ctx
 
 from agent.events import Compacted, Notice, TurnDone, TurnEvent, TurnFailed
 from agent.messages import Message
-from agent.resilient import CONTINUE, ResilientLLM
+from agent.models.retry import CONTINUE, RetryingLLM
 from agent.tool import ToolContext, tool
 from gateway.chat.showing.passage import CURSOR
 from gateway.models.litellm_client import LiteLLMClient
@@ -139,7 +139,7 @@ class Day:
                 base_url=world.base_url,
                 timeout=SILENCE if fault == "silent" else 30.0,
             )
-            llm = ResilientLLM([client], attempts=2)
+            llm = RetryingLLM([client], attempts=2)
             async with house(llm, store=store, tools=[look], workspaces=self._workspaces) as at:
                 earlier = await _fill(store, (await at.conversation()).live_session_id, moment)
                 first = await at.turn(QUESTION)

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from agent.errors import StoreError
 from agent.events import TurnDone, TurnFailed
 from agent.messages import ToolCall
-from agent.scripted import ScriptedLLM, Step
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.chat.showing.passage import CURSOR
 from gateway.store import SqliteStore

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.approval import ApprovalRequest, Choice
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.buttons import Buttons

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from agent.events import FileSent
 from agent.ids import id_from, new_id
-from agent.scripted import ScriptedLLM
+from agent.testing import ScriptedLLM
 from gateway.chat.contract import ChatMessage, Quote
 from gateway.chat.kept import as_payload
 from gateway.gateway import Gateway

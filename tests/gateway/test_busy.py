@@ -10,8 +10,8 @@ import pytest
 
 from agent.events import Notice, Queued, Steered, TextDelta, TurnDone, TurnEvent, TurnStarted
 from agent.messages import ToolCall
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.gateway import Busy, Gateway

@@ -11,8 +11,8 @@ import pytest
 
 from agent.events import Notice, TurnDone
 from agent.messages import Message
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from gateway.commands import Commands
 from gateway.config.platforms import SessionsConfig
 from gateway.expiry import is_due

@@ -11,8 +11,8 @@ import pytest
 
 from agent.errors import ModelOverloaded
 from agent.events import Notice, TextDelta, TurnDone, TurnEvent, TurnFailed
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Address
+from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands, is_command
 from gateway.gateway import Gateway
 from gateway.hub import Envelope

@@ -12,8 +12,8 @@ import pytest
 from agent.context_compressor import ContextCompressor
 from agent.events import TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.messages import ChatDict, ToolCall
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.gateway import Busy, Gateway

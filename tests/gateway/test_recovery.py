@@ -26,8 +26,8 @@ from agent.events import (
 )
 from agent.ids import id_from
 from agent.messages import Message, ToolCall
-from agent.scripted import ScriptedLLM, Step
 from agent.store import Address
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.chat.contract import Place
 from gateway.commands import Commands

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.undo_compaction import restore, undo_compaction
 from agent.context_compressor import ContextCompressor
 from agent.errors import StoreError
 from agent.events import Notice, TurnDone, TurnFailed
 from agent.llm import Completion, Usage
 from agent.messages import ChatDict, Message, ToolCall
-from agent.rewind import restore, undo_compaction
-from agent.scripted import ScriptedLLM
 from agent.store import Address, Session, SessionStore, Split
+from agent.testing import ScriptedLLM
 from agent.tool_pairs import is_paired
 from gateway.commands import Commands
 from gateway.gateway import Gateway
@@ -204,10 +204,10 @@ async def test_the_engine_is_told(room: Room) -> None:
     await room.say("/undo-compress")
     assert room.told == [("start", parent.id), ("start", child.id), ("end", child.id), ("start", parent.id)]
     live = await room.gateway.agent.open(await room.store.conversation(room.conversation_id))
-    seat = await room.gateway.agent.keeper.compactor.seats.of(live)
-    assert isinstance(seat.engine, NotingCompressor)
-    assert seat.engine._previous_summary is None, "the summary that was undone must not be built upon"
-    assert seat.engine.last_prompt_tokens == parent.prompt_tokens
+    runner = await room.gateway.agent.keeper.compactor.engines.get(live)
+    assert isinstance(runner.engine, NotingCompressor)
+    assert runner.engine._previous_summary is None, "the summary that was undone must not be built upon"
+    assert runner.engine.last_prompt_tokens == parent.prompt_tokens
 
 
 async def test_a_context_over_the_threshold_says_so(room: Room) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from agent.events import TurnDone, TurnEvent
 from agent.llm import Completion, Usage
-from agent.scripted import ScriptedLLM
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from gateway.commands import CommandContext, Commands
 from gateway.gateway import Gateway
 from gateway.limits import Limits

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.context.child_session import for_engine
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from agent.context_plan import for_engine
 from agent.loop import Agent
 from agent.messages import Message
-from agent.scripted import ScriptedLLM
 from agent.store import Address, Conversation
+from agent.testing import ScriptedLLM
 from agent.tokens import estimate_messages_tokens_rough
 from gateway.store.memory import MemoryStore
 from plugins.context_engine.lcm.engine import LosslessContext

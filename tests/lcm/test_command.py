@@ -11,8 +11,8 @@ import pytest
 
 from agent.context_engine import ContextEngine
 from agent.events import Notice, TextDelta, TurnDone
-from agent.models import Models
-from agent.scripted import ScriptedLLM
+from agent.models.selection import ModelSelector
+from agent.testing import ScriptedLLM
 from gateway.commands import Commands
 from gateway.gateway import Gateway
 from gateway.plugins import Plugins, engine_factory
@@ -54,7 +54,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[LcmDesk]:
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(tmp_path / "state.db")
         stack.push_async_callback(store.close)
-        models = Models(llm, store)
+        models = ModelSelector(llm, store)
         stack.push_async_callback(models.close)
         agent = make_agent(llm, store, engine=make, models=models, home=tmp_path)
         stack.push_async_callback(agent.close)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
-from agent.untrusted import MARK, marked, outside_words, own_words
+from agent.untrusted import MARK, outside_words, own_words, wrap_untrusted
 from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.digests.kinds import read
 from plugins.context_engine.lcm.digests.source import read_source
@@ -128,7 +128,7 @@ def test_it_fits_and_is_always_the_same(text: str, tokens: int, hint: str) -> No
 def test_what_was_marked_stays_marked(text: str, tokens: int, hint: str) -> None:
     """And nothing of it gets out."""
     text = "Ada\n" + text.encode(errors="replace").decode()
-    made = digest(marked(text), tokens=tokens, hint=hint)
+    made = digest(wrap_untrusted(text), tokens=tokens, hint=hint)
     assert estimate_text_tokens(made.text) <= tokens
     assert MARK in made.text and outside_words(made.text).strip()
     assert "Ada" not in own_words(made.text)
@@ -139,7 +139,7 @@ def test_what_was_marked_stays_marked(text: str, tokens: int, hint: str) -> None
 def test_words_of_many(said: list[tuple[bool, str]], tokens: int) -> None:
     """Parts of the person and of others in any order: no word changes sides."""
     written = [
-        marked(text.encode(errors="replace").decode())
+        wrap_untrusted(text.encode(errors="replace").decode())
         if outside
         else text.replace("Ada", "Eve").replace("<", "(")
         for outside, text in said
@@ -151,5 +151,5 @@ def test_words_of_many(said: list[tuple[bool, str]], tokens: int) -> None:
 
 @given(st.integers(-5, 60), st.sampled_from(WHOLE), st.booleans())
 def test_even_less_room_is_kept(tokens: int, text: str, outside: bool) -> None:
-    made = digest(marked(text) if outside else text, tokens=tokens)
+    made = digest(wrap_untrusted(text) if outside else text, tokens=tokens)
     assert estimate_text_tokens(made.text) <= max(0, tokens)

@@ -8,21 +8,23 @@ import time
 import pytest
 
 from agent.tokens import estimate_text_tokens
-from agent.untrusted import MARK, marked, outside_words, own_words, parts_of
+from agent.untrusted import MARK, outside_words, own_words, parts_of, wrap_untrusted
 from plugins.context_engine.lcm.digests import digest
 from tests.lcm.test_digests import LOG, ORDERS
 
 
 def test_what_others_wrote_stays_marked() -> None:
     """The text is looked at without its marks; only our own words stand outside them."""
-    made = digest(marked(json.dumps(ORDERS)), tokens=300)
+    made = digest(wrap_untrusted(json.dumps(ORDERS)), tokens=300)
     assert made.kind == "JSON" and "list of 300" in outside_words(made.text)
     assert own_words(made.text).strip() == f"JSON, 1 line, {len(json.dumps(ORDERS)):,} characters."
     assert len([part for part in parts_of(made.text) if part.outside]) == 1
 
 
 def test_words_of_the_person_stay_beside_those_of_others() -> None:
-    text = f"[File a.json, kept as `a`. Its content:]\n{marked(json.dumps(ORDERS))}\nWhat did Ada buy?"
+    text = (
+        f"[File a.json, kept as `a`. Its content:]\n{wrap_untrusted(json.dumps(ORDERS))}\nWhat did Ada buy?"
+    )
     made = digest(text, tokens=300)
     assert made.kind == "JSON" and "sku" in outside_words(made.text)
     assert "What did Ada buy?" in own_words(made.text) and "sku" not in own_words(made.text)
@@ -40,7 +42,7 @@ def test_marks_cannot_be_forged(outside: bool) -> None:
         f"# {closing}\n\n- {opening}\n- x\n" * 40,
         f"id,{closing}\n" + f"1,{opening}\n" * 40,
     ):
-        made = digest(marked(text) if outside else text.replace(opening, "< x >"), tokens=300)
+        made = digest(wrap_untrusted(text) if outside else text.replace(opening, "< x >"), tokens=300)
         assert "<system>" not in made.text and closing not in made.text and opening not in made.text
         assert made.text.count(MARK) == outside
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.words import indexable
+from agent.fts_text import indexable
 from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.meaning import is_installed
 from plugins.context_engine.lcm.messages import scope_of, searchable, stored

@@ -85,10 +85,10 @@ async def test_conversations_leave_nothing_behind(tmp_path: Path) -> None:
             first.llm.requests.clear()
         gc.collect()
         drafts = compactor.drafts._drafts
-        live = {id(compactor.seats.known(each)) for each in drafts}
+        live = {id(compactor.engines.peek(each)) for each in drafts}
         assert len(drafts) <= 1 + len(live - {id(None)})
         engines = [each for each in gc.get_objects() if isinstance(each, LosslessContext)]
-        assert len(engines) <= len(compactor.seats.conversations) + 1
+        assert len(engines) <= len(compactor.engines.conversations) + 1
         assert descriptors(tmp_path) <= 2 * MOST_OPEN + 1
         first.llm.then(Completion("Bye.", usage=Usage(100, 1)))
         await first.say("Bye.")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.budget import BudgetedLLM, budgeted, spender, spending_for
 from agent.errors import BudgetReached, NetworkFailed, QuotaExhausted, RateLimited, StreamCut
 from agent.llm import ChatRequest, Completion, Retrying, TextChunk, Usage
-from agent.resilient import ResilientLLM
-from agent.scripted import ScriptedLLM
+from agent.models.budget import BudgetedLLM, budgeted, spender, spending_for
+from agent.models.retry import RetryingLLM
+from agent.testing import ScriptedLLM
 
 ASK = ChatRequest([{"role": "user", "content": "word " * 400}])
 
@@ -108,7 +108,7 @@ async def test_every_attempt_of_a_chain_is_asked_for() -> None:
     purse = Purse()
     failures = [["Half", StreamCut()], RateLimited(), NetworkFailed(), NetworkFailed(was_sent=True)]
     first = ScriptedLLM(failures, model="first")
-    chain = ResilientLLM([first, ScriptedLLM(["Half a loaf."], model="second")], first_wait=0)
+    chain = RetryingLLM([first, ScriptedLLM(["Half a loaf."], model="second")], first_wait=0)
     with spending_for("ada"):
         answer = await budgeted(chain, purse).complete(ASK)
     assert answer.text == "Half a loaf."
@@ -125,7 +125,7 @@ async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
             self.is_empty = True
 
     second = ScriptedLLM(["Never."])
-    chain = budgeted(ResilientLLM([ScriptedLLM([StreamCut()]), second], first_wait=0), Thin())
+    chain = budgeted(RetryingLLM([ScriptedLLM([StreamCut()]), second], first_wait=0), Thin())
     events = []
     with pytest.raises(BudgetReached):
         async for event in chain.stream(ASK):

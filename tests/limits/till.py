@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.budget import BudgetedLLM
+from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Completion, LLMClient, Usage
-from agent.memory_flush import MemoryFlush
 from agent.messages import ToolCall
-from agent.models import Models
-from agent.scripted import ScriptedLLM
+from agent.models.budget import BudgetedLLM
+from agent.models.selection import ModelSelector
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool
 from agent.tools.memory import memory
 from gateway.commands import Commands
@@ -111,7 +111,7 @@ async def till(
         return BudgetedLLM(client, bounds.budget)
 
     async with AsyncExitStack() as stack:
-        models = Models(budgeted(llm), store, build=lambda name: budgeted(other))
+        models = ModelSelector(budgeted(llm), store, build=lambda name: budgeted(other))
         agent = make_agent(
             llm,
             store,

@@ -13,7 +13,7 @@ from PIL import Image
 from pydantic import SecretStr
 
 from agent.store import Address, Conversation
-from agent.untrusted import marked, outside_words, own_words
+from agent.untrusted import outside_words, own_words, wrap_untrusted
 from gateway.chat.contract import Attachment
 from gateway.config.schema import TranscriptionConfig
 from gateway.media.intake import MediaIntake, TakenIn
@@ -87,7 +87,7 @@ async def test_what_is_no_picture_is_only_kept(tmp_path: Path, data: bytes) -> N
 async def test_readable_documents(tmp_path: Path, name: str, data: bytes, shown: str) -> None:
     """Their text stands in the message, marked as a file's, and the file is kept."""
     (paragraph,) = (await take_in(tmp_path, attachment(name, data))).paragraphs
-    assert paragraph == f"[File {name}, kept as `incoming/{name}`. Its content:]\n{marked(shown)}"
+    assert paragraph == f"[File {name}, kept as `incoming/{name}`. Its content:]\n{wrap_untrusted(shown)}"
     assert (tmp_path / "incoming" / name).read_bytes() == data
 
 

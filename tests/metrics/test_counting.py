@@ -12,7 +12,7 @@ import structlog
 from agent.errors import RateLimited
 from agent.llm import Usage
 from agent.messages import ToolCall
-from agent.scripted import ScriptedLLM
+from agent.testing import ScriptedLLM
 from gateway.chat.errors import SlowDown, Undeliverable
 from gateway.logs import listening
 from gateway.metrics import Metrics

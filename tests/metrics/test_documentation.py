@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from agent.compaction import Attempt
+from agent.context.compaction import Attempt
 from agent.messages import ToolCall
 from gateway.config.platforms import WebConfig
 from tests.metrics.measured import Measured, Scraped

@@ -8,7 +8,7 @@ import pytest
 import stamina
 
 from agent.llm import ChatRequest, Completion, Retrying, TextChunk
-from agent.resilient import ResilientLLM
+from agent.models.retry import RetryingLLM
 from tests.models.routes import WEATHER, Route, ask, open_route
 from tests.worlds.anthropic import AnthropicWorld
 from tests.worlds.openai import OpenAIWorld
@@ -21,7 +21,7 @@ def no_waiting() -> Iterator[None]:
         yield
 
 
-async def told(llm: ResilientLLM, request: ChatRequest) -> tuple[str, Completion, int]:
+async def told(llm: RetryingLLM, request: ChatRequest) -> tuple[str, Completion, int]:
     """What was seen, the completion, and how often it was asked again."""
     events = [event async for event in llm.stream(request)]
     completion = events[-1]
@@ -36,7 +36,7 @@ async def test_bad_weather_before_the_answer(route: Route) -> None:
     route.world.drop()
     route.world.fail(429, retry_after=1)
     route.world.reply("Good morning.")
-    seen, completion, retries = await told(ResilientLLM([route.client]), ask())
+    seen, completion, retries = await told(RetryingLLM([route.client]), ask())
     assert (seen, completion.text, retries) == ("Good morning.", "Good morning.", 3)
     assert len(route.world.requests) == 4
 
@@ -47,7 +47,7 @@ async def test_a_cut_answer_is_continued_wherever_it_broke(route: Route, after: 
     words = ["Once upon", " a time", " there was", " a bear", "."]
     route.world.cut(chunks=words, after=after)
     route.world.reply(chunks=words[after:])
-    seen, completion, retries = await told(ResilientLLM([route.client]), ask())
+    seen, completion, retries = await told(RetryingLLM([route.client]), ask())
     assert seen == completion.text == "Once upon a time there was a bear."
     assert (retries, route.world.refusals) == (1, [])
 
@@ -68,7 +68,7 @@ async def test_a_cut_after_tool_results(route: Route) -> None:
     )
     route.world.cut("It rains in Oslo. Let me", after=5)
     route.world.reply(" also look at Bergen.", tool_calls=[Call("weather", {"city": "Bergen"})])
-    seen, completion, _ = await told(ResilientLLM([route.client]), request)
+    seen, completion, _ = await told(RetryingLLM([route.client]), request)
     assert seen == completion.text == "It rains in Oslo. Let also look at Bergen."
     assert completion.tool_calls[0].arguments == '{"city": "Bergen"}'
     assert route.world.refusals == []
@@ -80,7 +80,7 @@ async def test_another_provider_goes_on() -> None:
         first.world.cut("Once upon a time", after=2)
         first.world.fail(402)
         second.world.reply(" a time.")
-        llm = ResilientLLM([first.client, second.client])
+        llm = RetryingLLM([first.client, second.client])
         seen, completion, _ = await told(llm, ask(tools=True))
     assert seen == completion.text == "Once upon a time."
     assert (llm.model, completion.model) == (first.client.model, second.client.model)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from agent.budget import spending_for
 from agent.errors import BadRequest, BudgetReached, ModelError, NetworkFailed
 from agent.llm import ChatRequest
+from agent.models.budget import spending_for
 from agent.store import Address, Spent
 from gateway.config.limits import LimitsConfig
 from gateway.config.schema import TranscriptionConfig

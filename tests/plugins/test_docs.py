@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
-from agent.engine_runner import DEADLINES
 from gateway.config.load import load
 from gateway.plugins import EVENTS, load_plugins
 from gateway.plugins.hooks import TIME_LIMIT

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.context_compressor import ContextCompressor
-from agent.declared import call_declared
+from agent.signatures import call_accepted
 from gateway.errors import EngineBroken, UnknownEngine
 from gateway.plugins import Plugins, available_engines, engine_factory, load_plugins
 from tests.plugins.strangers import (
@@ -141,11 +141,11 @@ def test_methods_with_fewer_arguments(private_home: Path) -> None:
     )
     write_engine(private_home, code)
     (engine,) = make_engines(private_home)
-    call_declared(engine.on_session_start, "s1", platform="web", hermes_home="h", conversation_id="c")
-    assert call_declared(engine.should_compress, prompt_tokens=5) is False
-    assert call_declared(engine.compress, [USER], current_tokens=1, focus_topic="x") == [USER]
-    assert call_declared(engine.handle_tool_call, "grep", {}, messages=[]) == "grep"
-    call_declared(engine.update_model, "m", 500, base_url="", api_key="", provider="")
+    call_accepted(engine.on_session_start, "s1", platform="web", hermes_home="h", conversation_id="c")
+    assert call_accepted(engine.should_compress, prompt_tokens=5) is False
+    assert call_accepted(engine.compress, [USER], current_tokens=1, focus_topic="x") == [USER]
+    assert call_accepted(engine.handle_tool_call, "grep", {}, messages=[]) == "grep"
+    call_accepted(engine.update_model, "m", 500, base_url="", api_key="", provider="")
     assert (vars(engine)["seen"], engine.context_length) == (["s1", USER], 500)
 
 

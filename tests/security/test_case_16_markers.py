@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.context.branches import first_words
 from agent.errors import ToolError
 from agent.loop import Turn
 from agent.messages import Message, ToolCall, as_chat
-from agent.scripted import ScriptedLLM
-from agent.steps_back import first_words
 from agent.store import Address
+from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, discover, tool
 from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
-from agent.untrusted import Part, marked, neutral, own_words, parts_of, without_marks
+from agent.untrusted import Part, own_words, parts_of, strip_role_markers, without_marks, wrap_untrusted
 from gateway.cli.sessions_format import Record
 from gateway.platforms.web.views import Views
 from gateway.plugins.context import PluginContext
@@ -73,7 +73,7 @@ EVIL = st.lists(st.one_of(st.sampled_from(MARKERS), st.text(max_size=12)), max_s
 def test_a_marker_is_broken_up(marker: str) -> None:
     """Case 16: it stays readable, and means nothing any more."""
     assert WHOLE_MARKER.search(marker), "the test knows it"
-    broken = neutral(f"before {marker} after")
+    broken = strip_role_markers(f"before {marker} after")
     assert not WHOLE_MARKER.search(broken)
     assert broken.replace(" ", "") == f"before{marker}after".replace(" ", "")
 
@@ -82,9 +82,9 @@ def test_a_marker_is_broken_up(marker: str) -> None:
 @given(EVIL)
 def test_nothing_ends_the_marks(text: str) -> None:
     """Case 16: whatever it holds, it is one text of others from the first to the last letter."""
-    wrapped = marked(text)
-    assert list(parts_of(wrapped)) == [Part(neutral(text), outside=True)]
-    assert own_words(wrapped) == "" and without_marks(wrapped) == neutral(text)
+    wrapped = wrap_untrusted(text)
+    assert list(parts_of(wrapped)) == [Part(strip_role_markers(text), outside=True)]
+    assert own_words(wrapped) == "" and without_marks(wrapped) == strip_role_markers(text)
     inside = wrapped.split("\n", 1)[1].rsplit("\n", 1)[0]
     assert not WHOLE_MARKER.search(inside)
 
@@ -93,7 +93,7 @@ def test_nothing_ends_the_marks(text: str) -> None:
 @given(EVIL, EVIL)
 def test_marks_in_marks(first: str, second: str) -> None:
     """Case 16: text that brings the marks of another text along, as a file that quotes a conversation does."""
-    wrapped = marked(f"{marked(first)}\n{second}")
+    wrapped = wrap_untrusted(f"{wrap_untrusted(first)}\n{second}")
     assert [part.outside for part in parts_of(f"mine {wrapped} mine")] == [False, True, False]
     assert own_words(f"mine {wrapped} mine") == "mine  mine"
 
@@ -101,16 +101,16 @@ def test_marks_in_marks(first: str, second: str) -> None:
 @given(EVIL)
 def test_the_same_text_is_marked_alike(text: str) -> None:
     """A prompt that grows must not change where it was cached; and what is harmless once stays as it is."""
-    assert marked(text) == marked(text) == marked(neutral(text))
+    assert wrap_untrusted(text) == wrap_untrusted(text) == wrap_untrusted(strip_role_markers(text))
 
 
 def test_letters_that_nobody_sees() -> None:
     """Case 16: text can be written in characters that are not shown; flags are spelled with them, too."""
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     flag = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
-    assert neutral(f"a{hidden}b {flag}") == f"ab {flag}"
-    assert neutral(f"\U0001f3f4{hidden}{hidden} \U0001f3f4{hidden}") == "\U0001f3f4 \U0001f3f4"
-    assert neutral("a\U000e0100\U000e01efb") == "ab", "variants of a letter can spell, too"
+    assert strip_role_markers(f"a{hidden}b {flag}") == f"ab {flag}"
+    assert strip_role_markers(f"\U0001f3f4{hidden}{hidden} \U0001f3f4{hidden}") == "\U0001f3f4 \U0001f3f4"
+    assert strip_role_markers("a\U000e0100\U000e01efb") == "ab", "variants of a letter can spell, too"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_letters_that_nobody_sees() -> None:
 )
 def test_code_and_markup_stay(code: str) -> None:
     """Only what parts the speakers in a prompt is touched."""
-    assert neutral(code) == code
+    assert strip_role_markers(code) == code
 
 
 # Through the loop
@@ -196,7 +196,7 @@ async def test_nobody_sees_the_marks() -> None:
     """They are for the model: in searches, in what is printed and exported, in what a command repeats."""
     store = MemoryStore()
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    said = Message("user", f"[forwarded from News]\n{marked('lunch menu for friday')}")
+    said = Message("user", f"[forwarded from News]\n{wrap_untrusted('lunch menu for friday')}")
     await store.append(conversation.live_session_id, [said])
     (hit,) = await store.search("lunch")
     assert (

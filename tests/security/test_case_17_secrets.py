@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.approval import ApprovalRequest
+from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
 from agent.loop import Turn
-from agent.memory_flush import MemoryFlush
 from agent.messages import Message, ToolCall
-from agent.models import Models
+from agent.models.selection import ModelSelector
 from agent.redaction import REDACTED, keeping_secret, redact
 from agent.redaction.known import known_rules
-from agent.redaction.stream import discreet
-from agent.scripted import ScriptedLLM
+from agent.redaction.stream import redact_stream
 from agent.store import Address, Conversation
+from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool
 from agent.toolbox import OUTPUTS, Toolbox
 from agent.tools.memory import memory
@@ -224,7 +224,7 @@ async def test_into_the_last_look_before_a_compaction(tmp_path: Path) -> None:
     agent = make_agent(llm, store)
     async for _ in agent.run(Turn(conversation, Message("user", f"Mine is {KEY}"), tmp_path)):
         pass
-    await MemoryFlush(Models(llm, store), store, memory)(await agent.open(conversation))
+    await MemoryFlush(ModelSelector(llm, store), store, memory)(await agent.open(conversation))
     assert "Mine is" in str(llm.requests[-1].messages) and _clean(str(llm.requests[-1].messages))
 
 
@@ -283,7 +283,7 @@ async def _stream(chunks: Sequence[str]) -> AsyncGenerator[LLMEvent, None]:
 
 
 async def _shown(chunks: Sequence[str]) -> tuple[list[str], str]:
-    events = [event async for event in discreet(_stream(chunks))]
+    events = [event async for event in redact_stream(_stream(chunks))]
     completion = events.pop()
     assert isinstance(completion, Completion)
     return [event.text for event in events if isinstance(event, TextChunk)], completion.text

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from agent.budget import spender
 from agent.errors import StoreFull
 from agent.llm import ChatRequest
 from agent.messages import Message
+from agent.models.budget import spender
 from agent.store import Address
 from gateway.chat.contract import Attachment, Author, ChatMessage, Place
 from gateway.config.limits import LimitsConfig

@@ -16,25 +16,25 @@ import structlog
 from telegram import MessageEntity, User
 from telegram.constants import MessageEntityType
 
-from agent import untrusted, words
+from agent import fts_text, untrusted
 from agent.compression import (
-    artifacts,
-    bounding,
     dates,
+    identifiers,
     ledger,
     pasted,
     pinned,
+    prompt,
     revocations,
     standing_instructions,
     summary_check,
     summary_message,
-    summary_prompt,
-    wording,
+    truncate,
+    vocabulary,
 )
-from agent.overlap import OverlapTrimmer
+from agent.context.branches import first_words
+from agent.models.overlap import OverlapTrimmer
 from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
 from agent.redaction.stream import _Secrets
-from agent.steps_back import first_words
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
 from agent.tool_support.html_text import html_to_text
@@ -63,7 +63,7 @@ from gateway.text.tables import readable_tables
 from tests.agent.test_redaction_rules import SAMPLES
 from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 
-_QUERY = words.parse_query('hello "big world" 漢字 abc')
+_QUERY = fts_text.parse_query('hello "big world" 漢字 abc')
 _ME = User(1, "Bot", is_bot=True, username="bot")
 _STREAM = _Secrets(["sk-" + "a1b2c3d4" * 3, "`" * 20 + "x"])
 
@@ -103,13 +103,13 @@ def _telegram(text: str) -> object:
 
 
 def _queried(text: str) -> object:
-    return snippets({1: "hello " + text}, words.parse_query("hello " + text[:500]))
+    return snippets({1: "hello " + text}, fts_text.parse_query("hello " + text[:500]))
 
 
 WORK: dict[str, Work] = {
     # what others wrote, and what was said
-    "untrusted.marked": untrusted.marked,
-    "untrusted.parts_of": lambda text: list(untrusted.parts_of(text + untrusted.marked(text))),
+    "untrusted.marked": untrusted.wrap_untrusted,
+    "untrusted.parts_of": lambda text: list(untrusted.parts_of(text + untrusted.wrap_untrusted(text))),
     "untrusted.own_made_neutral": untrusted.own_made_neutral,
     "untrusted.in_a_note": untrusted.in_a_note,
     "first_words": first_words,
@@ -122,8 +122,8 @@ WORK: dict[str, Work] = {
     "chat.wording.speaker": chat_wording.speaker,
     "chat.wording quote": lambda text: chat_wording._shortened(text, 500),
     # the search
-    "words.parse_query": lambda text: words.parse_query(text).marks,
-    "words.indexable": words.indexable,
+    "fts_text.parse_query": lambda text: fts_text.parse_query(text).marks,
+    "fts_text.indexable": fts_text.indexable,
     "snippets of a text": lambda text: snippets({1: text}, _QUERY),
     "snippets of a query": _queried,
     # secrets
@@ -134,9 +134,9 @@ WORK: dict[str, Work] = {
     ],
     "logs.without_secrets": lambda text: logs.without_secrets(None, "", {"event": text, "of": {"a": [text]}}),
     # the summary and its ledger
-    "artifacts.find_identifiers": lambda text: artifacts.find_identifiers(text.split()),
-    "artifacts.find_effects": lambda text: artifacts.find_effects(_called(text), lambda name: True),
-    "artifacts.changes_something": artifacts.changes_something.__wrapped__,
+    "identifiers.find_identifiers": lambda text: identifiers.find_identifiers(text.split()),
+    "identifiers.find_effects": lambda text: identifiers.find_effects(_called(text), lambda name: True),
+    "identifiers.changes_something": identifiers.changes_something.__wrapped__,
     "standing_instructions.telling_words": lambda text: standing_instructions.telling_words(text.split()),
     "standing_instructions.find_instructions": standing_instructions.find_instructions,
     "standing_instructions.is_lasting": standing_instructions.is_lasting,
@@ -144,19 +144,24 @@ WORK: dict[str, Work] = {
     "revocations.revocation_kind": revocations.revocation_kind,
     "revocations.without_revoked": lambda text: revocations.without_revoked(["Never call."], text),
     "revocations.speaker_in": revocations.speaker_in,
+    "revocations.topic_words": lambda text: revocations.topic_words(text.split(), [text]),
+    "revocations.find_remarks": lambda text: revocations.find_remarks(
+        [(1, text)], [(0, f"Never call {text}")]
+    ),
+    "standing_instructions.possible_remarks": standing_instructions.possible_remarks,
     "pasted.typed_parts": lambda text: list(pasted.typed_parts(text)),
     "summary_check": lambda text: summary_check.check_summary(text, [text]),
-    "artifacts.find_phrases": lambda text: artifacts.find_phrases([text]),
+    "identifiers.find_phrases": lambda text: identifiers.find_phrases([text]),
     "pinned.offers_options": pinned.offers_options,
     "dates.with_day": lambda text: dates.with_day(text, "Wed 2026-11-18"),
     "overflow.is_overflow": lambda text: overflow.is_overflow(text, 400),
     "overflow.limit_in": overflow.limit_in,
     "ledger.split_ledger": ledger.split_ledger,
     "ledger.without_ledger_marks": ledger.without_ledger_marks,
-    "wording_of": lambda text: wording.wording_of(_said(text), _said(text)),
-    "bounding.bound": lambda text: bounding.bound(_said(untrusted.marked(text))[0], 200),
+    "vocabulary_of": lambda text: vocabulary.vocabulary_of(_said(text), _said(text)),
+    "truncate": lambda text: truncate.truncate(_said(untrusted.wrap_untrusted(text))[0], 200),
     "find_earlier": lambda text: summary_message.find_earlier(_said(text)),
-    "record_of": lambda text: summary_prompt.record_of([*_said(text), *_called(text)]),
+    "record_of": lambda text: prompt.record_of([*_said(text), *_called(text)]),
     # tools
     "html_to_text": lambda text: html_to_text(text, base_url="https://example.org/a"),
     "html_to_text, preformatted": lambda text: html_to_text(f"<pre>{text}x"),

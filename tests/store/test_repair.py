@@ -13,7 +13,7 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from gateway.store import SqliteStore
 from gateway.store.health import examine, repair
 from gateway.store.index import STEP_MESSAGES
@@ -106,7 +106,7 @@ async def test_marks_around_others_words_are_no_damage(path: Path) -> None:
     path.parent.mkdir()
     store = await SqliteStore.open(path)
     conversation = await store.open_conversation(Address("web", "1"), person="ada")
-    said = [Message(role="tool", content=marked(f"apple {number}")) for number in range(5)]
+    said = [Message(role="tool", content=wrap_untrusted(f"apple {number}")) for number in range(5)]
     await store.append(conversation.live_session_id, said)
     assert len(await store.search("apple")) == 5
     await store.close()

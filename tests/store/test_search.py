@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent.fts_text import parse_query
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
-from agent.words import parse_query
 from gateway.store.index import Entry, index_in_memory
 from gateway.store.search import SCORED, Scope, find
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agent.untrusted import marked, outside_words, own_words
+from agent.untrusted import outside_words, own_words, wrap_untrusted
 from gateway.chat.contract import Author, Place, Quote
 from tests.telegram.bench import Bench
 from tests.worlds.telegram import Message
@@ -156,7 +156,7 @@ async def test_a_group_that_moves_is_told_to_the_operator(bench: Bench) -> None:
 async def test_a_forward_is_marked(bench: Bench, origin: dict[str, Any], name: str) -> None:
     """The words of somebody else do not pass for those of the sender."""
     got = await bench.shows(text="some words", forward_origin={**origin, "date": 1})
-    assert got.text == f"[forwarded from {name}]\n{marked('some words')}"
+    assert got.text == f"[forwarded from {name}]\n{wrap_untrusted('some words')}"
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n", "\u2028"])
@@ -183,7 +183,7 @@ async def test_a_forwarded_command_is_no_command(bench: Bench) -> None:
     team = bench.world.group("Team", bench.ada)
     command = {"type": "bot_command", "offset": 0, "length": 7}
     got = await bench.shows(team, text="/status", entities=[command], forward_origin=origin)
-    assert got.text == f"[forwarded from x /reset]\n{marked('/status')}"
+    assert got.text == f"[forwarded from x /reset]\n{wrap_untrusted('/status')}"
     assert not got.addressed
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.messages import ToolCall
+from agent.sandbox.sandbox import Sandbox
 from agent.store import Address, Fact, SessionStore
 from agent.tool import ToolContext
-from agent.tool_support.sandbox import Sandbox
 from agent.toolbox import Toolbox, ToolResult
 from agent.tools.terminal import terminal_in
 from gateway.store.memory import MemoryStore

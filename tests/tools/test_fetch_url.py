@@ -11,7 +11,7 @@ from agent.tool import ToolContext
 from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.toolbox import Toolbox, ToolResult
 from agent.tools.fetch_url import make_fetch_url
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from tests.tools.conversation import Run
 from tests.tools.site import open_site
 
@@ -35,7 +35,7 @@ async def test_a_page_becomes_text(ctx: ToolContext) -> None:
         "http://127.0.0.1/page (HTTP 200, text/html)\n"
         "News\n\n# Today\n\nAll is [well](http://127.0.0.1/well)."
     )
-    assert result.as_read == marked(result.content)
+    assert result.as_read == wrap_untrusted(result.content)
 
 
 async def test_an_error_page_is_shown_with_its_status(ctx: ToolContext) -> None:

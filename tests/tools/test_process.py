@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tool_support.process import run_process
+from agent.sandbox.process import run_process
 
 
 async def test_who_is_impatient_waits_as_well(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from agent.sandbox.sandbox import Sandbox
 from agent.tool import ToolContext
-from agent.tool_support.sandbox import Sandbox
 from agent.tool_support.workspace import Workspace
 from agent.tools.terminal import terminal, terminal_in
 from tests.tools.conversation import Run, terminal_of
@@ -234,7 +234,7 @@ async def test_state_below_a_folder_of_the_system_is_hidden(ctx: ToolContext) ->
 LIVE_ON = """
 import asyncio, sys
 from pathlib import Path
-from agent.tool_support.sandbox import Sandbox
+from agent.sandbox.sandbox import Sandbox
 
 asyncio.run(Sandbox().run(sys.argv[1], Path(sys.argv[2]), seconds=60))
 """
@@ -311,7 +311,7 @@ TRY_IT = """
 import asyncio, sys
 from pathlib import Path
 from agent.errors import SandboxNotAvailable
-from agent.tool_support.sandbox import Sandbox
+from agent.sandbox.sandbox import Sandbox
 from gateway.cli.doctor_checks_sandbox import sandbox
 from gateway.config.load import load
 

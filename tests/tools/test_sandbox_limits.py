@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.sandbox.sandbox import Sandbox
+from agent.sandbox.syscall_filter import syscall_filter
 from agent.tool import ToolContext
-from agent.tool_support.sandbox import Sandbox
-from agent.tool_support.syscall_filter import syscall_filter
 from tests.tools.conversation import Run, terminal_of
 from tests.worlds.sandboxed import NEEDS_PERL, NEEDS_SANDBOX, processes_with
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agent.messages import ToolCall
+from agent.sandbox.sandbox import Sandbox
 from agent.tool import Tool, ToolContext
-from agent.tool_support.sandbox import Sandbox
 from agent.toolbox import Toolbox, ToolResult
 from agent.tools.terminal import terminal_in
 from tests.tools.conversation import Run

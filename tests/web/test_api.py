@@ -10,7 +10,7 @@ import pytest
 
 from agent.messages import Message, ToolCall
 from agent.store import Address
-from agent.untrusted import marked
+from agent.untrusted import wrap_untrusted
 from gateway.messages import OWNER
 from gateway.platforms.base import Health, Platform
 from tests.web.world import Chat, Gate, World, web_world
@@ -96,7 +96,7 @@ async def test_limit_keeps_the_newest_messages(chat: Chat) -> None:
 async def test_marks_for_the_model_are_not_sent(world: World) -> None:
     """Whoever asks here sees where a text comes from."""
     stored = await world.store.open_conversation(Address("web", "forwards"), person=OWNER)
-    await world.store.append(stored.live_session_id, [Message("user", f"Look: {marked('news')}")])
+    await world.store.append(stored.live_session_id, [Message("user", f"Look: {wrap_untrusted('news')}")])
     _, (said,) = await world.get(f"/api/conversations/{stored.id}/messages")
     assert said["content"] == "Look: news"
 

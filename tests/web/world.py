@@ -14,8 +14,8 @@ from typing import Any, Literal
 import aiohttp
 
 from agent.llm import ChatRequest
-from agent.scripted import ScriptedLLM, Step
 from agent.store import SessionStore
+from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
 from agent.tools.send_file import send_file

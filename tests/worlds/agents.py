@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agent.compaction import Compactor, Watch
+from agent.context.auto_compaction import AutoCompaction
+from agent.context.compaction import Compactor, Watch
+from agent.context.engine_pool import EnginePool
+from agent.context.engine_runner import DEADLINES
+from agent.context.memory_flush import MemoryFlush
+from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
-from agent.context_keeper import ContextKeeper
-from agent.engine_runner import DEADLINES
-from agent.engine_seat import EngineSeats
 from agent.llm import LLMClient
 from agent.loop import Agent
-from agent.memory_flush import MemoryFlush
-from agent.models import Models
-from agent.patience import Patience
+from agent.models.selection import ModelSelector
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.tool import Tool
@@ -32,19 +32,19 @@ def make_agent(
     caching: PromptCaching | None = None,
     background_at: float = 0.80,
     flush_memory: MemoryFlush | None = None,
-    models: Models | None = None,
+    models: ModelSelector | None = None,
     max_iterations: int = 5,
     home: Path = Path("hermes-home"),
     watch: Watch | None = None,
-    patience: Patience | None = None,
+    patience: SummaryTimeout | None = None,
     deadlines: Mapping[str, float] = DEADLINES,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one.
 
     `deadlines`: seconds for each method of the engine.
     """
-    models = models or Models(llm, store)
-    seats = EngineSeats(
+    models = models or ModelSelector(llm, store)
+    engines = EnginePool(
         engine or (lambda: ContextCompressor(llm.context_length)),
         models,
         hermes_home=home,
@@ -52,7 +52,7 @@ def make_agent(
     )
     compactor = Compactor(
         store,
-        seats,
+        engines,
         auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,
         flush_memory=flush_memory,
@@ -64,7 +64,7 @@ def make_agent(
         models,
         store,
         lambda platform: toolbox,
-        ContextKeeper(compactor, enabled=True),
+        AutoCompaction(compactor, enabled=True),
         caching=caching or PromptCaching(),
         instructions="Be brief.",
         max_iterations=max_iterations,

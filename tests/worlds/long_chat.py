@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from agent.compression.summary_prompt import TEMPLATE
+from agent.compression.prompt import TEMPLATE
 from tests.worlds.hermes_process import WebClient
 from tests.worlds.model_server import ModelServer, Seen
 from tests.worlds.script import Call, Reply

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from agent.tool_support.sandbox import Sandbox
+from agent.sandbox.sandbox import Sandbox
 from agent.tools.terminal import terminal_in
 
 _SMALLEST = (

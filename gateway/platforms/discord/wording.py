@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import discord
 
-from agent.untrusted import in_a_note, marked
+from agent.untrusted import in_a_note, wrap_untrusted
 
 _MENTION = re.compile(r"<(@[!&]?|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
@@ -69,4 +69,4 @@ def _forwarded(snapshot: discord.MessageSnapshot) -> str:
     """Somebody else's words: marked, so that they cannot pass for the sender's own."""
     parts = [snapshot.content, *(f"[sticker: {sticker.name}]" for sticker in snapshot.stickers)]
     said = "\n".join([*filter(None, parts), *_embeds(snapshot.embeds)])
-    return f"[forwarded message]\n{marked(said)}" if said else "[forwarded message]"
+    return f"[forwarded message]\n{wrap_untrusted(said)}" if said else "[forwarded message]"

@@ -12,7 +12,7 @@ from telegram import (
     MessageOriginUser,
 )
 
-from agent.untrusted import in_a_note, marked
+from agent.untrusted import in_a_note, wrap_untrusted
 from gateway.chat.contract import Quote
 
 _LONGEST_NAME = 64
@@ -60,7 +60,7 @@ def forwarded(message: Message, text: str) -> str:
     if message.forward_origin is None:
         return text
     note = f"[forwarded from {_origin_name(message.forward_origin)}]"
-    return f"{note}\n{marked(text)}" if text else note
+    return f"{note}\n{wrap_untrusted(text)}" if text else note
 
 
 def quote_of(message: Message) -> Quote | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.compression.artifacts import changes_something
+from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import between, ledger_of, ledger_state
-from agent.compression.wording import find_entries, wording_of
+from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.messages import CREATED_AT, ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
@@ -184,10 +184,10 @@ class Compaction:
         with self._database.reading() as connection:
             found = messages_by_key(connection, keys)
         said = [self._looked_through(found[key]) for key in keys]
-        wording = wording_of(said, said)
+        wording = vocabulary_of(said, said)
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(chat, rules) for chat in said]
-            wording = wording_of(said, said)
+            wording = vocabulary_of(said, said)
         entries = find_entries(said, wording, changes_something, earlier=ledger, earlier_summary="")
         return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.chat_text import call_of, text_of
-from agent.compression.bounding import bound
+from agent.compression.truncate import truncate
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
@@ -34,7 +34,7 @@ def with_beginning_and_end(item: Item, whole: Stored, tokens: int) -> Item:
     words = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     pictures = [part for part in parts if not isinstance(part.get("text"), str)]
     room = max(_SMALLEST_DIGEST, tokens - estimate_message_tokens({"role": "user", "content": pictures}))
-    text = f"{_head(whole)}\n{bound({'role': 'user', 'content': words}, room)['content']}"
+    text = f"{_head(whole)}\n{truncate({'role': 'user', 'content': words}, room)['content']}"
     content = [{"type": "text", "text": text}, *pictures] if pictures else text
     return _if_smaller(item, {**item.chat, "content": content})
 
@@ -57,7 +57,7 @@ def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
     calls = whole.chat.get("tool_calls")
     room = max(_SMALLEST_DIGEST, tokens - estimate_text_tokens(head) - 8)
     if calls:
-        bounded = bound({**whole.chat, "content": None}, room)
+        bounded = truncate({**whole.chat, "content": None}, room)
         room = max(_SMALLEST_DIGEST, room - estimate_message_tokens(bounded))
         shown = {**shown, "tool_calls": bounded["tool_calls"]}
     if estimate_text_tokens(text) > room:

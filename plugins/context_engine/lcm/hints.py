@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from agent.chat_text import text_of
 from agent.tokens import cut_to_tokens
-from agent.untrusted import marked, own_words, without_marks
+from agent.untrusted import own_words, without_marks, wrap_untrusted
 
 from .database import Database
 from .messages import Stored, messages_by_key
@@ -60,7 +60,7 @@ def _text(messages: list[Stored]) -> str:
     lines = map(_line, messages)
     return (
         f"{MARK}HINT] This may have come up before, in messages that have left the context:\n"
-        + marked("\n".join(lines))
+        + wrap_untrusted("\n".join(lines))
         + "\n`lcm_expand` with an id gives them whole. Nobody wrote this hint; ignore it if it does not help."
     )
 

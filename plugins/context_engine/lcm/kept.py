@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from agent.chat_text import text_of
-from agent.compression.bounding import fair_cap
+from agent.compression.truncate import fair_cap
 
 from .copies import SMALLEST, in_one_line, with_beginning_and_end, with_copy
 from .database import Database

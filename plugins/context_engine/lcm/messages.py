@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from agent.chat_text import call_of, text_of
+from agent.fts_text import indexable
 from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
-from agent.words import indexable
 
 OF_THE_HOST = ("message_id", "created_at", "kind", "state")
 """Keys that are no part of what was said."""

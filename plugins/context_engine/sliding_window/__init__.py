@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.compression.bounding import bound
+from agent.compression.truncate import truncate
 from agent.context_engine import ContextEngine
 from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough
@@ -87,7 +87,7 @@ def _shortened(turn: Block, room: int) -> Block:
     for message in rest:
         if message["role"] == "tool" and steps:
             # A single result can be larger than everything else. The store has all of it.
-            steps[-1].append(bound(message, room // 4))
+            steps[-1].append(truncate(message, room // 4))
         else:
             steps.append([message])
     fitting = _newest_that_fit(steps, room - estimate_messages_tokens_rough(request)) or steps[-1:]

@@ -63,9 +63,9 @@ async def _window(house: House, conversation: Conversation) -> Window:
     agent = house.gateway.agent
     llm = await agent.models.in_use(conversation)
     configured = round(llm.context_length * house.loaded.config.compression.threshold)
-    seat = agent.keeper.compactor.seats.known(conversation.id)
-    tokens = (seat.state.threshold_tokens if seat else 0) or configured
-    engine = seat.name if seat else house.engine
+    status = await agent.engine_status(conversation)
+    tokens = (status.threshold_tokens if status else 0) or configured
+    engine = status.name if status else house.engine
     limits = [
         Limit(round(llm.context_length * HYGIENE_THRESHOLD), HYGIENE_THRESHOLD, "session hygiene"),
         Limit(tokens, tokens / max(llm.context_length, 1), engine),

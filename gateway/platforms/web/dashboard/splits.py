@@ -9,9 +9,9 @@ from typing import Any
 from aiohttp import web
 
 from agent.compression.ledger import BEGIN
+from agent.compression.summary_state import block_of, text_of_engine
 from agent.errors import NotFound
 from agent.messages import Message
-from agent.state_block import block_of, text_of_engine
 from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens
 from gateway.insight_conversations import Replaced
 from gateway.platforms.web.dashboard import address

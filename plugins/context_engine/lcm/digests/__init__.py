@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.compression.bounding import fair_cap
+from agent.compression.truncate import fair_cap
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
-from agent.untrusted import MARK, Part, marked, neutral, parts_of
+from agent.untrusted import MARK, Part, parts_of, strip_role_markers, wrap_untrusted
 
 from .kinds import plainly, read
 from .room import Findings, fitted
@@ -22,7 +22,7 @@ from .values import counted
 
 __all__ = ["Digest", "digest"]
 
-_FRAME = estimate_text_tokens(marked("")) + 1
+_FRAME = estimate_text_tokens(wrap_untrusted("")) + 1
 _SMALLEST_PART = 60
 _MOST_PARTS = 8
 """Of a text in which the person's words and those of others take turns."""
@@ -81,7 +81,7 @@ def _as_it_is(part: Part, tokens: int) -> Digest | None:
     if len(part.text) > 8 * tokens:
         return None
     body = redact(part.text)
-    text = marked(body) if part.outside else neutral(body)
+    text = wrap_untrusted(body) if part.outside else strip_role_markers(body)
     return Digest("text", text) if estimate_text_tokens(text) <= tokens else None
 
 
@@ -99,7 +99,7 @@ def _of_part(part: Part, tokens: int, hint: str) -> Digest:
         return Digest(findings.kind, facts)
     body = _body(source, findings, room)
     if part.outside:
-        body = marked(body)
+        body = wrap_untrusted(body)
     return Digest(findings.kind, f"{facts}\n{body}" if body else facts)
 
 
@@ -117,7 +117,7 @@ def _body(source: Source, findings: Findings, tokens: int) -> str:
         notes, room = "", tokens
     body = "\n".join(filter(None, (fitted(findings, room), notes)))
     # Single lines were looked at before; together they may tell more. What is redacted may grow by it.
-    return cut_to_tokens(neutral(redact(body)), tokens)
+    return cut_to_tokens(strip_role_markers(redact(body)), tokens)
 
 
 def _storable(text: str) -> str:

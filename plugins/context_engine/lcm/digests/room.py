@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from agent.compression.bounding import fair_cap
+from agent.compression.truncate import fair_cap
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 _MOST_LINES = 3_000

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from agent.words import STOP_WORDS
+from agent.fts_text import STOP_WORDS
 
 Bytes = NDArray[np.int8]
 Numbers = NDArray[np.float32]

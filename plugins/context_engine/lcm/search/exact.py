@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from agent.words import parse_query
+from agent.fts_text import parse_query
 
 from .postings import bounds_of, expression
 from .request import Found, Hit, Request

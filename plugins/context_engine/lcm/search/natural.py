@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agent.words import parse_query
+from agent.fts_text import parse_query
 
 from .dates import ISO, Days, days_in, moment_of
 from .postings import Postings, bounds_of, postings

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.words import quoted
+from agent.fts_text import quoted
 
 from ..messages import scope_of
 from .request import Request

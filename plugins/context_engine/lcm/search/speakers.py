@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
-from agent.words import parse_query
+from agent.fts_text import parse_query
 
 from .request import Line
 

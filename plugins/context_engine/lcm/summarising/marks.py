@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agent.untrusted import in_a_note, neutral
+from agent.untrusted import in_a_note, strip_role_markers
 
 TOPICS = "Expand for details about:"
 """Begins the last line of an answer."""
@@ -27,7 +27,7 @@ _AROUND_A_TOPIC = " \t.,;:*_`<>\"'-•·…"
 
 def without_imitations(text: str) -> str:
     """The text without lines that pass for the engine's, and without signs that part the speakers in a prompt."""
-    lines = neutral(text).splitlines()
+    lines = strip_role_markers(text).splitlines()
     return "\n".join(line.rstrip() for line in lines if not _is_imitation(line)).strip()
 
 

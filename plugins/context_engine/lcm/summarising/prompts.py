@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from agent.compression.summary_prompt import record_of
+from agent.compression.prompt import record_of
 from agent.tokens import cut_to_tokens
 
 from .marks import TOPICS

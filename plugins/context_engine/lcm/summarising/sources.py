@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from agent.chat_text import call_of, text_of
+from agent.compression.prompt import pieces_of, record_of
 from agent.compression.summary_check import check_summary, extract_as_checked, quotes_in
-from agent.compression.summary_prompt import pieces_of, record_of
 from agent.messages import ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.untrusted import own_words

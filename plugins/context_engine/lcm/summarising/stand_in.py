@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.compression.bounding import fair_cap
-from agent.compression.stand_in import extract
+from agent.compression.fallback_summary import extract
+from agent.compression.truncate import fair_cap
 from agent.messages import ChatDict
 from agent.tokens import estimate_text_tokens
-from agent.untrusted import neutral
+from agent.untrusted import strip_role_markers
 
 from ..summaries import Written
 from .measure import STAND_IN_TOKENS, shortened, shortened_list, size_of, storable, topic_room
@@ -46,7 +46,7 @@ def _text(sources: Sources, limit: int) -> str:
         text = "\n".join(sources.record())
     else:
         text = extract(_shown(sources.chats, room // _TOKENS_FOR_EACH), room)
-    return storable(neutral(text))
+    return storable(strip_role_markers(text))
 
 
 def _shown(chats: Sequence[ChatDict], most: int) -> Sequence[ChatDict]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
 from agent.chat_text import call_of, text_of
-from agent.compression.artifacts import find_identifiers
+from agent.compression.identifiers import find_identifiers
+from agent.fts_text import STOP_WORDS
 from agent.messages import ChatDict
 from agent.untrusted import own_words, without_marks
-from agent.words import STOP_WORDS
 
 from .marks import one_line
 from .measure import shortened_list, storable

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.compression.bounding import fair_cap
-from agent.compression.summary_prompt import record_of
+from agent.compression.prompt import record_of
+from agent.compression.truncate import fair_cap
+from agent.fts_text import parse_query
 from agent.tokens import cut_to_tokens, estimate_text_tokens
-from agent.words import parse_query
 
 from ..messages import Stored
 from ..report import moment

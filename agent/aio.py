@@ -1,0 +1,105 @@
+"""Helpers for asyncio: finish work despite a cancel, run foreign code in daemon threads, lock by key."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+T = TypeVar("T")
+
+_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
+    """Runs `work` to its end, however often the caller is cancelled meanwhile; the cancellation takes effect then."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(mark_exception_seen)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
+def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Not a thread of the pool: those are waited for when Hermes stops, and foreign code may hang for ever.
+
+    The future gets the result or the error. Raises RuntimeError where no thread can be started.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_outcome: Callable[[], None]) -> None:
+        if not ended.done():
+            set_outcome()
+
+    def run() -> None:
+        try:
+            set_outcome = partial(ended.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - a future that is never settled is waited for in vain
+            set_outcome = partial(ended.set_exception, _harmless(error))
+        with suppress(RuntimeError):  # the loop is gone: Hermes has stopped meanwhile
+            loop.call_soon_threadsafe(settle, set_outcome)
+
+    _threads.run(partial(copy_context().run, run), name)
+    return ended
+
+
+def _harmless(error: BaseException) -> Exception:
+    """No future takes a StopIteration, and a SystemExit would end the process."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__} in a thread")
+
+
+class _Threads:
+    """Daemon threads that wait for more when they are done: to start one costs more than most calls. One that hangs
+    is never asked again."""
+
+    def __init__(self, most_idle: int) -> None:
+        self._most_idle = most_idle
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+
+    def run(self, work: Callable[[], None], name: str) -> None:
+        # Popping and appending are atomic, and one idle thread more or less does no harm.
+        with suppress(IndexError):
+            self._idle.pop().put(work)
+            return
+        inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        inbox.put(work)
+        threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True).start()
+
+    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            inbox.get()()
+            if len(self._idle) >= self._most_idle:
+                return
+            self._idle.append(inbox)
+
+
+_threads = _Threads(most_idle=8)
+
+
+def mark_exception_seen(future: asyncio.Future[Any]) -> None:
+    """Marks the error of a future as seen: its caller may be gone."""
+    if not future.cancelled():
+        future.exception()
+
+
+def keyed_lock(key: str) -> asyncio.Lock:
+    """Return the lock for this key. Callers that read, change and write the same thing share it; it goes with them."""
+    lock = _locks.get(key)
+    if lock is None:
+        lock = _locks[key] = asyncio.Lock()
+    return lock

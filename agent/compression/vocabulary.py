@@ -1,0 +1,192 @@
+"""The vocabulary of a stretch of conversation, by who used it.
+
+Long histories repeat their words. Searching the vocabulary for secrets and identifiers instead of every message keeps
+a compaction linear and cheap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from agent.chat_text import call_of, text_of
+from agent.compression.dates import day_of, with_day
+from agent.compression.identifiers import find_effects, find_identifiers, find_phrases
+from agent.compression.ledger import Ledger
+from agent.compression.pasted import typed_parts
+from agent.compression.revocations import Placed, find_remarks, speaker_in, topic_words
+from agent.compression.standing_instructions import (
+    find_instructions,
+    last_statement,
+    possible_remarks,
+    telling_words,
+)
+from agent.messages import ChatDict
+from agent.untrusted import outside_words, own_words, without_marks
+
+_RESULT_CHARACTERS = 64_000
+"""Tool results are searched for identifiers from the newest back as far as this. Most of what they hold is noise."""
+
+_MOST_RULES = 100
+"""The oldest and the newest of one compaction: more than a ledger has room for."""
+_FROM_A_PASTE = 4
+"""Rules from the beginning of a pasted text, and as many from its end."""
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
+_ESCAPED_SIGNS = ('"', "\\", "/")
+
+Words = dict[str, None]
+"""Unique, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    said_by_user: Sequence[str]
+    """Whole messages, the newest first."""
+    days: Sequence[str]
+    """When each of them was said, where that is known."""
+    said_by_assistant: Sequence[str]
+    user: Words
+    assistant: Words
+    arguments: Words
+    results: Words
+
+    def words(self) -> Iterable[str]:
+        return chain(self.user, self.assistant, self.arguments, self.results)
+
+
+def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Vocabulary:
+    """Of the messages as they were said, and of all that is left of them after pruning."""
+    user: list[str] = []
+    days: list[str] = []
+    assistant: list[str] = []
+    arguments: list[str] = []
+    results: list[str] = []
+    room = _RESULT_CHARACTERS
+    for said, sent in zip(reversed(messages), reversed(pruned), strict=True):
+        role = said["role"]
+        if role == "user":
+            text = text_of(said)
+            user.append(_with_name(own_words(text), said.get("name")))
+            days.append(day_of(said))
+            # Others' words are no instructions of the user, and what they name the user has not named.
+            if others := outside_words(text):
+                results.append(others)
+        elif role == "tool":
+            text = without_marks(text_of(said if room > 0 else sent))
+            room -= len(text)
+            results.append(text)
+        else:
+            if text := text_of(said):
+                assistant.append(text)
+            if calls := said.get("tool_calls"):
+                arguments += [call_of(call)[1] for call in reversed(calls)]
+    return Vocabulary(
+        said_by_user=user,
+        days=days,
+        said_by_assistant=assistant,
+        user=_words(user),
+        assistant=_words(assistant),
+        arguments=_words(map(_unescaped, arguments)),
+        results=_words(map(_unescaped, results)),
+    )
+
+
+def find_entries(
+    messages: Sequence[ChatDict],
+    wording: Vocabulary,
+    has_effects: Callable[[str], bool],
+    *,
+    earlier: Ledger,
+    earlier_summary: str,
+) -> Ledger:
+    """Return what these messages add to the earlier ledger. They must be free of secrets."""
+    seen = [
+        *find_phrases(wording.said_by_assistant),
+        *find_identifiers(wording.assistant),
+        *find_identifiers(wording.results),
+    ]
+    named = [
+        *find_phrases(wording.said_by_user),
+        *find_identifiers(wording.user),
+        *find_identifiers(wording.arguments),
+    ]
+    rules = _rules(wording, earlier.instructions)
+    return Ledger(
+        instructions=tuple(rule for rule, pasted in rules if not pasted),
+        pasted=tuple(dict.fromkeys(rule for rule, pasted in rules if pasted)),
+        named=tuple(reversed(dict.fromkeys(named))),
+        seen=tuple(reversed(dict.fromkeys([*seen, *find_identifiers(earlier_summary.split())]))),
+        effects=tuple(dict.fromkeys(find_effects(messages, has_effects))),
+    )
+
+
+def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]]:
+    """In order, and whether it was pasted. In a group the speaker stays with the rule. What may change a rule counts
+    as one."""
+    said = wording.said_by_user[::-1]
+    speakers = [speaker_in(text) for text in said]
+    if 2 * sum(map(bool, speakers)) <= len(said):
+        speakers = [""] * len(said)
+    found: list[tuple[int, str, bool]] = []
+    if telling := telling_words(wording.user):
+        for index, text in enumerate(said):
+            if not telling.isdisjoint(text.split()):
+                before = last_statement(said[index - 1]) if index else ""
+                found += [(index, *rule) for rule in _rules_in(text, before, speakers[index])]
+    if len(found) > 2 * _MOST_RULES:
+        found = [*found[:_MOST_RULES], *found[-_MOST_RULES:]]
+    own = [*((-1, rule) for rule in earlier), *((index, rule) for index, rule, pasted in found if not pasted)]
+    found += [(index, remark, False) for index, remark in _remarks(said, wording.user, own, speakers)]
+    days = wording.days[::-1]
+    return [(with_day(rule, days[i]), pasted) for i, rule, pasted in sorted(found, key=lambda each: each[0])]
+
+
+def _remarks(
+    said: Sequence[str], words: Words, rules: Sequence[Placed], speakers: Sequence[str]
+) -> list[Placed]:
+    about = topic_words(words, (rule for _, rule in rules)) if rules else frozenset()
+    known = {rule for _, rule in rules}
+    sentences = [
+        (index, sentence)
+        for index, text in enumerate(said)
+        if not about.isdisjoint(text.split())
+        for part in typed_parts(text)
+        if not part.is_pasted
+        for sentence in possible_remarks(part.text)
+    ]
+    named = [(index, _said_by(sentence, speakers[index])) for index, sentence in sentences]
+    return find_remarks([each for each in named if each[1] not in known], rules)
+
+
+def _said_by(rule: str, speaker: str) -> str:
+    prefix = f"{speaker}: " if speaker else ""
+    return prefix + rule.removeprefix(prefix)
+
+
+def _rules_in(text: str, before: str, speaker: str) -> Iterable[tuple[str, bool]]:
+    for part in typed_parts(text):
+        rules = find_instructions(part.text, before)
+        if part.is_pasted and len(rules) > 2 * _FROM_A_PASTE:
+            rules = [*rules[:_FROM_A_PASTE], *rules[-_FROM_A_PASTE:]]
+        for rule in rules:
+            yield _said_by(rule, speaker), part.is_pasted
+        before = last_statement(part.text) or before
+
+
+def _with_name(text: str, name: str | None) -> str:
+    """As the host writes it in a group, where nobody else can begin a line."""
+    return f"{name}: " + text.replace("\n", "\n  ") if name and not text.startswith(f"{name}: ") else text
+
+
+def _unescaped(text: str) -> str:
+    """JSON writes a line break as a backslash and an n, which would pass for part of a path."""
+    if "\\" not in text or text[:1] not in ("{", "["):
+        return text
+    return _ESCAPE.sub(lambda escape: escape[1] if escape[1] in _ESCAPED_SIGNS else " ", text)
+
+
+def _words(texts: Iterable[str]) -> Words:
+    return dict.fromkeys("\n".join(texts).split())

@@ -1,0 +1,1 @@
+"""Keeps a conversation inside the model's window: engines, compaction, branches."""

@@ -1,0 +1,182 @@
+"""Keeps a conversation inside the window while it goes on: decides when to compact, and what the person is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from agent.context.child_session import LiveContext, for_engine, is_request
+from agent.context.compaction import Compactor, Outcome, Trigger
+from agent.context.engine_runner import EngineRunner
+from agent.context.prompt_size import believed_usage, next_prompt_tokens
+from agent.errors import EngineFailed, ToolError
+from agent.events import Notice, TurnEvent
+from agent.llm import Usage
+from agent.messages import ChatDict
+from agent.tokens import estimate_text_tokens
+from agent.tool import Tool, ToolContext
+
+log = structlog.get_logger(__name__)
+
+_ENGINE_TOOL_SECONDS = 60.0
+_HINT_SECONDS = 5.0
+_MOST_HINT_TOKENS = 1_000
+
+
+class AutoCompaction:
+    """What the loop asks around each turn and each model call."""
+
+    def __init__(self, compactor: Compactor, *, enabled: bool) -> None:
+        self.compactor = compactor
+        self.enabled = enabled
+        """Whether anything is compacted without being asked for."""
+
+    async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
+        """Room for the turn, and then what the engine has to say about the message."""
+        told = await self._in_bounds(live)
+        if hint := await self._hint(live):
+            await self.compactor.add_note(live, hint)
+        return [*told, *self.notices(live)]
+
+    async def _in_bounds(self, live: LiveContext) -> list[TurnEvent]:
+        """Compacts at the threshold, with the summary that was prepared before if there is one."""
+        if not self.enabled:
+            return []
+        try:
+            if outcome := await self.compactor.swap_in(live):
+                return self._told_of(live, outcome)
+            tokens = next_prompt_tokens(live)
+            if await self.compactor.is_due(live, tokens) or await self.compactor.is_due_by_the_messages(live):
+                return await self.compact(live, "loop", tokens)
+        except EngineFailed:
+            return self.notices(live)
+        return []
+
+    async def _hint(self, live: LiveContext) -> str | None:
+        """Only for a message that nobody has begun to answer, and only from an engine that is free and quick: it is
+        an extra that nobody waits for."""
+        if not live.history or not is_request(live.history[-1]):
+            return None
+        try:
+            async with asyncio.timeout(_HINT_SECONDS):
+                runner = await self.compactor.engines.get(live)
+                if runner.busy or not runner.has_hint:
+                    return None
+                # First, because the turn needs them next, and a hint that takes long keeps the engine at work.
+                await runner.tool_schemas()
+                hint = await runner.hint(for_engine(live.system_prompt, live.history))
+        except EngineFailed:
+            return None
+        except TimeoutError:
+            log.warning("engine.hint_too_late", session=live.session.id, seconds=_HINT_SECONDS)
+            return None
+        return _usable_hint(hint, live)
+
+    async def after_call(self, live: LiveContext, usage: Usage) -> None:
+        """Tells the engine the usage. A report that cannot be true is replaced by the estimate."""
+        usage = believed_usage(live, usage)
+        await self.compactor.answered(live, usage.prompt_tokens)
+        with suppress(EngineFailed):
+            runner = await self.compactor.engines.get(live)
+            await runner.report(usage)
+
+    async def make_room(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
+        """Before the next call of the same turn: what was reported, and what came since, must fit."""
+        tokens = next_prompt_tokens(live, usage.prompt_tokens)
+        with suppress(EngineFailed):
+            if self.enabled and await self.compactor.is_due(live, tokens):
+                return await self.compact(live, "loop", tokens)
+        return self.notices(live)
+
+    async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:
+        """The provider says that it does not fit. None if nothing could be done about it."""
+        if not self.enabled:
+            return None
+        outcome = await self.compactor.compact(live, "overflow")
+        return self._told_of(live, outcome) if outcome.compacted else None
+
+    async def after_turn(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
+        """Near the threshold, a compaction is prepared while nobody waits."""
+        if self.enabled:
+            with suppress(EngineFailed):
+                runner = await self.compactor.engines.get(live)
+                await self.compactor.prepare(live, runner, next_prompt_tokens(live, usage.prompt_tokens))
+        return self.notices(live)
+
+    async def tools(self, live: LiveContext) -> list[Tool]:
+        """The engine's own tools. They need no registration."""
+        try:
+            runner = await self.compactor.engines.get(live)
+            schemas = await runner.tool_schemas()
+        except EngineFailed:
+            return []
+        return [_engine_tool(self.compactor, runner, live, schema) for schema in schemas]
+
+    def notices(self, live: LiveContext) -> list[TurnEvent]:
+        """What the person has to be told about the engine: it is a plugin, and its bug costs no turn."""
+        sentence = self.compactor.engines.troubles.untold(live.conversation.id)
+        return [Notice(sentence)] if sentence else []
+
+    async def compact(
+        self, live: LiveContext, trigger: Trigger, tokens: int | None = None
+    ) -> list[TurnEvent]:
+        return self._told_of(live, await self.compactor.compact(live, trigger, tokens=tokens))
+
+    async def compact_on_request(self, live: LiveContext, focus: str | None) -> Outcome:
+        """Compact for `/compress`. The answer to the command tells the outcome, so no notice has to."""
+        outcome = await self.compactor.compact(live, "command", focus=focus)
+        troubles, conversation_id = self.compactor.engines.troubles, live.conversation.id
+        troubles.untold(conversation_id, "compress")
+        if outcome.compacted and not outcome.trouble:
+            troubles.over(conversation_id, "compress")
+        return outcome
+
+    def _told_of(self, live: LiveContext, outcome: Outcome) -> list[TurnEvent]:
+        """Trouble is told once, until it is over."""
+        troubles, conversation_id = self.compactor.engines.troubles, live.conversation.id
+        if outcome.trouble:
+            troubles.note(conversation_id, "compress", outcome.detail)
+        else:
+            troubles.over(conversation_id, "compress")
+        events: list[TurnEvent] = [outcome.compacted] if outcome.compacted else []
+        events += self.notices(live)
+        if outcome.advice:
+            events.append(Notice(outcome.advice, for_admins=True))
+        return events
+
+
+def _usable_hint(hint: str | None, live: LiveContext) -> str | None:
+    if not hint or not hint.strip():
+        return None
+    if (tokens := estimate_text_tokens(hint)) > _MOST_HINT_TOKENS:
+        log.warning("engine.hint_too_long", session=live.session.id, tokens=tokens, most=_MOST_HINT_TOKENS)
+        return None
+    return hint
+
+
+def _engine_tool(compactor: Compactor, runner: EngineRunner, live: LiveContext, schema: ChatDict) -> Tool:
+    name = schema["name"]
+
+    async def call(ctx: ToolContext, **arguments: Any) -> str:
+        messages = for_engine(live.system_prompt, live.history)
+        async with compactor.models_for_tool(live):
+            try:
+                return await runner.handle_tool_call(name, arguments, messages)
+            except EngineFailed:
+                raise ToolError("the context engine failed, and the log says why. Try another way.") from None
+
+    return Tool(
+        name=name,
+        description=schema["description"],
+        parameters=schema["parameters"],
+        timeout=_ENGINE_TOOL_SECONDS,
+        dangerous=False,
+        effects=False,
+        arguments=None,
+        function=call,
+        # It repeats what was said, and not only the person has said it: tools and web pages have, too.
+        outside=True,
+    )

@@ -1,0 +1,209 @@
+"""Between the store and an engine: messages with their ids in, references and new rows out.
+
+An engine knows only dicts. What it returns is turned into a plan for a child session: a message it kept is a
+reference, one it changed is a `pruned` copy, one it wrote is new. Nothing is copied that can be referred to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agent.compression.summary_state import new_state, state_of_engine, text_of_engine
+from agent.context.engine_values import plain
+from agent.errors import InvalidCompaction
+from agent.messages import CREATED_AT, KIND, MESSAGE_ID, STATE, ChatDict, Kind, Message, ToolCall, as_chat
+from agent.store import Conversation, Session
+from agent.tool_pairs import repair
+
+_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", MESSAGE_ID, CREATED_AT, KIND, STATE)
+
+
+@dataclass(slots=True)
+class LiveContext:
+    """What the model sees of a conversation right now. A compaction moves it to the child session."""
+
+    conversation: Conversation
+    session: Session
+    history: list[Message]
+    tools_tokens: int = 0
+    """Estimate of the tool definitions that go with every prompt."""
+
+    @property
+    def system_prompt(self) -> str:
+        return self.session.system_prompt or ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSession:
+    """What a child session starts with."""
+
+    system_prompt: str
+    context: list[str | Message]
+
+
+def for_engine(system_prompt: str, history: Sequence[Message]) -> list[ChatDict]:
+    """The whole history as an engine gets it, the system prompt first."""
+    system: ChatDict = {"role": "system", "content": system_prompt}
+    return [system, *map(_given, history)]
+
+
+def _given(message: Message) -> ChatDict:
+    chat = {**as_chat(message), MESSAGE_ID: message.id, CREATED_AT: message.created_at}
+    if message.kind in ("summary", "note"):
+        chat[KIND] = message.kind
+    if message.kind == "summary":
+        chat[STATE] = state_of_engine(message)
+        if not message.parts:
+            chat["content"] = text_of_engine(message)
+    return chat
+
+
+def as_messages(returned: object) -> list[ChatDict]:
+    """A plain copy of what an engine returned, of the keys that count. Raises InvalidCompaction for what is not a list
+    of messages."""
+    if not isinstance(returned, list | tuple):
+        raise InvalidCompaction("It is not a list.")
+    if not all(isinstance(message, dict) for message in returned):
+        raise InvalidCompaction("A message is not a dict.")
+    known = [{key: message[key] for key in _KEYS if key in message} for message in returned]
+    try:
+        messages: list[ChatDict] = plain(known)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidCompaction("A message cannot be written as JSON.") from None
+    for message in messages:
+        _check_types(message)
+    return messages
+
+
+def _check_types(message: ChatDict) -> None:
+    role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
+    if role not in ("system", "user", "assistant", "tool"):
+        raise InvalidCompaction("A role is unknown.")
+    if isinstance(content, list):
+        if role == "system" or not all(isinstance(part, dict) and _is_part(part) for part in content):
+            raise InvalidCompaction("A content part is not what providers know.")
+    elif not isinstance(content, str) and (content is not None or role == "system"):
+        raise InvalidCompaction("A content is not text.")
+    if calls and (role != "assistant" or not isinstance(calls, list) or not all(map(_is_call, calls))):
+        raise InvalidCompaction("A tool call is not what providers know.")
+    if not all(isinstance(message.get(key), str | None) for key in ("tool_call_id", "name", MESSAGE_ID)):
+        raise InvalidCompaction("An id or a name is not text.")
+
+
+def _is_part(part: ChatDict) -> bool:
+    return isinstance(part.get("type"), str) and isinstance(part.get("text", ""), str)
+
+
+def _is_call(call: object) -> bool:
+    if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
+        return False
+    texts = call.get("id"), function.get("name"), function.get("arguments")
+    return all(isinstance(text, str) for text in texts)
+
+
+def child_session_from(
+    given: Sequence[ChatDict], returned: object, history: Sequence[Message]
+) -> ChildSession | None:
+    """None where the engine changed nothing. Raises InvalidCompaction for what no provider would take."""
+    returned = as_messages(returned)
+    if list(map(_said, returned)) == list(map(_said, given)):
+        return None
+    system = [message for message in returned if message.get("role") == "system"]
+    unchanged = {message[MESSAGE_ID]: message for message in given if MESSAGE_ID in message}
+    rest = [message for message in returned if message.get("role") != "system"]
+    rest = _reunited(rest, unchanged, history)
+    _check(history, rest)
+    known = {message.id: message for message in history}
+    context = [_item(message, unchanged, known) for message in rest]
+    kept = [item for item in context if isinstance(item, str)]
+    if len(kept) != len(set(kept)):
+        raise InvalidCompaction("A message appears twice.")
+    prompt = str(system[0]["content"]) if system else str(given[0]["content"])
+    return ChildSession(prompt, context)
+
+
+def is_request(message: Message) -> bool:
+    """The user's own words, be they shortened."""
+    return message.role == "user" and message.kind in ("said", "pruned")
+
+
+def _said(message: ChatDict) -> ChatDict:
+    """An engine that builds new dicts may leave out time, kind and state; the message is the same."""
+    return {key: value for key, value in message.items() if key not in (CREATED_AT, KIND, STATE)}
+
+
+def _check(history: Sequence[Message], returned: Sequence[ChatDict]) -> None:
+    if not returned:
+        raise InvalidCompaction("It is empty.")
+    if repair(returned) != list(returned):
+        raise InvalidCompaction("A tool call is parted from its result.")
+    newest = newest_request(history)
+    if newest is not None and history[newest].id not in {message.get(MESSAGE_ID) for message in returned}:
+        raise InvalidCompaction("The newest request is missing.")
+
+
+def newest_request(history: Sequence[Message]) -> int | None:
+    """Where it is. What an engine wrote itself, such as a bridge between two messages, is nobody's request."""
+    asked = (index for index in reversed(range(len(history))) if is_request(history[index]))
+    return next(asked, None)
+
+
+def _reunited(
+    returned: list[ChatDict], unchanged: Mapping[str, ChatDict], history: Sequence[Message]
+) -> list[ChatDict]:
+    """A note looks like the newest words of the user. An engine that kept it as such gets back what it is about."""
+    newest, ids = newest_request(history), [message.get(MESSAGE_ID) for message in returned]
+    if newest is None or newest + 1 >= len(history) or history[newest].id in ids:
+        return returned
+    behind = history[newest + 1]
+    if behind.kind != "note" or behind.id not in ids:
+        return returned
+    place = ids.index(behind.id)
+    return [*returned[:place], unchanged[history[newest].id], *returned[place:]]
+
+
+def _item(
+    message: ChatDict, unchanged: Mapping[str, ChatDict], known: Mapping[str, Message]
+) -> str | Message:
+    message_id = str(message.get(MESSAGE_ID))
+    if message_id in unchanged:
+        if _said(message) == _said(unchanged[message_id]):
+            return message_id
+        return _copy(message, known[message_id])
+    return replace(_row(message, "summary"), state=new_state(_state(message)))
+
+
+def _copy(message: ChatDict, source: Message) -> Message:
+    """It was said when its source was. A note stays one: it is no request, in whatever form."""
+    kind: Kind = "note" if source.kind == "note" else "pruned"
+    source_id = source.source_id or source.id
+    return replace(_row(message, kind), source_id=source_id, created_at=source.created_at)
+
+
+def _state(message: ChatDict) -> ChatDict:
+    """A copy in plain JSON. Raises InvalidCompaction for anything else: it could not be stored."""
+    try:
+        state = json.loads(json.dumps(message.get(STATE) or {}, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidCompaction(f"The state of a message is not JSON: {error}") from error
+    if not isinstance(state, dict):
+        raise InvalidCompaction("The state of a message is not a JSON object.")
+    return state
+
+
+def _row(message: ChatDict, kind: Kind) -> Message:
+    content = message.get("content") or ""
+    parts = tuple(content) if isinstance(content, list) else ()
+    text = "\n".join(str(part.get("text", "")) for part in parts) if parts else str(content)
+    calls = (call["function"] | {"id": call["id"]} for call in message.get("tool_calls") or ())
+    return Message(
+        message["role"],
+        text,
+        parts,
+        tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in calls),
+        tool_call_id=message.get("tool_call_id"),
+        name=message.get("name"),
+        kind=kind,
+    )

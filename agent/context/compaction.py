@@ -1,0 +1,415 @@
+"""Compaction: the only caller of an engine's `compress()` and of the split that follows.
+
+Hygiene, the loop and `/compress` decide when; only this module knows how. Prepare, then publish: no transaction is
+open while a model is asked, and the store refuses the split if the conversation moved on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import structlog
+
+from agent import auxiliary_client
+from agent.aio import finish_despite_cancel
+from agent.compression.outcome import NOTHING_TO_DO, in_numbers
+from agent.context.child_session import LiveContext, child_session_from, for_engine
+from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, advice
+from agent.context.drafts import Draft, Drafts
+from agent.context.engine_models import models_for_engine
+from agent.context.engine_pool import EnginePool, Pause
+from agent.context.engine_runner import EngineRunner
+from agent.context.prompt_size import is_plausible
+from agent.context.reinjected_state import carried_state, with_state
+from agent.context.summary_timeout import SummaryTimeout
+from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
+from agent.events import Compacted
+from agent.llm import ChatRequest, LLMClient
+from agent.messages import Message
+from agent.models.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
+from agent.store import Compaction, Conversation, SessionStore, Split, SplitReason
+from agent.tokens import estimate_messages_tokens_rough
+
+log = structlog.get_logger(__name__)
+
+Trigger = Literal["loop", "overflow", "background", "hygiene", "command"]
+_REASONS: dict[Trigger, SplitReason] = {"hygiene": "hygiene", "command": "command"}
+
+_UNASKED: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
+"""Compactions that a turn waits for and nobody asked for."""
+
+_PAUSED = "The context engine failed a moment ago, so nothing was compressed; it is tried again later."
+
+RequestNow = Callable[[], ChatRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a compaction came to. Without `compacted`, nothing was changed."""
+
+    compacted: Compacted | None
+    detail: str
+    """A sentence for the person."""
+    trouble: bool = False
+    """It did not go as it should, and the person ought to be told."""
+    advice: str = ""
+    """What the person can do so that it happens less often."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A compaction under way, for whoever counts them."""
+
+    trigger: Trigger
+    result: str = "failed"
+    """In the end: `ok`, `stand_in`, `nothing`, `lost` or `failed`, or what the engine calls it."""
+    seconds: float = 0.0
+    """What the engine took, perhaps before this in the background."""
+
+
+Watch = Callable[[Attempt], AbstractContextManager[object]]
+"""Is around every compaction."""
+
+
+def _unwatched(attempt: Attempt) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The engine of a conversation and the tokens at which it acts."""
+
+    name: str
+    threshold_tokens: int
+    compacts_at: int
+    """The threshold, or later where compactions came too often."""
+    prepared_from: int
+    """From here on a compaction is prepared in the background."""
+
+
+class Compactor:
+    """Makes child sessions of conversations that have grown too large."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        engines: EnginePool,
+        *,
+        auxiliary: Callable[[LLMClient], auxiliary_client.Resolver],
+        background_at: float,
+        flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
+        watch: Watch = _unwatched,
+        patience: SummaryTimeout | None = None,
+    ) -> None:
+        self.engines = engines
+        self._store = store
+        self._auxiliary = auxiliary
+        """Whom an engine asks, given the model that answers in the conversation."""
+        self.background_at = background_at
+        """The share of the threshold from which on a compaction is prepared between the turns."""
+        self._flush_memory = flush_memory
+        self._watch = watch
+        self.drafts = Drafts(engines.peek)
+        self._paces: defaultdict[str, CompactionPace] = defaultdict(CompactionPace)
+        """By conversation."""
+        self._pauses: dict[str, Pause] = {}
+        """By conversation: the engine raised, hung or returned nonsense, so it is not asked again for a while."""
+        self._patience = patience or SummaryTimeout()
+        self.request_now: Callable[[LiveContext], Awaitable[RequestNow]] | None = None
+        """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
+
+    async def is_due(self, live: LiveContext, tokens: int) -> bool:
+        """Whether to compact now: at the threshold, or later where that happened too often."""
+        runner = await self.engines.get(live)
+        threshold = runner.state.threshold_tokens
+        if threshold < (due_from := await self.due_from(live.conversation, runner)) and tokens < due_from:
+            return False
+        if self.drafts.of(live):
+            # The engine was asked when the draft was begun.
+            return tokens >= threshold
+        if runner.busy:
+            return 0 < threshold <= tokens
+        return await runner.should_compress(tokens)
+
+    async def due_from(self, conversation: Conversation, runner: EngineRunner) -> int:
+        """The engine's threshold in tokens, or a nearly full window where the threshold was reached too often."""
+        threshold = runner.state.threshold_tokens
+        if not threshold or not self._paces[conversation.id].is_wide:
+            return threshold
+        llm = await self.engines.models.in_use(conversation)
+        return max(threshold, round(NEARLY_FULL * llm.context_length))
+
+    async def status_of(self, conversation: Conversation, runner: EngineRunner) -> EngineStatus:
+        """Return where the engine compacts."""
+        compacts_at = await self.due_from(conversation, runner)
+        prepared_from = math.ceil(compacts_at * self.background_at)
+        return EngineStatus(runner.name, runner.state.threshold_tokens, compacts_at, prepared_from)
+
+    async def answered(self, live: LiveContext, prompt_tokens: int) -> None:
+        """Counts an answer of the model, and sees whether the last compaction helped."""
+        llm, pace = await self.engines.models.in_use(live.conversation), self.pace_of(live)
+        if live.session.reason in (None, "reset"):
+            pace.begin()
+        pace.answered(prompt_tokens, llm.context_length)
+
+    def pace_of(self, live: LiveContext) -> CompactionPace:
+        return self._paces[live.conversation.id]
+
+    async def is_due_by_the_messages(self, live: LiveContext) -> bool:
+        """For engines that can tell before a call, from the messages alone."""
+        runner = await self.engines.get(live)
+        if runner.busy:
+            return False
+        return await runner.should_compress_preflight(for_engine(live.system_prompt, live.history))
+
+    async def compact(
+        self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
+    ) -> Outcome:
+        """Splits the session if that gains anything; `live` then stands at the child."""
+        if trigger != "command" and not self.drafts.of(live) and self._is_paused(live):
+            return Outcome(None, _PAUSED, trouble=True)
+        outcome = await self._attempt(live, trigger, focus, tokens)
+        pace = self.pace_of(live)
+        if trigger == "hygiene" and not outcome.compacted:
+            pace.in_vain.strike()
+        if outcome.compacted and trigger in _UNASKED and pace.compacted():
+            return replace(outcome, advice=await self._advice(live))
+        return outcome
+
+    async def _attempt(
+        self, live: LiveContext, trigger: Trigger, focus: str | None, tokens: int | None
+    ) -> Outcome:
+        attempt = Attempt(trigger)
+        try:
+            with self._watch(attempt):
+                runner, preparing = await self.engines.get(live), self.drafts.of(live)
+                was_ready = preparing is not None and preparing.done is not None
+                draft = await self._prepared(live, runner, trigger, focus)
+                if draft is None:
+                    deadline = auxiliary_client.Deadline(await self._seconds(live, trigger))
+                    draft = await self._compress(runner, live, focus, tokens, deadline)
+                elif was_ready and trigger == "loop":
+                    attempt.trigger = "background"
+                attempt.seconds = draft.seconds
+                return await self._publish(live, runner, draft, attempt, focus)
+        except (EngineFailed, InvalidCompaction) as error:
+            log.warning("compaction.failed", session=live.session.id, reason=error.detail)
+            self._pauses.setdefault(live.conversation.id, Pause()).begin(live)
+            unchanged = " Nothing was compressed." if isinstance(error, EngineFailed) else ""
+            return Outcome(None, f"{error}{unchanged}", trouble=True)
+
+    def _is_paused(self, live: LiveContext) -> bool:
+        """What came to nothing is not paid for again at once."""
+        pause = self._pauses.get(live.conversation.id)
+        return pause is not None and pause.holds(live)
+
+    async def prepare(self, live: LiveContext, runner: EngineRunner, tokens: int) -> None:
+        """From the softer threshold on: begins in the background, to be published at the threshold."""
+        if self._is_paused(live):
+            return
+        # A summary that could not be written is tried again while nobody waits.
+        redo = runner.state.has_fallback_summary
+        if not redo and tokens < await self.due_from(live.conversation, runner) * self.background_at:
+            self.drafts.forget_size(live)
+        elif self.drafts.has_grown(live, tokens) and not self.drafts.of(live):
+            deadline, now = auxiliary_client.Deadline(), replace(live, history=list(live.history))
+            work = self._compress_if_wanted(runner, now, tokens, deadline, redo=redo)
+            self.drafts.begin(live, tokens, work, deadline)
+
+    async def swap_in(self, live: LiveContext) -> Outcome | None:
+        """Publishes a summary that replaces an extract, if it is ready. Other drafts wait for the threshold."""
+        preparing = self.drafts.of(live)
+        if preparing and (preparing.has_failed or (preparing.done and preparing.done.redo)):
+            return await self.compact(live, "background")
+        return None
+
+    async def add_note(self, live: LiveContext, text: str) -> None:
+        """Behind all that was said so far, for the model alone."""
+        append = self._store.append(live.session.id, [Message("user", text, kind="note")])
+        live.history += await finish_despite_cancel(append)
+
+    @asynccontextmanager
+    async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
+        """A tool of the engine asks those who write its summaries, too."""
+        resolver = await self._models_beside(live)
+        async with models_for_engine(self._store, live.session.id, resolver, purpose="engine_tool"):
+            yield
+
+    async def close(self) -> None:
+        """What was being prepared is given up; the conversation is as it was."""
+        await self.drafts.close()
+
+    async def _advice(self, live: LiveContext) -> str:
+        runner, llm = (
+            self.engines.peek(live.conversation.id),
+            await self.engines.models.in_use(live.conversation),
+        )
+        return advice(runner.name if runner else "", llm.context_length)
+
+    async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
+        """For the models that an engine asks during one compaction."""
+        return self._patience.seconds(trigger, await self._summariser(live))
+
+    async def _summariser(self, live: LiveContext) -> str:
+        return (await self._models_beside(live))("compression", None).model
+
+    async def _prepared(
+        self, live: LiveContext, runner: EngineRunner, trigger: Trigger, focus: str | None
+    ) -> Draft | None:
+        """The draft of the background, if it still fits, is small enough and no focus asks for something else.
+
+        Waited for even where it is not wanted, but not long: the engine is at work on it.
+        """
+        draft = await self.drafts.take(live, 0.0 if focus else await self._seconds(live, trigger))
+        fitted = draft.fitted(live) if draft and focus is None else None
+        if fitted is None or fitted.redo:
+            return fitted
+        left = estimate_messages_tokens_rough(fitted.returned) + live.tools_tokens
+        # So much was said since that it would have to be done again at once.
+        return None if 0 < await self.due_from(live.conversation, runner) <= left else fitted
+
+    async def _compress_if_wanted(
+        self,
+        runner: EngineRunner,
+        live: LiveContext,
+        tokens: int,
+        deadline: auxiliary_client.Deadline,
+        *,
+        redo: bool,
+    ) -> Draft:
+        """Asked as if the threshold were reached, so that an engine which holds back is not overruled."""
+        at_threshold = max(tokens, runner.state.threshold_tokens)
+        if await runner.should_compress(at_threshold):
+            draft = await self._compress(runner, live, None, tokens, deadline)
+            # An extract can be written at any time: one that nobody waits for is worth nothing.
+            if deadline.is_limited or draft.kind != "stand_in":
+                return replace(draft, redo=redo)
+        given = for_engine(live.system_prompt, live.history)
+        return Draft(live.session.id, given, given, None, 0.0, None)
+
+    async def _compress(
+        self,
+        runner: EngineRunner,
+        live: LiveContext,
+        focus: str | None,
+        tokens: int | None,
+        deadline: auxiliary_client.Deadline,
+    ) -> Draft:
+        session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
+        resolver, summariser = await self._with_fork(live), await self._summariser(live)
+        began = time.perf_counter()
+        async with models_for_engine(
+            self._store, session_id, resolver, purpose="compression", deadline=deadline
+        ) as calls:
+            returned = await runner.compress(given, tokens=tokens, focus=focus)
+        outcome = runner.state.last_outcome
+        self._patience.learn(summariser, deadline, has_answered=bool(calls))
+        # What cannot be published costs no flush either.
+        if child_session_from(given, returned, live.history) and self._flush_memory:
+            # Now it is known that turns will leave the context, and they are still here.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if deadline.left == math.inf else deadline.left):
+                    await self._flush_memory(live)
+        costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
+        seconds = time.perf_counter() - began
+        return Draft(session_id, given, returned, outcome, seconds, sum(costs) if costs else None)
+
+    async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
+        return self._auxiliary(await self.engines.models.of(live.conversation))
+
+    async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
+        """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
+        resolver = await self._models_beside(live)
+        if self.request_now is None:
+            return resolver
+        request_now = await self.request_now(live)
+
+        def resolve(task: str, model: str | None) -> LLMClient:
+            found = resolver(task, model)
+            return CachedPrefixLLM(found, request_now()) if task == CACHED_PREFIX_TASK else found
+
+        return resolve
+
+    async def _publish(
+        self, live: LiveContext, runner: EngineRunner, draft: Draft, attempt: Attempt, focus: str | None
+    ) -> Outcome:
+        """One transaction. If somebody else was quicker, theirs stands."""
+        plan = child_session_from(draft.given, draft.returned, live.history)
+        if plan is None:
+            outcome = _without_change(draft)
+            attempt.result = "failed" if outcome.trouble else "nothing"
+            return outcome
+        plan = with_state(plan, await carried_state(self._store, live))
+        record = _record(live, runner, draft, attempt.trigger, focus)
+        split = Split(
+            live.session.id,
+            _REASONS.get(attempt.trigger, "compression"),
+            plan.context,
+            plan.system_prompt,
+            engine=runner.name,
+            model=runner.model,
+            compaction=record,
+        )
+        try:
+            child = await self._store.split(split)
+        except HeadMoved:
+            attempt.result = "lost"
+            log.info("compaction.lost", session=live.session.id)
+            live.conversation = await self._store.conversation(live.conversation.id)
+            live.session = await self._store.session(live.conversation.live_session_id)
+            live.history = await self._store.history(live.session.id)
+            return Outcome(None, "The conversation had moved on already.")
+        attempt.result = record.outcome
+        self._pauses.pop(live.conversation.id, None)
+        self.drafts.forget_size(live)
+        live.session, live.history = child, await self._store.history(child.id)
+        await self.engines.on_split(live)
+        event = Compacted(
+            child.id,
+            record.messages_before,
+            record.messages_after,
+            record.tokens_before,
+            record.tokens_after,
+        )
+        if record.outcome != "stand_in":
+            return Outcome(event, _numbers(event))
+        why = draft.outcome.detail if draft.outcome else ""
+        return Outcome(event, f"{_numbers(event)}. {why}", trouble=True)
+
+
+def _record(
+    live: LiveContext, runner: EngineRunner, draft: Draft, trigger: Trigger, focus: str | None
+) -> Compaction:
+    """Before: what the provider reported, if it did. After: the same, made smaller as the estimate says."""
+    before, after = map(estimate_messages_tokens_rough, (draft.given, draft.returned))
+    reported = live.session.prompt_tokens or 0
+    reported = max(reported if is_plausible(reported, before + live.tools_tokens) else 0, before)
+    return Compaction(
+        trigger,
+        runner.name,
+        messages_before=len(draft.given) - 1,
+        messages_after=sum(message.get("role") != "system" for message in draft.returned),
+        tokens_before=reported,
+        tokens_after=round(reported * after / max(before, 1)),
+        focus=focus,
+        seconds=draft.seconds,
+        cost_usd=draft.cost_usd,
+        outcome=draft.kind,
+    )
+
+
+def _without_change(draft: Draft) -> Outcome:
+    if draft.outcome is not None and draft.outcome.kind == "failed":
+        return Outcome(None, draft.outcome.detail, trouble=True)
+    return Outcome(None, NOTHING_TO_DO)
+
+
+def _numbers(event: Compacted) -> str:
+    return in_numbers(event.messages_before, event.messages_after, event.tokens_before, event.tokens_after)

@@ -1,0 +1,67 @@
+"""The pace of automatic compactions in one conversation: slower when they do not help or come too often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from agent.compression.backoff import NoGain
+
+NEARLY_FULL = 0.85
+"""The share of the window at which session hygiene compacts whatever else happened."""
+_TOO_SOON = 4
+"""Answers of the model between two compactions; with fewer, the second came too soon."""
+_IN_A_ROW = 3
+_CALM = 24
+"""After so many answers without a compaction the ordinary threshold counts again."""
+
+
+class CompactionPace:
+    """Counts the answers between compactions.
+
+    Three compactions in a row that come too soon widen the step: the conversation may then grow until the window is
+    nearly full. That costs fewer summaries, and the tail of the newest messages stays whole.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.in_vain = NoGain(clock)
+        """Strikes for compactions after which the window was still nearly full."""
+        self.has_advised = False
+        """The person knows that compaction cannot help because of what goes with every prompt."""
+        self.begin()
+
+    @property
+    def is_wide(self) -> bool:
+        return self._too_soon >= _IN_A_ROW
+
+    def answered(self, prompt_tokens: int, context_length: int) -> None:
+        """Takes the size of a prompt that was answered. The first one after a compaction shows whether it helped."""
+        self._answers += 1
+        self.in_vain.judge(prompt_tokens, round(NEARLY_FULL * context_length))
+
+    def begin(self) -> None:
+        """A session begins that no compaction made."""
+        self._answers = _CALM
+        self._too_soon = 0
+
+    def compacted(self) -> bool:
+        """Counts a compaction that nobody asked for. True if it widened the step."""
+        was_wide = self.is_wide
+        if self._answers < _TOO_SOON:
+            self._too_soon = min(self._too_soon + 1, _IN_A_ROW)
+        elif not was_wide or self._answers >= _CALM:
+            self._too_soon = 0
+        self._answers = 0
+        self.in_vain.compacted()
+        return self.is_wide and not was_wide
+
+
+def advice(engine: str, context_length: int) -> str:
+    """Tells the person that the step was widened, and what helps."""
+    settings = ", raise `compression.threshold`, lower `compression.protect_last_n`"
+    return (
+        "This conversation was compacted every few messages: little fits into the window beside what always stays. "
+        f"From now on Hermes waits until {NEARLY_FULL:.0%} of the {context_length:,} tokens are used. "
+        "For fewer compactions, choose a model with a larger window"
+        f"{settings if engine == 'compressor' else ''} or enable fewer tools."
+    )

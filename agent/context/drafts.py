@@ -1,0 +1,156 @@
+"""Drafts of compactions: what an engine prepared in the background, until the conversation reaches its threshold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from agent.auxiliary_client import Deadline
+from agent.compression.outcome import CompressionOutcome
+from agent.context.child_session import LiveContext, for_engine
+from agent.errors import EngineFailed, HermesError, InvalidCompaction
+from agent.messages import ChatDict
+
+log = structlog.get_logger(__name__)
+
+_GROWTH = 1.1
+"""What was prepared once is not prepared again until the conversation has grown by so much."""
+_MOST = 64
+"""Drafts that are kept. Each holds the messages of a conversation; beyond that the oldest is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What an engine made of a session, not yet published."""
+
+    session_id: str
+    given: list[ChatDict]
+    returned: list[ChatDict]
+    outcome: CompressionOutcome | None
+    """What the engine says about it."""
+    seconds: float
+    cost_usd: float | None
+    """Of what the engine asked of models, where prices are known."""
+    redo: bool = False
+    """It replaces an extract by a summary, which need not wait for the threshold."""
+
+    @property
+    def kind(self) -> str:
+        return self.outcome.kind if self.outcome else "ok"
+
+    def fitted(self, live: LiveContext) -> Draft | None:
+        """The draft with what was said since then behind it; None if the conversation went another way."""
+        if self.session_id != live.session.id or self.returned == self.given:
+            return None
+        now, taken = for_engine(live.system_prompt, live.history), len(self.given)
+        if now[:taken] != self.given:
+            return None
+        return replace(self, given=now, returned=[*self.returned, *now[taken:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """A draft that an engine is working on, or has finished."""
+
+    task: asyncio.Task[Draft]
+    engine: object
+    """Which works on it."""
+    deadline: Deadline
+    """For the models that the engine asks."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.task.done() and not self.task.cancelled() and self.task.exception() is not None
+
+    @property
+    def done(self) -> Draft | None:
+        is_there = self.task.done() and not self.task.cancelled() and not self.task.exception()
+        return self.task.result() if is_there else None
+
+
+class Drafts:
+    """One draft at most for each conversation."""
+
+    def __init__(self, engine_of: Callable[[str], object]) -> None:
+        """`engine_of` gives the present engine of a conversation."""
+        self._engine_of = engine_of
+        self._drafts: dict[str, Preparing] = {}
+        self._prepared_at: dict[str, int] = {}
+        """By conversation: how large it was when a draft was last begun."""
+
+    def has_grown(self, live: LiveContext, tokens: int) -> bool:
+        """Whether enough was said since the last draft was begun to begin another one."""
+        return tokens >= self._prepared_at.get(live.conversation.id, 0) * _GROWTH
+
+    def forget_size(self, live: LiveContext) -> None:
+        """The conversation is small again."""
+        self._prepared_at.pop(live.conversation.id, None)
+
+    def begin(
+        self, live: LiveContext, tokens: int, work: Coroutine[Any, Any, Draft], deadline: Deadline
+    ) -> None:
+        for conversation_id in list(self._drafts):
+            self._get(conversation_id)
+        engine = self._engine_of(live.conversation.id)
+        self._prepared_at[live.conversation.id] = tokens
+        self._drafts[live.conversation.id] = Preparing(asyncio.create_task(work), engine, deadline)
+        finished = [key for key, preparing in self._drafts.items() if preparing.task.done()]
+        for key in finished[: max(0, len(self._drafts) - _MOST)]:
+            del self._drafts[key]
+
+    def of(self, live: LiveContext) -> Preparing | None:
+        """The draft of this conversation. One that has become useless is dropped."""
+        preparing = self._get(live.conversation.id)
+        if preparing is None or not preparing.task.done() or preparing.has_failed:
+            return preparing
+        if preparing.done and preparing.done.fitted(live):
+            return preparing
+        del self._drafts[live.conversation.id]
+        return None
+
+    async def take(self, live: LiveContext, seconds: float) -> Draft | None:
+        """Waits for the draft, with so many seconds for its models from when it was begun. Raises what the engine did
+        wrong; any other trouble of the draft is over and does not concern the present turn."""
+        preparing = self._get(live.conversation.id)
+        if preparing is None:
+            return None
+        preparing.deadline.bring_forward(seconds)
+        try:
+            return await asyncio.shield(preparing.task)
+        except (EngineFailed, InvalidCompaction):
+            raise
+        except HermesError as error:
+            log.info("compaction.draft_lost", conversation=live.conversation.id, error=type(error).__name__)
+            return None
+        finally:
+            if preparing.task.done():
+                self._drafts.pop(live.conversation.id, None)
+            if preparing.deadline.missed:
+                self.forget_size(live)  # the summary is still to be written
+
+    def _get(self, conversation_id: str) -> Preparing | None:
+        """The draft by the present engine. One by an engine that has left is dropped, not waited for."""
+        preparing = self._drafts.get(conversation_id)
+        if preparing is None or preparing.engine is self._engine_of(conversation_id):
+            return preparing
+        preparing.task.cancel()
+        del self._drafts[conversation_id]
+        self._prepared_at.pop(conversation_id, None)
+        return None
+
+    async def settled(self) -> None:
+        """Waits until no draft is being worked on."""
+        if tasks := [preparing.task for preparing in self._drafts.values()]:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Cancels what is being prepared; the conversations are as they were."""
+        tasks = [preparing.task for preparing in self._drafts.values()]
+        self._drafts.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

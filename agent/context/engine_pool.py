@@ -1,0 +1,262 @@
+"""The context engines of all conversations: one instance each, replaced where one cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.aio import mark_exception_seen
+from agent.compression.backoff import Backoff
+from agent.context.child_session import LiveContext, for_engine, newest_request
+from agent.context.engine_runner import DEADLINES, EngineRunner
+from agent.context.prompt_size import last_prompt_tokens
+from agent.context_engine import ContextEngine
+from agent.errors import EngineFailed
+from agent.llm import Usage
+from agent.models.selection import ModelInUse, ModelSelector
+from agent.store import Session
+
+
+class Pause:
+    """Keeps what has failed from being tried again for the same message, or too soon."""
+
+    def __init__(self) -> None:
+        self._backoff = Backoff(time.monotonic)
+        self._request = ""
+
+    def begin(self, live: LiveContext) -> None:
+        self._backoff.strike()
+        self._request = _request_id(live)
+
+    def holds(self, live: LiveContext) -> bool:
+        is_same = self._backoff.strikes > 0 and self._request == _request_id(live)
+        return is_same or self._backoff.is_waiting
+
+
+class Troubles:
+    """What people have to be told about their engine: one notice, until everything that failed works again.
+
+    A member that fails now and then is told of once; only a compaction is worth a word each time.
+    """
+
+    def __init__(self) -> None:
+        self._failing: dict[str, set[str]] = {}
+        self._told: dict[str, set[str]] = {}
+        self._untold: dict[str, tuple[str, str]] = {}
+
+    def note(self, conversation_id: str, what: str, sentence: str) -> None:
+        """`what` has failed: a member of the engine, or `compress` where a compaction came to nothing."""
+        failing = self._failing.setdefault(conversation_id, set())
+        told = self._told.setdefault(conversation_id, set())
+        if not failing and what not in told:
+            self._untold[conversation_id] = what, sentence
+            told.add(what)
+        failing.add(what)
+
+    def over(self, conversation_id: str, what: str) -> None:
+        self._failing.get(conversation_id, set()).discard(what)
+        if what == "compress":
+            self._told.get(conversation_id, set()).discard(what)
+
+    def untold(self, conversation_id: str, what: str = "") -> str | None:
+        """The sentence that is due, or only one about `what`. It is told from now on."""
+        if conversation_id not in self._untold or what not in ("", self._untold[conversation_id][0]):
+            return None
+        return self._untold.pop(conversation_id)[1]
+
+
+class EnginePool:
+    """Makes engines, tells them where their conversation stands, and replaces them where they cannot go on."""
+
+    def __init__(
+        self,
+        new_engine: Callable[[], ContextEngine],
+        models: ModelSelector,
+        *,
+        hermes_home: Path,
+        seconds: Mapping[str, float] = DEADLINES,
+    ) -> None:
+        self.models = models
+        self.troubles = Troubles()
+        self._new_engine = new_engine
+        self._hermes_home = hermes_home
+        self._seconds = seconds
+        self._runners: dict[str, EngineRunner] = {}
+        self._starting: dict[str, asyncio.Task[EngineRunner]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._hung: set[str] = set()
+        """Conversations of which an engine was abandoned. The first time another takes its place at once."""
+        self._pauses: dict[str, Pause] = {}
+        """By conversation: without an engine for a while, because none could be started or a second one hung."""
+
+    async def get(self, live: LiveContext) -> EngineRunner:
+        """The conversation's engine, fitted to the model that answers now. Raises EngineFailed."""
+        llm = await self.models.in_use(live.conversation)
+        conversation_id = live.conversation.id
+        runner = self._runners.get(conversation_id)
+        if runner is not None and runner.is_abandoned:
+            self._replace(live)
+            runner = None
+        if runner is None:
+            runner = await self._started(live, llm)
+        if (runner.model, runner.context_length) != (llm.model, llm.context_length) and not runner.busy:
+            await self._fit(runner, llm)
+        return runner
+
+    def peek(self, conversation_id: str) -> EngineRunner | None:
+        """The engine there is, for those who only look: none is made, begun or waited for."""
+        return self._runners.get(conversation_id)
+
+    async def on_split(self, live: LiveContext) -> None:
+        """After a split: the same engine goes on in the child session, or another if it does not take the news."""
+        if runner := self._runners.get(live.conversation.id):
+            await self._continue(runner, live, "compression")
+
+    async def reset(self, live: LiveContext, child: Session) -> None:
+        """`/new` and `/reset`: the session ends, the engine forgets it and begins with the child.
+
+        Raises nothing: an engine that fails on the way is replaced by another, which begins with the next message.
+        """
+        left = replace(live)
+        live.session, live.history = child, []
+        with suppress(EngineFailed):
+            runner = await self.get(left)
+            if runner.busy:
+                await self.discard(left)
+            else:
+                await self._end(runner, left)
+                await self._forget(runner, live)
+
+    async def discard(self, left: LiveContext) -> None:
+        """The conversation goes on elsewhere: what its engine has learnt would mislead it, so another takes over."""
+        self._starting.pop(left.conversation.id, None)
+        runner = self._runners.pop(left.conversation.id, None)
+        if runner is None:
+            return
+        ending = asyncio.create_task(self._end(runner, replace(left)))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        # Nobody waits for a summary that is not wanted any more.
+        if not runner.busy:
+            await asyncio.shield(ending)
+
+    async def replace(self, left: LiveContext, live: LiveContext) -> EngineRunner | None:
+        """After an undo: another engine begins as after a restart. None if it cannot."""
+        await self.discard(left)
+        with suppress(EngineFailed):
+            return await self.get(live)
+        return None
+
+    async def close(self, live: LiveContext) -> None:
+        """Shutdown: the session ends and the engine goes."""
+        if runner := self._runners.pop(live.conversation.id, None):
+            await self._end(runner, live)
+
+    @property
+    def conversations(self) -> list[str]:
+        """Those with an engine."""
+        return list(self._runners)
+
+    async def _started(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:
+        """Started once, however many wait for it and whoever stops waiting."""
+        conversation_id = live.conversation.id
+        starting = self._starting.get(conversation_id)
+        if starting is None:
+            if (pause := self._pauses.get(conversation_id)) and pause.holds(live):
+                raise EngineFailed("It is tried again later.", method="__init__")
+            starting = asyncio.create_task(self._start(replace(live), llm))
+            starting.add_done_callback(mark_exception_seen)
+            self._starting[conversation_id] = starting
+        return await asyncio.shield(starting)
+
+    async def _start(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:
+        conversation_id = live.conversation.id
+        runner = EngineRunner(
+            seconds=self._seconds,
+            on_failure=partial(self._note, conversation_id),
+            on_success=partial(self.troubles.over, conversation_id),
+        )
+        try:
+            await runner.start(self._new_engine)
+            await self._fit(runner, llm)
+            await self._begin(runner, live)
+            if live.session.prompt_tokens:
+                # After a restart the engine knows again how full the window was.
+                with suppress(EngineFailed):
+                    await runner.report(Usage(prompt_tokens=last_prompt_tokens(live)))
+        except EngineFailed:
+            self._pauses.setdefault(conversation_id, Pause()).begin(live)
+            raise
+        finally:
+            is_wanted = self._starting.get(conversation_id) is asyncio.current_task()
+            if is_wanted:
+                del self._starting[conversation_id]
+        if is_wanted:
+            self._runners[conversation_id] = runner
+        else:
+            # The conversation has gone on elsewhere meanwhile.
+            await self._end(runner, live)
+        return runner
+
+    def _replace(self, live: LiveContext) -> None:
+        """Not at once for a second time: each engine that hangs keeps a thread."""
+        conversation_id = live.conversation.id
+        self._runners.pop(conversation_id, None)
+        if conversation_id in self._hung:
+            self._pauses.setdefault(conversation_id, Pause()).begin(live)
+        self._hung.add(conversation_id)
+
+    async def _forget(self, runner: EngineRunner, live: LiveContext) -> None:
+        try:
+            await runner.on_session_reset()
+        except EngineFailed:
+            self._runners.pop(live.conversation.id, None)
+            raise
+        await self._continue(runner, live, "reset")
+
+    async def _continue(self, runner: EngineRunner, live: LiveContext, reason: str) -> None:
+        """In a child session. An engine that did not hear of it would mistake one session for another."""
+        parent_id = live.session.parent_id
+        try:
+            await self._begin(
+                runner, live, parent_session_id=parent_id, old_session_id=parent_id, boundary_reason=reason
+            )
+        except EngineFailed:
+            self._runners.pop(live.conversation.id, None)
+
+    async def _begin(self, runner: EngineRunner, live: LiveContext, **boundary: Any) -> None:
+        llm = await self.models.in_use(live.conversation)
+        await runner.on_session_start(
+            live.session.id,
+            **boundary,
+            conversation_id=live.conversation.id,
+            platform=live.conversation.address.platform,
+            person=live.conversation.person,
+            model=llm.model,
+            context_length=llm.context_length,
+            hermes_home=str(self._hermes_home),
+        )
+
+    async def _end(self, runner: EngineRunner, live: LiveContext) -> None:
+        """Its session is over either way."""
+        with suppress(EngineFailed):
+            await runner.on_session_end(live.session.id, for_engine(live.system_prompt, live.history))
+
+    async def _fit(self, runner: EngineRunner, llm: ModelInUse) -> None:
+        """An engine that does not take another model goes on with what it knows, unless it hangs."""
+        with suppress(EngineFailed):
+            await runner.update_model(llm.model, llm.context_length)
+
+    def _note(self, conversation_id: str, failure: EngineFailed) -> None:
+        self.troubles.note(conversation_id, failure.method, str(failure))
+
+
+def _request_id(live: LiveContext) -> str:
+    newest = newest_request(live.history)
+    return "" if newest is None else live.history[newest].id

@@ -1,0 +1,378 @@
+"""Runs a context engine: the only code that touches one.
+
+An engine is foreign code. Each call has a thread of its own and a deadline, one call at a time; the engine works on
+copies; whatever it raises becomes EngineFailed; whatever it returns is checked in its thread, before the host sees it.
+An engine that does not return in time is abandoned: its thread cannot be ended, so another engine takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from agent import auxiliary_client
+from agent.aio import mark_exception_seen, run_in_daemon_thread
+from agent.compression.outcome import CompressionOutcome
+from agent.context.child_session import as_messages
+from agent.context.engine_values import (
+    as_engine,
+    as_flag,
+    as_hint,
+    as_nothing,
+    as_outcome,
+    as_schemas,
+    as_status,
+    as_text,
+    as_tokens,
+    copied,
+)
+from agent.context_engine import ContextEngine
+from agent.errors import EngineFailed, HermesError, InvalidCompaction
+from agent.llm import Usage
+from agent.messages import ChatDict
+from agent.signatures import call_accepted
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+DEADLINES: Mapping[str, float] = {
+    "__init__": 30.0,
+    "update_model": 10.0,
+    "on_session_start": 30.0,
+    "on_session_end": 20.0,
+    "on_session_reset": 10.0,
+    "update_from_response": 10.0,
+    "should_compress": 10.0,
+    "should_compress_preflight": 60.0,
+    "hint": 60.0,
+    "get_tool_schemas": 10.0,
+    "handle_tool_call": 90.0,
+    "compress": 120.0,
+    "get_status": 5.0,
+    "problem": 5.0,
+}
+"""Seconds until an engine that has not returned is abandoned. Time in which it waits for a model does not count: such
+a call has a time limit of its own."""
+
+_LONGEST = 900.0
+"""Seconds for any call, waiting for models included."""
+_TICK = 1.0
+_SHORTEST_TICK = 0.02
+_ATTRIBUTES = ("threshold_tokens", "last_outcome", "has_fallback_summary")
+_QUIET = ("hint",)
+"""An extra. What goes wrong with it is worth a line in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """What the host reads of an engine, checked. It is read after each call, and never while the engine works."""
+
+    threshold_tokens: int = 0
+    last_outcome: CompressionOutcome | None = None
+    has_fallback_summary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned(Generic[T]):
+    """What came of a call in the engine's thread."""
+
+    value: T | None
+    error: HermesError | None
+    worked: Sequence[str]
+    """The members that did what they should."""
+    beside: Sequence[EngineFailed]
+    """What else went wrong: in usage that was told before the call, or in the attributes."""
+    state: EngineState
+
+
+class EngineRunner:
+    """One conversation's engine. Every method raises EngineFailed, and nothing else, for what the engine does wrong."""
+
+    engine: ContextEngine
+    name: str
+
+    def __init__(
+        self,
+        *,
+        seconds: Mapping[str, float] = DEADLINES,
+        on_failure: Callable[[EngineFailed], None] = lambda failure: None,
+        on_success: Callable[[str], None] = lambda method: None,
+    ) -> None:
+        self.model = ""
+        """The model that the engine was last told of, with its window."""
+        self.context_length = 0
+        self.state = EngineState()
+        self.is_abandoned = False
+        self._seconds = seconds
+        self._on_failure = on_failure
+        self._on_success = on_success
+        """Told the member that worked; a compaction works only once it is published."""
+        self._free = asyncio.Lock()
+        self._callers = 0
+        self._schemas: list[ChatDict] | None = None
+        self._reported: list[dict[str, int]] = []
+        """Usage that came while the engine was at work; it is told before its next call."""
+        self._failing: set[str] = set()
+        """Members that have failed. Their traceback is in the log already."""
+
+    @property
+    def busy(self) -> bool:
+        """A call is running or waits for its turn."""
+        return self._callers > 0 or self._free.locked()
+
+    @property
+    def has_hint(self) -> bool:
+        """Whether the engine overrides `hint`."""
+        return type(self.engine).hint is not ContextEngine.hint
+
+    async def start(self, make: Callable[[], ContextEngine]) -> None:
+        """Makes the engine."""
+
+        def known(value: object) -> None:
+            self.engine = as_engine(value)
+            self.name = as_text(_no_coroutine(self.engine.name))
+
+        await self._call("__init__", make, known)
+
+    async def update_model(self, model: str, context_length: int) -> None:
+        self.model, self.context_length = model, context_length
+        await self._call(
+            "update_model",
+            lambda: call_accepted(self.engine.update_model, model, context_length),
+            as_nothing,
+        )
+
+    async def on_session_start(self, session_id: str, **offered: Any) -> None:
+        await self._call(
+            "on_session_start",
+            lambda: call_accepted(self.engine.on_session_start, session_id, **offered),
+            as_nothing,
+        )
+
+    async def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
+        await self._call(
+            "on_session_end",
+            lambda: call_accepted(self.engine.on_session_end, session_id, copied(messages)),
+            as_nothing,
+        )
+
+    async def on_session_reset(self) -> None:
+        await self._call("on_session_reset", lambda: self.engine.on_session_reset(), as_nothing)
+
+    async def report(self, usage: Usage) -> None:
+        """Tells the usage of a model call. Never waits for a compaction that runs in the background."""
+        self._reported.append(
+            {
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.total_tokens,
+                "cache_read_tokens": usage.cache_read_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            }
+        )
+        if not self.busy:
+            await self._call("update_from_response", lambda: None, as_nothing)
+
+    async def should_compress(self, tokens: int) -> bool:
+        return await self._call(
+            "should_compress", lambda: call_accepted(self.engine.should_compress, tokens), as_flag
+        )
+
+    async def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        return await self._call(
+            "should_compress_preflight",
+            lambda: call_accepted(self.engine.should_compress_preflight, copied(messages)),
+            as_flag,
+        )
+
+    async def compress(
+        self, messages: list[ChatDict], *, tokens: int | None, focus: str | None
+    ) -> list[ChatDict]:
+        """Raises InvalidCompaction where the engine returned anything but messages."""
+
+        def compress() -> object:
+            return call_accepted(
+                self.engine.compress, copied(messages), current_tokens=tokens, focus_topic=focus
+            )
+
+        return await self._call("compress", compress, as_messages)
+
+    async def hint(self, messages: list[ChatDict]) -> str | None:
+        return await self._call("hint", lambda: call_accepted(self.engine.hint, copied(messages)), as_hint)
+
+    @property
+    def known_schemas(self) -> list[ChatDict]:
+        """The engine's tools, as far as it was asked for them."""
+        return self._schemas or []
+
+    async def tool_schemas(self) -> list[ChatDict]:
+        """Asked for once: the model's tool list must not change while a conversation goes on."""
+        if self._schemas is None:
+            self._schemas = await self._call(
+                "get_tool_schemas", lambda: self.engine.get_tool_schemas(), as_schemas
+            )
+        return self._schemas
+
+    async def handle_tool_call(
+        self, name: str, arguments: Mapping[str, Any], messages: list[ChatDict]
+    ) -> str:
+        def handle() -> object:
+            return call_accepted(
+                self.engine.handle_tool_call, name, copied(dict(arguments)), messages=copied(messages)
+            )
+
+        return await self._call("handle_tool_call", handle, as_text)
+
+    async def get_status(self) -> dict[str, str]:
+        """What the engine shows of itself, beside what every engine has."""
+        return await self._call("get_status", lambda: self.engine.get_status(), as_status)
+
+    async def problem(self) -> str:
+        """What keeps the engine from its work, in its own words; empty where nothing does."""
+        return await self._call("problem", lambda: self.engine.problem(), as_text)
+
+    # How a call is made
+
+    async def _call(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> T:
+        self._callers += 1
+        is_wanted = asyncio.Event()
+        is_wanted.set()
+        try:
+            await self._free.acquire()
+            # The engine is free when its thread is done, not when a cancelled caller stops waiting for it.
+            watched = self._begun(method, partial(self._run, method, work, check), is_wanted)
+            return await asyncio.shield(watched)
+        except asyncio.CancelledError:
+            is_wanted.clear()
+            raise
+        finally:
+            self._callers -= 1
+
+    def _begun(
+        self, method: str, work: Callable[[], _Returned[T]], is_wanted: asyncio.Event
+    ) -> asyncio.Task[T]:
+        try:
+            if self.is_abandoned:
+                raise EngineFailed("It did not return from an earlier call.", method=method)
+            ended = run_in_daemon_thread(work, f"context engine: {method}")
+        except RuntimeError as error:
+            self._free.release()
+            log.warning("engine.no_thread", method=method, error=str(error))
+            raise self._noted(EngineFailed("No thread can be started.", method=method)) from None
+        except EngineFailed:
+            self._free.release()
+            raise
+        watched = asyncio.create_task(self._watched(method, ended, is_wanted))
+        watched.add_done_callback(mark_exception_seen)
+        return watched
+
+    async def _watched(self, method: str, ended: asyncio.Future[_Returned[T]], is_wanted: asyncio.Event) -> T:
+        """Runs on when the caller is cancelled, so that a call which nobody waits for has its deadline, too. What then
+        goes wrong may come of the stop, and is no failure of the engine."""
+        seconds = self._seconds[method]
+        try:
+            await _wait(ended, seconds)
+            self.is_abandoned = not ended.done()
+        finally:
+            self._free.release()
+        if self.is_abandoned:
+            log.warning("engine.abandoned", method=method, seconds=seconds)
+            how = f"`{method}` took longer than {seconds:g} seconds, so the engine is replaced."
+            raise self._noted(EngineFailed(how, method=method))
+        returned = ended.result()
+        self.state = returned.state
+        for failure in returned.beside:
+            self._noted(failure)
+        if isinstance(returned.error, EngineFailed) and is_wanted.is_set():
+            self._noted(returned.error)
+        for member in returned.worked:
+            self._on_success(member)
+        if returned.error is not None:
+            raise returned.error
+        return returned.value  # type: ignore[return-value]  # None is a T where there is no error
+
+    def _noted(self, failure: EngineFailed) -> EngineFailed:
+        if failure.method not in _QUIET or self.is_abandoned:
+            self._on_failure(failure)
+        return failure
+
+    # In the engine's thread, where nothing may be raised
+
+    def _run(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> _Returned[T]:
+        beside: list[EngineFailed] = []
+        reported, self._reported = self._reported, []
+        for usage in reported:
+            told = partial(self._tell, usage)
+            _, failure = self._tried("update_from_response", told, as_nothing)
+            beside += [failure] if isinstance(failure, EngineFailed) else []
+        value, error = self._tried(method, work, check)
+        is_there = method != "__init__" or error is None
+        state = self._read(beside) if is_there else EngineState()
+        failed = {failure.method for failure in beside} | ({method} if error else set())
+        called = {method, *(["update_from_response"] if reported else []), *(_ATTRIBUTES if is_there else [])}
+        return _Returned(value, error, sorted(called - failed - {"compress"}), beside, state)
+
+    def _tell(self, usage: dict[str, int]) -> object:
+        return call_accepted(self.engine.update_from_response, usage)
+
+    def _read(self, beside: list[EngineFailed]) -> EngineState:
+        def read(name: str, attribute: Callable[[], object], check: Callable[[Any], T], otherwise: T) -> T:
+            value, failure = self._tried(name, attribute, check)
+            if isinstance(failure, EngineFailed):
+                beside.append(failure)
+                return otherwise
+            return value  # type: ignore[return-value]
+
+        return EngineState(
+            read("threshold_tokens", lambda: self.engine.threshold_tokens, as_tokens, 0),
+            read("last_outcome", lambda: self.engine.last_outcome, as_outcome, None),
+            read("has_fallback_summary", lambda: self.engine.has_fallback_summary, as_flag, False),
+        )
+
+    def _tried(
+        self, method: str, work: Callable[[], object], check: Callable[[Any], T]
+    ) -> tuple[T | None, HermesError | None]:
+        how = "raised an error"
+        try:
+            value = work()
+            how = "returned a value that cannot be used"
+            return check(_no_coroutine(value)), None
+        except InvalidCompaction as error:
+            return None, error
+        except BaseException as error:  # noqa: BLE001 - foreign code, also one that means to end the process
+            self._log(method, how, error)
+            return None, EngineFailed(f"`{method}` {how}.", method=method)
+
+    def _log(self, method: str, how: str, error: BaseException) -> None:
+        """In the engine's thread, because the error may be as hostile as the engine."""
+        story = None if method in self._failing else error
+        self._failing.add(method)
+        try:
+            log.warning("engine.failed", method=method, how=how, error=type(error).__name__, exc_info=story)
+        except BaseException:  # noqa: BLE001 - an error that cannot be shown
+            log.warning("engine.failed", method=method, how=how)
+
+
+async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:
+    """Wait until the call ends or the engine has used its time. Waiting for a model, or for a blocked event loop, does
+    not count as the engine's time."""
+    left, longest = seconds, time.monotonic() + _LONGEST
+    while not ended.done() and left > 0 and time.monotonic() < longest:
+        tick = min(max(left, _SHORTEST_TICK), _TICK)
+        asked = auxiliary_client.asked_seconds()
+        await asyncio.wait([ended], timeout=tick)
+        left -= max(0.0, tick - (auxiliary_client.asked_seconds() - asked))
+
+
+def _no_coroutine(value: object) -> object:
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("Methods of an engine are plain functions, not `async def`.")
+    return value

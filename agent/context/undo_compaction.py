@@ -1,0 +1,129 @@
+"""Going back before a compaction: an ancestor's whole context is live again, with what was said since behind it.
+
+Nothing is deleted, and nothing that was said leaves the live context. Where the conversation has gone on since, what
+was said goes along by reference into a branch; where it has not, the pointer just moves. What an `/undo` took out
+stays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.context.branches import COMPACTIONS, branch_off, context_of, go_to
+from agent.context.child_session import LiveContext, for_engine
+from agent.errors import StoreError
+from agent.messages import Message, without_notes
+from agent.store import Conversation, Session, SessionStore
+from agent.tokens import estimate_messages_tokens_rough
+
+NOTHING_TO_UNDO = "There is nothing to undo: no compaction keeps anything out of this context."
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What was live, and what is now."""
+
+    left: LiveContext
+    live: LiveContext
+
+    def __str__(self) -> str:
+        return (
+            f"{_counted(self.left)} -> {_counted(self.live)} messages, "
+            f"~{tokens_in(self.left):,} -> ~{tokens_in(self.live):,} tokens"
+        )
+
+
+def _counted(live: LiveContext) -> int:
+    return len(without_notes(live.history))
+
+
+def tokens_in(live: LiveContext) -> int:
+    """Estimated: for a context that was never sent nobody has counted, and only like can be compared with like."""
+    return estimate_messages_tokens_rough(for_engine(live.system_prompt, live.history))
+
+
+async def undo_compaction(store: SessionStore, conversation: Conversation) -> UndoResult | None:
+    """Back before the last compaction that still keeps something out. None if there was none since the last reset."""
+    left = await context_of(store, conversation)
+    since = _own(left.session.id, left.history)
+    history, taken_out = left.history, set[str]()
+    for session in reversed(await store.lineage(left.session.id)):
+        if session.parent_id is None or session.reason == "reset":
+            break
+        earlier = await store.history(session.parent_id)
+        taken_out |= _taken_out(session, earlier, history)
+        wanted = _without(taken_out, [*earlier, *since])
+        # A branch may have brought back already what this one keeps out: then an earlier one is meant.
+        if session.reason in COMPACTIONS and _said(left.history) < _said(wanted):
+            return await _go_back(store, left, session.parent_id, earlier, wanted)
+        since = [*_own(session.parent_id, earlier), *since]
+        history = earlier
+    return None
+
+
+async def restore(store: SessionStore, conversation: Conversation, session_id: str) -> UndoResult:
+    """Back to this ancestor of the live session, be it before a reset."""
+    left = await context_of(store, conversation)
+    line = await store.lineage(left.session.id)
+    ids = [session.id for session in line]
+    if session_id not in ids[:-1]:
+        raise StoreError(
+            f"{session_id} is no ancestor of the live session; `hermes sessions lineage` shows those that are."
+        )
+    earlier = history = await store.history(session_id)
+    since, taken_out = list[Message](), set[str]()
+    for later in line[ids.index(session_id) + 1 :]:
+        before, history = history, await store.history(later.id)
+        taken_out |= _taken_out(later, before, history)
+        since += _own(later.id, history)
+    wanted = _without(taken_out, [*earlier, *since])
+    if missing := _said(left.history) - _said(wanted):
+        raise StoreError(
+            f"{len(missing)} messages of the live context are not in {session_id}, which is smaller; "
+            "`/compress` is for that."
+        )
+    return await _go_back(store, left, session_id, earlier, wanted)
+
+
+async def _go_back(
+    store: SessionStore,
+    left: LiveContext,
+    session_id: str,
+    earlier: Sequence[Message],
+    wanted: Sequence[Message],
+) -> UndoResult:
+    if list(wanted) == list(earlier):
+        return UndoResult(left, await go_to(store, left, session_id))
+    restored = await store.session(session_id)
+    return UndoResult(left, await branch_off(store, left, wanted, system_prompt=restored.system_prompt))
+
+
+def _own(session_id: str, history: Iterable[Message]) -> list[Message]:
+    """What was said in the session itself, with the notes on it; a note's copy came from its parent."""
+    return [
+        message
+        for message in history
+        if message.session_id == session_id and message.kind in ("said", "note") and not message.source_id
+    ]
+
+
+def _said(messages: Iterable[Message]) -> set[str]:
+    return {message.id for message in messages if message.kind == "said"}
+
+
+def _taken_out(session: Session, before: Iterable[Message], history: Iterable[Message]) -> set[str]:
+    """What a branch left behind: an `/undo` did not want it, or it was said on the other side later."""
+    if session.reason != "branch":
+        return set()
+    kept = {_original(message) for message in history}
+    return {_original(message) for message in before if message.kind != "summary"} - kept
+
+
+def _without(taken_out: set[str], messages: Iterable[Message]) -> list[Message]:
+    return [message for message in messages if _original(message) not in taken_out]
+
+
+def _original(message: Message) -> str:
+    """A shortened copy stands for the message it was made of."""
+    return message.source_id or message.id

@@ -1,0 +1,1 @@
+"""Clients around a model: retry, selection, budget, learned windows, cached prefix."""

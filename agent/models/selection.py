@@ -1,0 +1,163 @@
+"""Which model answers where: the configured one, unless `/model` has chosen another for a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+
+from agent.aio import keyed_lock
+from agent.errors import ModelError, ModelNotAvailable
+from agent.llm import ChatRequest, Completion, LLMClient, Retrying, Usage
+from agent.models.budget import spender
+from agent.models.windows import Windows
+from agent.store import Conversation, SessionStore
+
+log = structlog.get_logger(__name__)
+
+_CHOSEN = "model"
+"""Names the state of a conversation that holds the id of its model. Empty: the configured one."""
+_QUESTION = ChatRequest(
+    [{"role": "user", "content": "Say ok."}],
+    max_tokens=16,  # some providers refuse to answer in less
+    purpose="check",
+)
+_SECONDS = 60.0
+
+Build = Callable[[str], LLMClient]
+"""A client by its model's name. Raises ModelNotAvailable. Reads files, so it is called in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInUse:
+    """The model a conversation has to fit, and its window in tokens."""
+
+    model: str
+    context_length: int
+
+
+class ModelSelector:
+    """The models of all conversations. A chosen one stands alone: no other is asked in its place."""
+
+    def __init__(
+        self,
+        default: LLMClient,
+        store: SessionStore,
+        *,
+        choices: Sequence[str] = (),
+        build: Build | None = None,
+        windows: Windows | None = None,
+    ) -> None:
+        self.default_name = default.model
+        self.choices = tuple(choices) or (self.default_name,)
+        """The configured models. Others can be chosen as well."""
+        self.windows = windows
+        """What the models were found to hold, where that is measured."""
+        self._default = default
+        self._store = store
+        self._build = build
+        self._clients: dict[str, LLMClient] = {}
+        self._chosen: dict[str, str] = {}
+        """By conversation."""
+        self._fallen_back: dict[str, ModelInUse] = {}
+        """By conversation, while another model than the first one answers there."""
+
+    async def of(self, conversation: Conversation) -> LLMClient:
+        """The model that answers there."""
+        name = self._chosen.get(conversation.id)
+        if name is None:
+            name = await self._store.load_state(conversation.id, _CHOSEN) or ""
+            self._chosen[conversation.id] = name
+        if not name:
+            return self._default
+        try:
+            return await self._client(name)
+        except ModelNotAvailable:
+            # It could be asked once, before the configuration changed. Nobody's message may be lost over it.
+            log.warning("model.gone", conversation=conversation.id, model=name)
+            return self._default
+
+    async def in_use(self, conversation: Conversation) -> ModelInUse:
+        """The model that answered there last. A fallback elsewhere does not count."""
+        if conversation.id in self._fallen_back:
+            return self._fallen_back[conversation.id]
+        llm = await self.of(conversation)
+        return ModelInUse(llm.model, llm.context_length)
+
+    async def note_use(self, conversation: Conversation, model: str, context_length: int) -> ModelInUse:
+        """Record which model answered or refused there. Without a window it was the first one."""
+        llm = await self.of(conversation)
+        used = first = ModelInUse(llm.model, llm.context_length)
+        if context_length:
+            used = ModelInUse(model or llm.model, context_length)
+        if used == first:
+            self._fallen_back.pop(conversation.id, None)
+        else:
+            self._fallen_back[conversation.id] = used
+        return used
+
+    async def is_default(self, conversation: Conversation) -> bool:
+        return await self.of(conversation) is self._default
+
+    async def switch(self, conversation: Conversation, name: str) -> LLMClient:
+        """From now on this model answers there. Raises a ModelError, and changes nothing, if it does not answer."""
+        client = await self._client(name)
+        if client is not self._default:
+            usage = await _asked(client)
+            await self._store.record_usage(
+                conversation.live_session_id,
+                usage,
+                model=client.model,
+                purpose=_QUESTION.purpose,
+                spender=spender(),
+            )
+        await self._choose(conversation, "" if client is self._default else client.model)
+        return client
+
+    async def switch_back(self, conversation: Conversation) -> LLMClient:
+        """To the configured model."""
+        await self._choose(conversation, "")
+        return self._default
+
+    async def close(self) -> None:
+        """Those that were chosen; the configured one belongs to whoever brought it."""
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
+
+    async def _choose(self, conversation: Conversation, name: str) -> None:
+        await self._store.save_state(conversation.id, _CHOSEN, name)
+        self._chosen[conversation.id] = name
+        self._fallen_back.pop(conversation.id, None)
+
+    async def _client(self, name: str) -> LLMClient:
+        """One for each model, however its name is written."""
+        async with keyed_lock("models"):
+            if name in self._clients:
+                return self._clients[name]
+            if self._build is None:
+                raise ModelNotAvailable(f"Only {self.default_name} can be asked here.")
+            built = await asyncio.to_thread(self._build, name)
+            known = self._default if built.model == self.default_name else self._clients.get(built.model)
+            if known is not None:
+                await built.close()
+                return known
+            self._clients[built.model] = built
+            return built
+
+
+async def _asked(client: LLMClient) -> Usage:
+    """Whether it can be asked is only known when it is."""
+    try:
+        async with asyncio.timeout(_SECONDS), aclosing(client.stream(_QUESTION)) as events:
+            async for event in events:
+                if isinstance(event, Retrying):
+                    raise ModelError(event.reason)
+                if isinstance(event, Completion):
+                    return event.usage
+    except TimeoutError:
+        raise ModelError(f"{_SECONDS:.0f} seconds are over.") from None
+    raise ModelError("It ended without an answer.")

@@ -1,0 +1,1 @@
+"""Confines what the terminal tool runs."""

@@ -1,0 +1,167 @@
+"""Runs a command where it can reach the conversation's workspace and nothing else of the owner's.
+
+Bubblewrap makes the sandbox; `bubblewrap.py` says of what. When a run ends, in whatever way, every process of it
+is gone: they live in a namespace of their own, and the kernel ends them with its first process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from contextlib import ExitStack, suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from agent.errors import SandboxNotAvailable
+from agent.sandbox.bubblewrap import GROUP, PASSWD, PATH, Descriptors, Limits, bubblewrap
+from agent.sandbox.memory import memory_used
+from agent.sandbox.process import Finished, run_process
+from agent.sandbox.syscall_filter import syscall_filter
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+_MEGABYTE = 1 << 20
+_OTHERWISE = "or, if commands may do whatever Hermes itself may, set `tools.sandbox.mode: off`"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command in the sandbox ended."""
+
+    finished: Finished
+    too_much_memory: bool
+    """It was killed for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What a command may reach and use up. The limits are for each command."""
+
+    network: bool = False
+    memory_mb: int = 1024
+    """All processes together, with what lies in /tmp."""
+    processes: int = 128
+    """Threads count, too."""
+    seconds: int = 600
+    cpu_seconds: int = 300
+    """Of each process."""
+    file_mb: int = 512
+    hidden: tuple[Path, ...] = ()
+    """Never shown, even where they lie below a folder of the system."""
+    program: str = "bwrap"
+
+    async def run(self, command: str, workspace: Path, *, seconds: float) -> Ran:
+        """Raises SandboxNotAvailable if there can be none; then nothing was run."""
+        with ExitStack() as opened:
+            report = _Report(opened)
+            calls = syscall_filter()
+            given = Descriptors(
+                report.written_to,
+                _readable(PASSWD.encode(), opened),
+                _readable(GROUP.encode(), opened),
+                _readable(calls, opened) if calls else None,
+            )
+            arguments = await asyncio.to_thread(self._command_line, command, workspace, given)
+            watching = asyncio.create_task(self._watch(report))
+            try:
+                finished = await run_process(
+                    arguments,
+                    cwd=workspace,
+                    env={"PATH": PATH},
+                    seconds=min(seconds, self.seconds),
+                    pass_fds=[number for number in astuple(given) if number is not None],
+                    end=report.end_everything,
+                )
+            finally:
+                watching.cancel()
+                await asyncio.wait([watching])
+            if finished.exit_code is not None and not report.has_run:
+                raise SandboxNotAvailable(_why_not(finished.output))
+            return Ran(finished, too_much_memory=not watching.cancelled() and watching.result())
+
+    async def try_out(self, folder: Path) -> None:
+        """Runs a command in this folder. Raises SandboxNotAvailable."""
+        ran = await self.run("echo $((6 * 7))", folder, seconds=20)
+        if ran.finished.output != b"42\n":
+            raise SandboxNotAvailable(_why_not(ran.finished.output))
+
+    def _command_line(self, command: str, workspace: Path, given: Descriptors) -> list[str]:
+        program = shutil.which(self.program, path=PATH)
+        if program is None:
+            raise SandboxNotAvailable(
+                "bubblewrap is not installed. Install it (Debian, Ubuntu: `apt install bubblewrap`; Fedora: "
+                f"`dnf install bubblewrap`), {_OTHERWISE}."
+            )
+        limits = Limits(self.memory_mb, self.processes, self.cpu_seconds, self.file_mb)
+        return bubblewrap(
+            program, command, workspace, limits, given, network=self.network, hidden=self.hidden
+        )
+
+    async def _watch(self, report: _Report) -> bool:
+        """True when it has ended the command, because its processes together used too much memory."""
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            first = report.first_process
+            if first and await asyncio.to_thread(memory_used, first) > self.memory_mb * _MEGABYTE:
+                report.end_everything()
+                return True
+
+
+class _Report:
+    """What bubblewrap says of itself, a JSON object per line: its first process, and the exit code of a command that
+    was really run."""
+
+    def __init__(self, opened: ExitStack) -> None:
+        self._read_from, self.written_to = os.pipe()
+        opened.callback(os.close, self._read_from)
+        opened.callback(os.close, self.written_to)
+        os.set_blocking(self._read_from, False)
+        self._text = b""
+
+    @property
+    def first_process(self) -> int | None:
+        pid = self._said("child-pid")
+        return int(pid) if pid is not None else None
+
+    @property
+    def has_run(self) -> bool:
+        return self._said("exit-code") is not None
+
+    def end_everything(self) -> bool:
+        """Bubblewrap itself ends when all others have. False where it has not made the first process yet."""
+        first = self.first_process
+        if first is None:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(first, signal.SIGKILL)
+        return True
+
+    def _said(self, name: str) -> int | None:
+        with suppress(BlockingIOError):
+            self._text += os.read(self._read_from, 65_536)
+        # The last piece is empty, or a line that is not complete yet.
+        for line in self._text.split(b"\n")[:-1]:
+            value: int | None = json.loads(line).get(name)
+            if value is not None:
+                return value
+        return None
+
+
+def _readable(data: bytes, opened: ExitStack) -> int:
+    """A descriptor from which this can be read. A pipe holds it all, so nobody waits."""
+    read_from, write_to = os.pipe()
+    opened.callback(os.close, read_from)
+    os.set_blocking(write_to, False)
+    os.write(write_to, data)
+    os.close(write_to)
+    return read_from
+
+
+def _why_not(output: bytes) -> str:
+    said = " ".join(output.decode(errors="replace").split())[:300] or "it said nothing"
+    return (
+        f"bubblewrap could not start ({said}). It must be version 0.8 or newer, and ordinary users must be allowed to "
+        f"make user namespaces: docs/sandbox.md says how. Mend that, {_OTHERWISE}."
+    )
