@@ -14,16 +14,16 @@ from pathlib import Path
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk, Usage
 from bench.chat_child import Platforms, run
 from gateway.commands import Commands
-from gateway.config.load import Loaded
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from gateway.gateway import Gateway
-from gateway.logs import configure_logging
-from gateway.media.intake import MediaIntake
-from gateway.models.vision import Vision
-from gateway.platforms.configured import configured_platforms
+from gateway.core.gateway import Gateway
+from gateway.media.attachments import MediaIntake
+from gateway.models.catalog import Vision
+from gateway.observability.logs import configure_logging
+from gateway.platforms.registry import configured_platforms
 from gateway.plugins import Plugins
-from gateway.settings import Settings
-from gateway.store.sqlite import SqliteStore
+from gateway.reload import Settings
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
 
 ANSWER = "It will be **mild**, with a little rain in the evening."

@@ -24,12 +24,12 @@ from agent.testing import ScriptedLLM
 from agent.tool import discover
 from bench.store import _indexed, _texts
 from gateway.commands import Commands
-from gateway.config.load import Loaded
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from gateway.gateway import Gateway
+from gateway.core.gateway import Gateway
 from gateway.platforms.web import House, WebPlatform
 from gateway.plugins import Plugins
-from gateway.settings import Settings
+from gateway.reload import Settings
 from gateway.store import SqliteStore
 from tests.worlds.agents import make_agent
 

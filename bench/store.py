@@ -23,7 +23,7 @@ import structlog
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, Split
 from gateway.store import SqliteStore
-from gateway.store.rows import MESSAGE_COLUMNS, message_row
+from gateway.store.sqlite.rows import MESSAGE_COLUMNS, message_row
 
 Row = tuple[str, str, str, str]
 

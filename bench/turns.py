@@ -17,13 +17,13 @@ from agent.events import TurnDone, TurnFailed
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
 from agent.store import Address
 from gateway.commands import Commands
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
-from gateway.metrics import Metrics
+from gateway.core.gateway import Gateway
+from gateway.core.observer import UNOBSERVED
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.observer import UNOBSERVED
+from gateway.observability import Metrics
 from gateway.plugins import Plugins
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Reply

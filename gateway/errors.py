@@ -126,3 +126,7 @@ def _as_list(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
     return "\n  ".join([f"{len(problems)} problems.", *problems])
+
+
+class AttachmentRefused(HermesError):
+    """The file cannot be taken:"""

@@ -17,11 +17,30 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 
 import structlog
 
-from gateway.config.environment import watchdog_seconds
-from gateway.ready import tell_manager
+from gateway.config.environment import notify_socket, watchdog_seconds
+
+
+def tell_manager(state: str) -> None:
+    """`READY=1`, `WATCHDOG=1` or `STOPPING=1`. A manager that does not listen is no reason to stop working."""
+    address = notify_socket()
+    if not address:
+        return
+    with suppress(OSError):
+        # A leading @ stands for a name that is in no directory.
+        _socket().sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
+
+
+@cache
+def _socket() -> socket.socket:
+    """Kept from the first call on: a process without a free descriptor still has to give its signs of life."""
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    manager.setblocking(False)
+    return manager
+
 
 log = structlog.get_logger(__name__)
 

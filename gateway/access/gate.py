@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gateway.access.people import People, number_in, person_in
-from gateway.chat.contract import Author, Place
-from gateway.config.platforms import BotConfig
+from gateway.config.schema_platforms import BotConfig
+from gateway.store.ports import People, number_in, person_in
+from gateway.types import Author, Place
 
 Verdict = Literal["yes", "no", "stranger"]
 """`stranger`: an unknown person in a direct chat with a bot that offers pairing."""

@@ -12,15 +12,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.access.people import (
-    AskingLimits,
-    GuessingLimits,
-    Paired,
-    PairingRequest,
-    People,
-    person_in,
-)
-from gateway.chat.contract import Author
+from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingRequest, People, person_in
+from gateway.types import Author
 
 log = structlog.get_logger(__name__)
 

@@ -56,9 +56,5 @@ class ChatMoved(DeliveryError):
         self.new_chat_id = new_chat_id
 
 
-class AttachmentRefused(HermesError):
-    """The file cannot be taken:"""
-
-
 class ConnectionRefused(HermesError):
     """The bot cannot connect:"""

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from gateway.config.load import Loaded
+    from gateway.config.loader import Loaded
 
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended."""
@@ -33,7 +33,7 @@ class Options:
 
 def loaded_for(options: Options) -> Loaded:
     """The configuration, with a word about a `hermes.yaml` in the current directory that is ignored."""
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
     loaded = load(options.config_path)
     tell_ignored(loaded.ignored, loaded.source)
@@ -56,7 +56,7 @@ def ignored_sentence(ignored: Path, used: str) -> str:
 
 def looked_up(options: Options) -> Loaded:
     """The configuration for a command that only reads. A mistake in it is told, and keeps nobody from looking."""
-    from gateway.config.load import load_to_look  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import load_to_look  # noqa: PLC0415 - not for `--help`
 
     loaded, refused = load_to_look(options.config_path)
     if refused:

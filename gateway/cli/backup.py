@@ -11,13 +11,13 @@ import click
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import local_time
 from gateway.cli.progress import progress_shown
-from gateway.text.counted import counted
+from gateway.text.display import counted
 
 if TYPE_CHECKING:
-    from gateway.backups.making import Made
-    from gateway.backups.restoring import Restored, Staged
-    from gateway.config.load import Loaded
-    from gateway.store.backup import Contents
+    from gateway.backup.create import Made
+    from gateway.backup.restore import Restored, Staged
+    from gateway.config.loader import Loaded
+    from gateway.store.sqlite.backup import Contents
 
 _RUNNING = "Hermes is running; stop it first, then restore."
 _MOST_LEFT_OUT = 20
@@ -39,7 +39,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
 
     The file holds private conversations; only you can read it. Keys are not in it: keep `.env` yourself.
     """
-    from gateway.backups.making import Sources, make_backup  # noqa: PLC0415 - not for `--help`
+    from gateway.backup.create import Sources, make_backup  # noqa: PLC0415 - not for `--help`
 
     loaded = _loaded(options)
     configuration = _configuration_without_secrets(loaded)
@@ -65,8 +65,8 @@ def restore(options: Options, file: Path, yes: bool) -> None:
 
     It says what would replace what and, at a terminal, asks.
     """
-    from gateway.backups.restoring import restore as put_back  # noqa: PLC0415 - not for `--help`
-    from gateway.config.load import ensure_home  # noqa: PLC0415
+    from gateway.backup.restore import restore as put_back  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
 
     loaded = _loaded(options)
@@ -87,7 +87,7 @@ def restore(options: Options, file: Path, yes: bool) -> None:
 
 def _agree(staged: Staged, loaded: Loaded, *, ask: bool) -> None:
     """A script that says nothing has agreed, as ever."""
-    from gateway.store.backup import held_by  # noqa: PLC0415
+    from gateway.store.sqlite.backup import held_by  # noqa: PLC0415
 
     click.echo(f"The backup holds {_contents(staged.contents)}{_newest(staged.newest)}.")
     if held := held_by(loaded.database):
@@ -102,7 +102,7 @@ def _newest(moment: float | None) -> str:
 
 
 def _target(loaded: Loaded, path: Path | None) -> Path:
-    from gateway.backups.making import backup_directory, default_name  # noqa: PLC0415
+    from gateway.backup.create import backup_directory, default_name  # noqa: PLC0415
 
     if path is None:
         return backup_directory(loaded.home) / default_name()
@@ -118,8 +118,8 @@ def _target(loaded: Loaded, path: Path | None) -> Path:
 
 def _configuration_without_secrets(loaded: Loaded) -> str | None:
     """None also where there is no file but the one that comes with Hermes."""
-    from gateway.backups.configuration import holds_secret  # noqa: PLC0415 - not for `--help`
-    from gateway.config.load import read_text  # noqa: PLC0415
+    from gateway.backup.archive import holds_secret  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import read_text  # noqa: PLC0415
     from gateway.config.secrets import secrets_of  # noqa: PLC0415
 
     if loaded.path is None:
@@ -168,7 +168,7 @@ def _size(count: float) -> str:
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     return loaded_for(options)

@@ -9,9 +9,9 @@ from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent
 from agent.store import Address
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
-from gateway.unseen import Unseen
+from gateway.core.events import Unseen
+from gateway.core.gateway import Gateway
+from gateway.types import OWNER, InboundMessage
 
 PLATFORM = "terminal"
 

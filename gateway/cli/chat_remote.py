@@ -14,8 +14,8 @@ from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
-from gateway.cli.running import TokenRefused
-from gateway.unseen import Unseen
+from gateway.cli.gateway_client import TokenRefused
+from gateway.core.events import Unseen
 
 _LONGEST_LINE = 2**24
 """Bytes of one event; a tool's whole result fits."""

@@ -33,7 +33,7 @@ from agent.events import (
 )
 from agent.untrusted import without_marks
 from gateway.cli.chat_markdown import Answer, split_finished
-from gateway.cli.chat_words import describe_file, describe_outcome, describe_question, describe_waiting
+from gateway.cli.chat_text import describe_file, describe_outcome, describe_question, describe_waiting
 from gateway.cli.output import describe_call, one_line, printable
 
 Kind = Literal["blank", "prompt", "answer", "tool", "question", "notice", "aside"]

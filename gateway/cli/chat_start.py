@@ -11,18 +11,18 @@ import click
 
 from agent.errors import NotFound
 from agent.ids import new_id
+from gateway.app import compose
 from gateway.cli import Options, loaded_for
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
-from gateway.cli.chat_earlier import Exchange, last_exchange
-from gateway.cli.chat_once import ask
+from gateway.cli.chat_history import Exchange, last_exchange
+from gateway.cli.chat_single import ask
+from gateway.cli.gateway_client import address
 from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
-from gateway.cli.running import address
 from gateway.commands import Commands
-from gateway.config.load import Loaded, ensure_home
+from gateway.config.loader import Loaded, ensure_home
 from gateway.errors import AlreadyRunning
-from gateway.logs import configure_logging
-from gateway.run import compose
+from gateway.observability.logs import configure_logging
 from gateway.store import SqliteStore
 
 _LONGEST_LOG = 1_000_000

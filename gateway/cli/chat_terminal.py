@@ -22,9 +22,9 @@ from rich.text import Text
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from gateway.cli.chat_backend import ChatBackend, GatewayGone
-from gateway.cli.chat_earlier import Exchange
+from gateway.cli.chat_history import Exchange
 from gateway.cli.chat_screen import ChatScreen
-from gateway.cli.chat_words import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
+from gateway.cli.chat_text import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
 from gateway.commands import Commands, is_command
 
 _LEAVE = {"/exit": "leave this chat", "/quit": "leave this chat"}

@@ -22,7 +22,7 @@ def check(ctx: click.Context) -> None:
     The exit code is 0 or 2.
     """
     options: Options = ctx.obj
-    from gateway.config_check import check_names  # noqa: PLC0415
+    from gateway.reload import check_names  # noqa: PLC0415
 
     try:
         loaded = loaded_for(options)
@@ -37,7 +37,7 @@ def check(ctx: click.Context) -> None:
 @click.pass_obj
 def show(options: Options) -> None:
     """Print the configuration in effect and where each value comes from. Secrets are masked."""
-    from gateway.config.shown import shown  # noqa: PLC0415
+    from gateway.config.effective_config import shown  # noqa: PLC0415
 
     loaded = loaded_for(options)
     out = console()

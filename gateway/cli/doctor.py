@@ -29,7 +29,7 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 
     Each line begins with ok, warn or fail. The exit code is 1 if anything failed.
     """
-    from gateway.logs import configure_logging  # noqa: PLC0415 - not for `--help`
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`
 
     options: Options = ctx.obj
     configure_logging("error", "human")  # log lines would stand between the findings
@@ -45,9 +45,11 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
     """From the ground up: what stands on something broken is not examined."""
     from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
     from gateway.cli.doctor_checks_bots import bots  # noqa: PLC0415
-    from gateway.cli.doctor_checks_limits import limits  # noqa: PLC0415
-    from gateway.cli.doctor_checks_sandbox import sandbox  # noqa: PLC0415
-    from gateway.cli.doctor_checks_store import store  # noqa: PLC0415
+    from gateway.cli.doctor_checks_host import (  # noqa: PLC0415
+        limits,
+        sandbox,
+        store,
+    )
 
     yield check.python()
     yield from check.packages()
@@ -71,8 +73,8 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
 
 
 def _list_parked(config_path: Path | None) -> None:
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
-    from gateway.store.health import parked_in  # noqa: PLC0415
+    from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
+    from gateway.store.sqlite.offline import parked_in  # noqa: PLC0415
 
     database = load(config_path).database
     rows = [

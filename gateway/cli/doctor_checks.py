@@ -24,16 +24,14 @@ from agent.tool import discover
 from agent.toolbox import choose_tools
 from gateway.cli import ignored_sentence
 from gateway.cli.model_probe import ask_model
-from gateway.config import load as configuration_files
+from gateway.config import loader as configuration_files
 from gateway.config.environment import relative_python_path
-from gateway.config.load import Loaded, load, provider_keys
-from gateway.config.platforms import WebConfig, reachable
+from gateway.config.loader import Loaded, load, provider_keys
+from gateway.config.schema_platforms import WebConfig, reachable
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.models import embedded
-from gateway.models.auxiliary import auxiliary_spec
 from gateway.models.catalog import provider_problem
-from gateway.models.choose import explain_choice, missing_key
-from gateway.models.configured import configured_specs
+from gateway.models.selection import auxiliary_spec, configured_specs, explain_choice, missing_key
 from gateway.plugins import (
     check_engine,
     engine_problem,

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.errors import StoreError
-from gateway.cli.bot_probe import BotTokenRefused, BotUnreachable, ask_bot
-from gateway.cli.bots import Bot
+from gateway.cli.bots import Bot, BotTokenRefused, BotUnreachable, ask_bot
 from gateway.cli.bots import bots as configured_bots
 from gateway.cli.doctor_checks import Finding, try_to_listen
 from gateway.cli.output import one_line
-from gateway.config.bot_tokens import token_problem
-from gateway.config.load import Loaded
-from gateway.config.platforms import TOKEN_VARIABLES, TelegramBotConfig, WebhookConfig, section_of
-from gateway.state_lock import is_running
-from gateway.store.sqlite import SqliteStore
+from gateway.config.loader import Loaded
+from gateway.config.schema_platforms import TOKEN_VARIABLES, TelegramBotConfig, WebhookConfig, section_of
+from gateway.config.secrets import token_problem
+from gateway.process_lock import is_running
+from gateway.store.sqlite.store import SqliteStore
 
 _CLOCK_SECONDS = 300
 

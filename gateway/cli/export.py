@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from gateway.cli import Options, loaded_for
-from gateway.cli.stored import find_overview, read_store
-from gateway.text.counted import counted
+from gateway.cli.store_access import find_overview, read_store
+from gateway.text.display import counted
 
 format_option = click.option(
     "--format",

@@ -15,7 +15,7 @@ from gateway.cli.export_format import Told, title_of
 from gateway.cli.output import local_time
 from gateway.cli.sessions_format import SessionBreak, Spoken, entries
 from gateway.platforms.web.markdown import render_markdown
-from gateway.text.counted import counted
+from gateway.text.display import counted
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1c2128; --paper: #fff; --soft: #57606a; --line: #d0d7de; --mine: #eef4fb;

@@ -23,9 +23,9 @@ from gateway.cli.output import new_private_file
 from gateway.cli.progress import progress_shown
 from gateway.cli.sessions_format import message_without_secrets
 from gateway.config.secrets import secrets_of
-from gateway.logs import configure_logging
+from gateway.observability.logs import configure_logging
 from gateway.progress import tell
-from gateway.store.export import Exporter
+from gateway.store.sqlite.offline import Exporter
 
 _WHAT = "Exporting messages"
 _TOLD_EVERY = 100

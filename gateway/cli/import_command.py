@@ -14,13 +14,13 @@ from agent.errors import HermesError
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import one_line
 from gateway.cli.progress import progress_shown
-from gateway.text.counted import counted
+from gateway.text.display import counted
 
 if TYPE_CHECKING:
     from agent.store import Address
-    from gateway.config.load import Loaded
-    from gateway.imports.model import ImportedConversation, TakenIn
-    from gateway.imports.reading import Source
+    from gateway.config.loader import Loaded
+    from gateway.importers.detect import Source
+    from gateway.store.import_types import ImportedConversation, TakenIn
 
     Verb = Callable[[ImportedConversation], Awaitable[TakenIn]]
 
@@ -65,8 +65,8 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
     They become conversations of their own, on the platform `import`, with the times and the order they had. Search
     finds them. What was imported before is not imported again, so an import that was interrupted can be repeated.
     """
-    from gateway.imports.reading import read_source  # noqa: PLC0415
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.importers.detect import read_source  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     options: Options = ctx.obj
@@ -80,8 +80,8 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
 
 
 def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
-    from gateway.imports.model import TakenIn  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store.import_types import TakenIn  # noqa: PLC0415
 
     outcome = _Outcome()
 
@@ -104,11 +104,11 @@ def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
 
 def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
     """As the only user of the store: a gateway that runs would wait for it."""
-    from gateway.config.load import ensure_home  # noqa: PLC0415
+    from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
-    from gateway.state_lock import only_process  # noqa: PLC0415
+    from gateway.process_lock import only_process  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
-    from gateway.store.health import finish_index  # noqa: PLC0415
+    from gateway.store.sqlite.offline import finish_index  # noqa: PLC0415
 
     outcome = _Outcome()
 
@@ -138,7 +138,7 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
 
 async def _each(source: Source, verb: Verb, outcome: _Outcome) -> None:
     from gateway.errors import ImportRefused  # noqa: PLC0415
-    from gateway.imports.model import Unreadable  # noqa: PLC0415
+    from gateway.store.import_types import Unreadable  # noqa: PLC0415
 
     for imported in source.conversations:
         if isinstance(imported, Unreadable):

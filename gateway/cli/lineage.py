@@ -13,7 +13,7 @@ from rich.tree import Tree
 from agent.store import Compaction, Overview, Session, SessionStore
 from gateway.cli.output import local_time, one_line
 from gateway.cli.sessions_format import shortest_apart
-from gateway.lineage import Gap, Strand, shown, strands
+from gateway.session_tree import Gap, Strand, shown, strands
 
 _LEFT_BEHIND = "left behind"
 

@@ -16,7 +16,7 @@ import click
 
 from gateway.cli import Options, looked_up
 from gateway.cli.output import console, printable
-from gateway.cli.stored import begins
+from gateway.cli.store_access import begins
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | N
     It is kept in `logs/hermes.log` in the state directory, in five files of 2 MB, unless `logging.file` is off. What is
     not logged at all is set by `logging.level`.
     """
-    from gateway.log_file import all_files, log_file  # noqa: PLC0415 - not for `--help`
+    from gateway.observability.log_file import all_files, log_file  # noqa: PLC0415 - not for `--help`
 
     loaded = looked_up(options)
     path = log_file(loaded.home)
@@ -80,7 +80,7 @@ class Reader:
         """Of a line at its end that is being written."""
 
     def last(self, path: Path, count: int) -> Iterator[Event]:
-        from gateway.log_file import all_files  # noqa: PLC0415
+        from gateway.observability.log_file import all_files  # noqa: PLC0415
 
         newest: deque[Event] = deque(maxlen=count)
         for each in all_files(path):
@@ -113,7 +113,7 @@ class Reader:
             self._file = None
 
     def _events(self) -> Iterator[Event]:
-        from gateway.log_file import parsed  # noqa: PLC0415
+        from gateway.observability.log_file import parsed  # noqa: PLC0415
 
         return filter(self._is_wanted, parsed(self._lines()))
 

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from agent.errors import ModelError
 from agent.llm import ChatRequest, LLMClient, Retrying
 from gateway.config.schema import ModelConfig
-from gateway.models.configured import configured_llm
-from gateway.models.litellm_library import load_litellm
+from gateway.models.litellm_runtime import load_litellm
+from gateway.models.selection import configured_llm
 
 _QUESTION = ChatRequest(
     [{"role": "user", "content": "Say ok."}],

@@ -14,8 +14,8 @@ from gateway.cli.output import console, local_time, one_line, print_json, print_
 
 if TYPE_CHECKING:
     from gateway.access.pairing import Pairing
-    from gateway.access.people import Paired, PairingRequest
-    from gateway.config.load import Loaded
+    from gateway.config.loader import Loaded
+    from gateway.store.ports import Paired, PairingRequest
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ def revoke(options: Options, platform: str, user_id: str) -> None:
 
     PLATFORM is as `hermes pairing people` shows it: telegram, or telegram/work for a bot with a name.
     """
-    from gateway.access.people import person_in  # noqa: PLC0415 - not for `--help`
+    from gateway.store.ports import person_in  # noqa: PLC0415 - not for `--help`
 
     number = person_in(user_id)
     if number is None:
@@ -117,7 +117,7 @@ def revoke(options: Options, platform: str, user_id: str) -> None:
 
 
 def _approved(paired: Paired) -> str:
-    from gateway.config.platforms import section_of  # noqa: PLC0415 - not for `--help`
+    from gateway.config.schema_platforms import section_of  # noqa: PLC0415 - not for `--help`
 
     bot, number = paired.platform, paired.user_id
     return (
@@ -167,7 +167,7 @@ def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, 
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     return loaded_for(options)

@@ -17,7 +17,7 @@ from gateway.cli.output import console, one_line, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gateway.config.load import Loaded
+    from gateway.config.loader import Loaded
     from gateway.plugins import EngineInfo, PluginInfo
 
 _RESTART = "Restart Hermes for it to take effect."
@@ -83,7 +83,7 @@ def use(options: Options, name: str) -> None:
 @click.pass_obj
 def enable(options: Options, name: str) -> None:
     """Switch a plugin on. It is tried first."""
-    from gateway.config.edit_list import with_item  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.config.yaml_edit import with_item  # noqa: PLC0415 - not for `--help`; so below
     from gateway.plugins import check_plugin  # noqa: PLC0415
 
     loaded = _loaded(options)
@@ -101,7 +101,7 @@ def enable(options: Options, name: str) -> None:
 @click.pass_obj
 def disable(options: Options, name: str) -> None:
     """Switch a plugin off."""
-    from gateway.config.edit_list import without_item  # noqa: PLC0415
+    from gateway.config.yaml_edit import without_item  # noqa: PLC0415
 
     loaded = _loaded(options)
     if name not in loaded.config.plugins.enabled:
@@ -128,7 +128,7 @@ def _ask(options: Options, overview: Overview) -> None:
 
 
 def _use(options: Options, name: str) -> None:
-    from gateway.config.edit import with_values  # noqa: PLC0415
+    from gateway.config.yaml_edit import with_values  # noqa: PLC0415
     from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
 
     loaded = _loaded(options)
@@ -146,8 +146,8 @@ def _use(options: Options, name: str) -> None:
 
 def _edit(options: Options, loaded: Loaded, change: Callable[[str], str]) -> Path:
     """In the file that is in use; where there is none yet, in a copy of the shipped one."""
-    from gateway.config.edit import write  # noqa: PLC0415
-    from gateway.config.load import SHIPPED, ensure_home, find, read_text  # noqa: PLC0415
+    from gateway.config.loader import SHIPPED, ensure_home, find, read_text  # noqa: PLC0415
+    from gateway.config.yaml_edit import write  # noqa: PLC0415
 
     path = find(options.config_path, loaded.home)
     if path is None:
@@ -172,7 +172,7 @@ def _refuse_to_lose_the_engine(loaded: Loaded, name: str) -> None:
 
 
 def _loaded(options: Options) -> Loaded:
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("warning", "human")
     return loaded_for(options)

@@ -17,9 +17,9 @@ def run(options: Options) -> None:
 
     It runs until Ctrl-C or SIGTERM. Running answers are ended then; what was said so far is kept.
     """
-    from gateway.config.load import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
-    from gateway.log_file import configured_log_file  # noqa: PLC0415
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.config.loader import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
+    from gateway.observability.log_file import configured_log_file  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.run import serve  # noqa: PLC0415
 
     loaded = loaded_for(options)

@@ -15,7 +15,7 @@ from gateway.cli import Options, loaded_for
 from gateway.cli.output import console
 
 if TYPE_CHECKING:
-    from gateway.config.load import Loaded
+    from gateway.config.loader import Loaded
 
 _INSTALL = "`hermes service install` does that"
 
@@ -38,8 +38,8 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
 
     Run it again after an update of Hermes or a change of `gateway.drain_seconds` or `storage.path`.
     """
-    from gateway.config.load import ensure_home  # noqa: PLC0415 - not for `--help`
-    from gateway.service_unit import UNIT, unit_text  # noqa: PLC0415
+    from gateway.cli.systemd_unit import UNIT, unit_text  # noqa: PLC0415
+    from gateway.config.loader import ensure_home  # noqa: PLC0415 - not for `--help`
 
     loaded = loaded_for(options)
     text = unit_text(loaded)
@@ -72,7 +72,7 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
 @service.command()
 def uninstall() -> None:
     """Stop Hermes and remove the unit. Conversations and settings stay."""
-    from gateway.service_unit import UNIT  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.systemd_unit import UNIT  # noqa: PLC0415 - not for `--help`
 
     path = _unit_path()
     if not path.exists():
@@ -92,8 +92,8 @@ def uninstall() -> None:
 @click.pass_obj
 def status(options: Options) -> None:
     """Show whether it runs, as systemctl tells it. The exit code is systemctl's: 0 if it does."""
-    from gateway.config.load import load  # noqa: PLC0415 - not for `--help`
-    from gateway.service_unit import UNIT, configuration_in, unit_text  # noqa: PLC0415
+    from gateway.cli.systemd_unit import UNIT, configuration_in, unit_text  # noqa: PLC0415
+    from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
     path = _unit_path()
     if not path.exists():
@@ -114,7 +114,7 @@ def status(options: Options) -> None:
 )
 def logs(follow: bool, lines: int) -> None:
     """Show what the service has logged, as journalctl tells it."""
-    from gateway.service_unit import UNIT  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.systemd_unit import UNIT  # noqa: PLC0415 - not for `--help`
 
     journalctl = _program("journalctl")
     if not _unit_path().exists():
@@ -134,7 +134,7 @@ def logs(follow: bool, lines: int) -> None:
 def _notes(loaded: Loaded) -> Iterator[str]:
     """What works in this shell and would not in a service."""
     from gateway.config.environment import PROVIDER_KEYS, only_in_this_shell  # noqa: PLC0415 - not for `--help`
-    from gateway.config.platforms import TOKEN_VARIABLES  # noqa: PLC0415
+    from gateway.config.schema_platforms import TOKEN_VARIABLES  # noqa: PLC0415
 
     in_file = {name[1:] for origin in loaded.origins.values() for name in origin.split() if name[0] == "$"}
     names = dict.fromkeys((*PROVIDER_KEYS, *TOKEN_VARIABLES.values(), *sorted(in_file)))
@@ -146,8 +146,8 @@ def _notes(loaded: Loaded) -> Iterator[str]:
 
 
 def _unit_path() -> Path:
+    from gateway.cli.systemd_unit import UNIT  # noqa: PLC0415
     from gateway.config.environment import user_units  # noqa: PLC0415 - not for `--help`
-    from gateway.service_unit import UNIT  # noqa: PLC0415
 
     return user_units() / UNIT
 

@@ -13,7 +13,7 @@ from agent.errors import NotFound
 from gateway.cli import Options, loaded_for
 from gateway.cli.export import format_option
 from gateway.cli.output import console, print_json, print_rows
-from gateway.cli.stored import NOTHING_YET, begins, find_overview, read_store
+from gateway.cli.store_access import NOTHING_YET, begins, find_overview, read_store
 
 if TYPE_CHECKING:
     from agent.context.undo_compaction import UndoResult
@@ -168,10 +168,10 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
 def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
     """Acts on the store as its only user: a running Hermes would not notice that a conversation moved."""
-    from gateway.config.load import ensure_home  # noqa: PLC0415
+    from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
-    from gateway.logs import configure_logging  # noqa: PLC0415
-    from gateway.state_lock import only_process  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
+    from gateway.process_lock import only_process  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")

@@ -14,7 +14,7 @@ from agent.redaction import redact
 from agent.store import Conversation, Overview, SearchHit, Session
 from agent.untrusted import without_marks
 from gateway.cli.output import describe_call, local_time, one_line, printable
-from gateway.text.counted import counted
+from gateway.text.display import counted
 
 OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
 

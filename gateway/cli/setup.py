@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import SecretStr
 
 from gateway.cli import Options, tell_ignored
+from gateway.config.loader import load
+from gateway.config.schema import Config
+from gateway.config.schema_platforms import TOKEN_VARIABLES
 
 if TYPE_CHECKING:
     from gateway.cli.setup_model import Choice
+_TO_COME = SecretStr("1:still-to-come")
+
+
+def unfinished(path: Path) -> Config:
+    """What it says so far. That a bot is on and has no token is what the setup is there to mend."""
+    assumed = dict.fromkeys(TOKEN_VARIABLES.values(), _TO_COME.get_secret_value())
+    config = load(path, assumed=assumed).config
+    platforms = config.platforms
+    for service in TOKEN_VARIABLES:
+        section = getattr(platforms, service)
+        if section.token == _TO_COME:
+            platforms = platforms.model_copy(update={service: section.model_copy(update={"token": None})})
+    return config.model_copy(update={"platforms": platforms})
+
 
 _BOTS = {"telegram": "Telegram", "discord": "Discord"}
 _PARTS = ("model", *_BOTS)
@@ -51,7 +70,7 @@ def setup(
         checked_url,
         set_up_model,
     )
-    from gateway.config.load import ensure_home, find, ignored_file, state_directory  # noqa: PLC0415
+    from gateway.config.loader import ensure_home, find, ignored_file, state_directory  # noqa: PLC0415
 
     given = Choice(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
     typed = {"telegram": telegram_token, "discord": discord_token}

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.bot_probe import BotAccount, BotTokenRefused, BotUnreachable, ask_bot
-from gateway.cli.bots import Bot
+from gateway.cli.bots import Bot, BotAccount, BotTokenRefused, BotUnreachable, ask_bot
 from gateway.cli.output import console, one_line
-from gateway.cli.setup_file import unfinished
-from gateway.config.bot_tokens import token_problem
-from gateway.config.edit import write
-from gateway.config.edit_list import with_item
+from gateway.cli.setup import unfinished
 from gateway.config.environment import environment, remember_secret
-from gateway.config.load import SHIPPED, read_text
-from gateway.config.platforms import TOKEN_VARIABLES, DiscordConfig, TelegramConfig
-from gateway.state_lock import is_running
+from gateway.config.loader import SHIPPED, read_text
+from gateway.config.schema_platforms import TOKEN_VARIABLES, DiscordConfig, TelegramConfig
+from gateway.config.secrets import token_problem
+from gateway.config.yaml_edit import with_item, write
+from gateway.process_lock import is_running
 
 _NOBODY = "none"
 

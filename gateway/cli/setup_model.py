@@ -12,14 +12,14 @@ import click
 
 from agent.errors import ModelError
 from gateway.cli.output import console
-from gateway.cli.setup_file import unfinished
-from gateway.config.edit import with_values, write
+from gateway.cli.setup import unfinished
 from gateway.config.environment import PROVIDER_KEYS, environment, remember_secret
-from gateway.config.load import SHIPPED, read_text
-from gateway.config.section import URL_PATTERN
-from gateway.logs import configure_logging
-from gateway.models.choose import DEFAULT_MODELS
+from gateway.config.fields import URL_PATTERN
+from gateway.config.loader import SHIPPED, read_text
+from gateway.config.yaml_edit import with_values, write
 from gateway.models.embedded import MODEL_ID
+from gateway.models.selection import DEFAULT_MODELS
+from gateway.observability.logs import configure_logging
 
 SECONDS_TO_ANSWER = 30
 OTHER_KEY = "HERMES_API_KEY"

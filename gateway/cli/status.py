@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.cli.status_format import Seen
-    from gateway.config.load import Loaded
+    from gateway.config.loader import Loaded
 
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -30,7 +30,7 @@ def status(ctx: click.Context, once: bool, as_json: bool) -> None:
     every platform is up, 1 if something is wrong, and 3 if no Hermes runs.
     """
     from gateway.cli import status_format as form  # noqa: PLC0415 - help needs none of it
-    from gateway.logs import configure_logging  # noqa: PLC0415
+    from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     loaded = looked_up(ctx.obj)

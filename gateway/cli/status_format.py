@@ -16,13 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.errors import HermesError
+from gateway.cli.gateway_client import TokenRefused, address, ask_status
 from gateway.cli.output import local_time, one_line, printable
-from gateway.cli.running import TokenRefused, address, ask_status
 from gateway.cli.usage_format import brief, cost
-from gateway.config.load import Loaded
-from gateway.state_lock import is_running
-from gateway.store.standing import Standing, standing
-from gateway.text.counted import counted
+from gateway.config.loader import Loaded
+from gateway.process_lock import is_running
+from gateway.store.sqlite.offline import Standing, standing
+from gateway.text.display import counted
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
 _LONGEST = 200

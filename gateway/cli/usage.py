@@ -9,11 +9,11 @@ import click
 
 from gateway.cli import Options
 from gateway.cli.output import console, print_json
-from gateway.cli.stored import read_store
+from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
     from agent.store import SessionStore
-    from gateway.insight import By, Spending
+    from gateway.store.reports import By, Spending
 
 
 @click.command()

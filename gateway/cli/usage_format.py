@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.output import one_line
-from gateway.insight import Spending, Total
-from gateway.limits.spending import dollars
-from gateway.text.counted import counted
+from gateway.limits.budget import dollars
+from gateway.store.reports import Spending, Total
+from gateway.text.display import counted
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24

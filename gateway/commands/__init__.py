@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agent.loop import Agent
 from agent.messages import ChatDict
 from agent.store import Conversation, SessionStore
-from gateway.limits.spending import DailyBudget
+from gateway.limits.budget import DailyBudget
 
 
 @dataclass(frozen=True, slots=True)

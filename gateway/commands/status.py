@@ -9,7 +9,7 @@ from agent.llm import LLMClient
 from agent.messages import without_notes
 from agent.store import Session
 from gateway.commands import Command, CommandContext
-from gateway.text.counted import counted
+from gateway.text.display import counted
 
 
 async def _run(context: CommandContext, rest: str) -> str:

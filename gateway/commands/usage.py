@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from agent.llm import Usage
 from gateway.commands import Command, CommandContext
 from gateway.commands.status import in_the_window
-from gateway.limits.spending import Spending, dollars
+from gateway.limits.budget import Spending, dollars
 
 
 async def _run(context: CommandContext, rest: str) -> str:

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gateway.config.describe import Key, keys, sections
-from gateway.config.reloadable import AT_ONCE
+from gateway.config.reload_policy import AT_ONCE
+from gateway.config.validate import Key, keys, sections
 
 BEGIN, END = "<!-- configuration:begin -->", "<!-- configuration:end -->"
 

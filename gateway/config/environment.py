@@ -93,3 +93,11 @@ def only_in_this_shell(home: Path, names: Iterable[str]) -> list[str]:
     """Those of the variables that a service would not have: they are set here, but not in `.env`."""
     kept = _dotenv(home / ".env")
     return [name for name in names if os.environ.get(name) and name not in kept]
+
+
+def prepare_litellm_environment() -> None:
+    """Must run before `import litellm`. A person's own settings are left as they are."""
+    # Otherwise the import fetches a price table and waits for the network; the package holds one of its own.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # Otherwise the import looks for a `.env` file upwards from the working directory and loads it.
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from gateway.config.limits import LimitsConfig
-from gateway.config.platforms import GatewayConfig, PlatformsConfig, SessionsConfig
-from gateway.config.sandbox import SandboxConfig
-from gateway.config.section import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word
+from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word
+from gateway.config.schema_limits import LimitsConfig, SandboxConfig
+from gateway.config.schema_platforms import GatewayConfig, PlatformsConfig, SessionsConfig
 
 DEFAULT_SYSTEM_PROMPT = """\
 You are Hermes, a helpful assistant. Answer in the language you are spoken to, plainly and briefly.

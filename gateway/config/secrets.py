@@ -3,12 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
+
+from pydantic import BaseModel, SecretStr
 
 from gateway.config.environment import environment
-from gateway.config.load import Loaded
-from gateway.config.secret_values import secrets_in
+from gateway.config.loader import Loaded
+
+_TELEGRAM_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
+_ONE_WORD = re.compile(r"[!-~]+")
+
+
+def token_problem(platform: str, token: str) -> str:
+    """What is wrong with it at first sight, if anything."""
+    if platform == "telegram" and not _TELEGRAM_TOKEN.fullmatch(token):
+        return "expected a token as BotFather gives it, such as 123456789:AAF-x2b…"
+    if not _ONE_WORD.fullmatch(token):
+        return "expected a token without spaces or line breaks"
+    return ""
+
+
+class Secret(NamedTuple):
+    value: str
+    """Never empty."""
+    for_own_server: bool
+    """A server of one's own asks for no key, or takes any word."""
+
+
+def secret_values(value: object) -> Iterator[str]:
+    """Of a section and all that is in it."""
+    return (secret.value for secret in secrets_in(value))
+
+
+def secrets_in(value: object, *, for_own_server: bool = False) -> Iterator[Secret]:
+    """The same, with what they are for."""
+    if isinstance(value, SecretStr):
+        if secret := value.get_secret_value().strip():
+            yield Secret(secret, for_own_server)
+    elif isinstance(value, BaseModel):
+        has_own_server = getattr(value, "base_url", None) is not None
+        for name, inner in value:
+            yield from secrets_in(inner, for_own_server=has_own_server and name == "api_key")
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from secrets_in(inner)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for inner in value:
+            yield from secrets_in(inner)
+
 
 _SECRET_NAME = re.compile(
     r"(?:_KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)\Z|\A(?:AWS|AZURE)_.*_KEY", re.IGNORECASE

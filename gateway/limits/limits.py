@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from agent.store import SessionStore
-from gateway.config.limits import LimitsConfig
+from gateway.config.schema_limits import LimitsConfig
 from gateway.errors import QueueFull
-from gateway.inbox import Room
+from gateway.limits.budget import DailyBudget
 from gateway.limits.rate import RateLimit, Refusal
-from gateway.limits.spending import DailyBudget
-from gateway.messages import OWNER, InboundMessage
+from gateway.store.ports import Room
+from gateway.types import OWNER, InboundMessage
 
 _PEOPLE_IN_LINE = 4
 """A conversation of many takes so many times what waits for one person."""

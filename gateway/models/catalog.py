@@ -5,6 +5,7 @@ The table is read as a file: importing litellm takes seconds. The first look-up 
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import importlib.metadata
 import json
@@ -17,6 +18,9 @@ from typing import Any
 
 import structlog
 
+from agent.llm import Usage
+from agent.models.selection import ModelSelector
+from agent.store import Conversation
 from gateway.models import embedded
 
 log = structlog.get_logger(__name__)
@@ -190,3 +194,53 @@ def _prices(entry: dict[str, Any]) -> Prices | None:
         return None
     cached, written = entry.get("cache_read_input_token_cost"), entry.get("cache_creation_input_token_cost")
     return Prices(price_in, price_out, cached, written)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """By the prices in the catalog."""
+
+    usd: float = 0.0
+    """Less than nothing where more was written to the cache than ever came back from it."""
+    without: float = 0.0
+    """What it would have cost without the cache."""
+    unknown_tokens: int = 0
+    """Read from the cache at a price that nobody knows."""
+
+    def __add__(self, other: Saved) -> Saved:
+        return Saved(
+            self.usd + other.usd, self.without + other.without, self.unknown_tokens + other.unknown_tokens
+        )
+
+    @property
+    def share(self) -> float | None:
+        return self.usd / self.without if self.without > 0 else None
+
+
+def saved_by_cache(model: str, usage: Usage) -> Saved:
+    """Of all the calls that these tokens are the sum of. The first look-up reads a file."""
+    facts = lookup(model)
+    prices = facts.prices if facts else None
+    if prices is None or (prices.cache_read is None and usage.cache_read_tokens and prices.input):
+        return Saved(unknown_tokens=usage.cache_read_tokens)
+    read = prices.input if prices.cache_read is None else prices.cache_read
+    written = prices.input if prices.cache_write is None else prices.cache_write
+    return Saved(
+        usage.cache_read_tokens * (prices.input - read) - usage.cache_write_tokens * (written - prices.input),
+        usage.prompt_tokens * prices.input + usage.completion_tokens * prices.output,
+    )
+
+
+class Vision:
+    """Asked with a conversation, tells whether its model sees. `configured` is `model.vision`."""
+
+    def __init__(self, models: ModelSelector, configured: bool | None) -> None:
+        self._models = models
+        self._configured = configured
+
+    async def __call__(self, conversation: Conversation) -> bool:
+        if self._configured is not None and await self._models.is_default(conversation):
+            return self._configured
+        llm = await self._models.of(conversation)
+        facts = await asyncio.to_thread(lookup, llm.model)
+        return facts is not None and facts.supports_vision

@@ -3,19 +3,117 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
 from agent.errors import KeyMissing, ModelError, NetworkFailed, StreamCut
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
-from gateway.models.error_map import translate
-from gateway.models.litellm_answer import Answer, normal_usage, whole_answer
-from gateway.models.litellm_call import close_stream, send
-from gateway.models.litellm_library import Library, close_connections, load_litellm
-from gateway.models.litellm_request import outgoing
+from agent.messages import ChatDict
+from gateway.models.errors import translate
+from gateway.models.litellm_response import Answer, normal_usage, whole_answer
+from gateway.models.litellm_runtime import Library, close_connections, load_litellm
+
+_UNSEEN: ChatDict = {"type": "text", "text": "[an image, which this model cannot see]"}
+
+
+def outgoing(messages: Iterable[ChatDict], *, images: bool = True) -> list[ChatDict]:
+    """Copies, because litellm rewrites messages in place.
+
+    Without `images`: a conversation may have some from a model that saw them, and this one's provider refuses them.
+    """
+    copies = [
+        _with_readable_calls(message) if message.get("tool_calls") else dict(message) for message in messages
+    ]
+    return copies if images else [_without_images(message) for message in copies]
+
+
+def _without_images(message: ChatDict) -> ChatDict:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return {**message, "content": [part if part.get("type") == "text" else _UNSEEN for part in content]}
+
+
+def _with_readable_calls(message: ChatDict) -> ChatDict:
+    return {**message, "tool_calls": [_readable(call) for call in message["tool_calls"]]}
+
+
+def _readable(call: ChatDict) -> ChatDict:
+    """The call with an object as its arguments.
+
+    A model that once wrote broken JSON has it in its history for good. Anthropic takes objects only, and
+    litellm fails on anything else: the conversation would be over.
+    """
+    function = call["function"]
+    if _is_object(function["arguments"]):
+        return dict(call)
+    return {**call, "function": {**function, "arguments": json.dumps({"unreadable": function["arguments"]})}}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+async def send(library: Library, **arguments: Any) -> Any:
+    """`acompletion`, but one that can be cancelled at any moment.
+
+    litellm prepares a call in a worker thread, which hands it a coroutine. Cancelled before it has that, it
+    drops the coroutine, and Python prints a warning about it wherever the person is looking.
+    """
+    context = copy_context()
+    context.run(library.internal_call.set, True)
+    call = asyncio.create_task(library.litellm.acompletion(**arguments), context=context)
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        while not call.done() and _waits_for_its_thread(call):
+            await asyncio.wait([call], timeout=0.001)
+        await _call_off(call)
+        raise
+
+
+def _waits_for_its_thread(call: asyncio.Task[Any]) -> bool:
+    """Later it waits in functions further down."""
+    coroutine: Any = call.get_coro()
+    while inspect.iscoroutine(coroutine.cr_await):
+        coroutine = coroutine.cr_await
+    return bool(coroutine.cr_code.co_name == "acompletion")
+
+
+async def _call_off(call: asyncio.Task[Any]) -> None:
+    call.cancel()
+    await asyncio.wait([call])
+    answered = not call.cancelled() and call.exception() is None
+    if answered and hasattr(call.result(), "completion_stream"):
+        await _abandon(call.result())
+
+
+async def _abandon(stream: Any) -> None:
+    """Closes a stream that nobody has read from: its response is only in reach once reading has begun."""
+    reading = asyncio.create_task(anext(stream))
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait([reading])
+    await close_stream(stream)
+
+
+async def close_stream(stream: Any) -> None:
+    """Closes the HTTP response under a stream; litellm's own close forgets it for Anthropic and others."""
+    source = stream.completion_stream
+    await stream.aclose()
+    lines = getattr(source, "async_response_iterator", None)
+    if lines is not None and hasattr(lines, "aclose"):
+        await lines.aclose()
+
 
 _NO_KEY = "not-needed"
 """Sent to a `base_url` that has no key: without it litellm would send the key of the real provider there."""

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from agent.llm import Usage
 from gateway.config.schema import TranscriptionConfig
-from gateway.models.choose import is_on_this_machine
-from gateway.models.error_map import translate
-from gateway.models.litellm_library import load_litellm
+from gateway.models.errors import translate
+from gateway.models.litellm_runtime import load_litellm
+from gateway.models.selection import is_on_this_machine
 
 _SECONDS = 120.0
 _BYTES_PER_TOKEN = 250

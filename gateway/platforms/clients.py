@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from gateway import descriptors
+from gateway import open_files as descriptors
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from agent.tool import Tool, did_you_mean
 from gateway.commands import Command, CommandContext, is_command
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
-from gateway.plugins.package import PluginFault, run_foreign
+from gateway.plugins.plugin_folder import PluginFault, run_foreign
 
 log = structlog.get_logger(__name__)
 

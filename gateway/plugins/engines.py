@@ -21,7 +21,7 @@ from agent.context_engine import ContextEngine
 from agent.tool import did_you_mean
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.plugins.context import warn_of_refused
-from gateway.plugins.engine_code import (
+from gateway.plugins.engine_loading import (
     EngineCode,
     OptionsRefused,
     Surroundings,
@@ -29,8 +29,15 @@ from gateway.plugins.engine_code import (
     engine_registered,
 )
 from gateway.plugins.loader import ENGINES, Plugins, general_folders
-from gateway.plugins.package import LOAD_SECONDS, Manifest, PluginFault, folders_in, in_time, read_manifest
 from gateway.plugins.permissions import check_permissions
+from gateway.plugins.plugin_folder import (
+    LOAD_SECONDS,
+    Manifest,
+    PluginFault,
+    folders_in,
+    in_time,
+    read_manifest,
+)
 
 log = structlog.get_logger(__name__)
 

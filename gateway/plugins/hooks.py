@@ -17,7 +17,7 @@ import structlog
 
 from agent.events import Compacted, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.signatures import accepted_kwargs
-from gateway.plugins.package import PluginFault, run_foreign
+from gateway.plugins.plugin_folder import PluginFault, run_foreign
 
 log = structlog.get_logger(__name__)
 

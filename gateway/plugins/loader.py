@@ -12,7 +12,8 @@ from gateway.commands import Command, Commands
 from gateway.errors import PluginBroken, UnknownPlugin
 from gateway.plugins.context import PluginContext, Register, Registrations, register_of, warn_of_refused
 from gateway.plugins.hooks import Event, Hook, Hooks
-from gateway.plugins.package import (
+from gateway.plugins.permissions import check_permissions
+from gateway.plugins.plugin_folder import (
     LOAD_SECONDS,
     MANIFEST,
     Manifest,
@@ -23,7 +24,6 @@ from gateway.plugins.package import (
     load_package,
     read_manifest,
 )
-from gateway.plugins.permissions import check_permissions
 
 ENGINES = "context_engine"
 """The folder beside the general plugins that holds context engines; it is no plugin itself."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from gateway.plugins.package import PluginFault
+from gateway.plugins.plugin_folder import PluginFault
 
 
 def check_permissions(folder: Path, home: Path) -> list[str]:

@@ -6,6 +6,6 @@ and `snippets.py` are the search, from text to hit.
 """
 
 from gateway.store.memory import MemoryStore
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 __all__ = ["MemoryStore", "SqliteStore"]

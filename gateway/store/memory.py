@@ -26,14 +26,16 @@ from agent.store import (
     Spent,
     Split,
 )
-from gateway.store.counts import try_to_write
-from gateway.store.inbox import StoredInbox, answer
-from gateway.store.index import Entry, index_in_memory
-from gateway.store.leases import StoredLeases
-from gateway.store.outbox import StoredOutbox
-from gateway.store.people import PrivateDatabase, StoredPeople
-from gateway.store.rows import message_row, messages_from
-from gateway.store.rules import (
+from gateway.store.sqlite.access import PrivateDatabase, StoredPeople
+from gateway.store.sqlite.inbox import StoredInbox, answer
+from gateway.store.sqlite.leases import StoredLeases
+from gateway.store.sqlite.outbox import StoredOutbox
+from gateway.store.sqlite.queue_status import try_to_write
+from gateway.store.sqlite.rows import message_row, messages_from
+from gateway.store.sqlite.search import Scope, find, snippets
+from gateway.store.sqlite.search_index import Entry, index_in_memory
+from gateway.store.sqlite.sign_outs import StoredSignOuts
+from gateway.store.sqlite.validation import (
     check_appended,
     check_context,
     check_same_conversation,
@@ -41,9 +43,6 @@ from gateway.store.rules import (
     storable,
     title_from,
 )
-from gateway.store.search import Scope, find
-from gateway.store.sign_outs import StoredSignOuts
-from gateway.store.snippets import snippets
 
 T = TypeVar("T")
 

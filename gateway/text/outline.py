@@ -8,7 +8,7 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from gateway.text.fences import Fence, opened_by
-from gateway.text.spans import Harm, Span, spans
+from gateway.text.unbreakable import Harm, Span, spans
 
 
 class Place(Enum):

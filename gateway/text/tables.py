@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.text.code_blocks import blocks
-from gateway.text.fences import opened_by
+from gateway.text.fences import blocks, opened_by
 
 NARROW = 34
 """Columns of a fixed-width font that a phone shows without breaking the line."""

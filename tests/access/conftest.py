@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import Pairing
-from gateway.access.people import People
 from gateway.store import MemoryStore, SqliteStore
+from gateway.store.ports import People
 
 
 @dataclass

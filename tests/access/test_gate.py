@@ -9,10 +9,10 @@ import pytest
 
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.access.people import People
-from gateway.chat.contract import Author, Place
-from gateway.config.platforms import BotConfig
+from gateway.config.schema_platforms import BotConfig
 from gateway.store import SqliteStore
+from gateway.store.ports import People
+from gateway.types import Author, Place
 
 ADA, BOB, CYD = Author("1001", "Ada"), Author("1002", "Bob"), Author("1003", "Cyd")
 DIRECT = Place("1001")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import ALPHABET, ASKING, Pairing, PairingCode
-from gateway.access.people import PairingLocked, People
-from gateway.chat.contract import Author
 from gateway.store import SqliteStore
+from gateway.store.ports import PairingLocked, People
+from gateway.types import Author
 from tests.access.conftest import Clock
 
 ADA = Author("1001", "Ada")

@@ -26,7 +26,7 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.untrusted import wrap_untrusted
 from gateway.commands import CommandContext, Commands
-from gateway.hygiene import keep_in_bounds
+from gateway.core.session_policy import keep_in_bounds
 from gateway.limits import Limits
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent

@@ -16,7 +16,7 @@ from agent.models.budget import spending_for
 from agent.store import Address, SessionStore, Split
 from agent.testing import ScriptedLLM
 from gateway.store.memory import MemoryStore
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, fill, reply
 from tests.worlds.agents import make_agent
 

@@ -17,7 +17,7 @@ from agent.models.retry import RetryingLLM
 from agent.models.selection import ModelInUse
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
-from gateway.hygiene import keep_in_bounds
+from gateway.core.session_policy import keep_in_bounds
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
 

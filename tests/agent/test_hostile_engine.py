@@ -25,11 +25,11 @@ from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands
-from gateway.config.platforms import SessionsConfig
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
+from gateway.config.schema_platforms import SessionsConfig
+from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER, InboundMessage
 from tests.agent import hostile
 from tests.agent.hostile import ERRORS, Deed, Hanging, Hostile, raising, returning
 from tests.worlds.agents import make_agent

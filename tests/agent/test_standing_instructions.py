@@ -14,8 +14,8 @@ from agent.compression.truncate import truncate
 from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_compressor import ContextCompressor
 from agent.untrusted import wrap_untrusted
-from gateway.chat.contract import Author, ChatMessage, Place
-from gateway.chat.wording import as_read
+from gateway.chat.group_context import as_read
+from gateway.types import Author, ChatMessage, Place
 from tests.agent import changed_rules as changed
 from tests.agent import held_out_sentences as held_out
 from tests.agent import standing_sentences as known

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agent.events import TextDelta, TurnDone, TurnEvent, TurnStarted
-from gateway.chat.contract import Place
-from gateway.chat.followers import Followers
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import CURSOR
-from gateway.chat.showing.timing import Timing
-from gateway.hub import EventHub
-from gateway.text.characters import UNSEEN
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.pacing import Timing
+from gateway.chat.delivery.text_message import CURSOR
+from gateway.core.events import EventHub
+from gateway.text.unicode import UNSEEN
+from gateway.types import Place
 from tests.chat.service import ChatService, Shown
 
 CONVERSATION = "conv_1"

@@ -19,14 +19,14 @@ from agent.events import StepStarted, TextDelta, ToolFinished, ToolStarted, Turn
 from agent.ids import id_from
 from agent.messages import Message
 from agent.store import Address, Conversation
-from gateway.chat.contract import ChatPort, Place
-from gateway.chat.followers import Followers
-from gateway.chat.showing.timing import Timing
-from gateway.hub import EventHub
-from gateway.inbox import GatewayStore, Taken
-from gateway.outbox import Kind, Outbox, Outgoing
+from gateway.chat.adapter import ChatPort
+from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.pacing import Timing
+from gateway.core.events import EventHub
 from gateway.store import MemoryStore, SqliteStore
-from gateway.store.outbox import StoredOutbox
+from gateway.store.ports import GatewayStore, Kind, Outbox, Outgoing, Taken
+from gateway.store.sqlite.outbox import StoredOutbox
+from gateway.types import Place
 from tests.chat.chat_room import ALICE, FAST
 from tests.chat.service import ChatService
 

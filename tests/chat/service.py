@@ -14,10 +14,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Unreachable
-from gateway.text.characters import is_blank
-from gateway.text.measure import Measure
+from gateway.text.unicode import Measure, is_blank
+from gateway.types import Button, Place
 
 Verb = Literal["send", "edit", "delete", "typing", "send_file"]
 

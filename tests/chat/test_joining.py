@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.chat.contract import Attachment, Author, ChatMessage, Place, Quote
-from gateway.chat.joining import Joining
+from gateway.chat.message_joiner import Joining
+from gateway.types import Attachment, Author, ChatMessage, Place, Quote
 
 HERE, GROUP = Place("1"), Place("-5", kind="group", group_id="-5")
 ANNA, BOB = Author("1", "Anna"), Author("2", "Bob")

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 
 from agent.errors import StoreFull
-from gateway.chat.lines import Lines
+from gateway.chat.keyed_queue import Lines
 
 
 async def test_a_line_takes_a_whole_backlog() -> None:

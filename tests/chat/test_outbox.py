@@ -18,11 +18,11 @@ from agent.events import (
     ToolStarted,
     TurnDone,
 )
-from gateway.chat.contract import Place
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import CURSOR
-from gateway.outbox import Outgoing, Progress, file_content
+from gateway.store.ports import Outgoing, Progress, file_content
+from gateway.types import Place
 from tests.chat.chat_room import reads_as
 from tests.chat.mortal import AT_ONCE, QUESTION, Process, Script, World, nothing_new, step_id
 from tests.chat.service import ChatService, Shown

@@ -17,9 +17,9 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.chat.contract import Place
+from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
-from gateway.chat.showing.block import POSSIBLY_TWICE
+from gateway.types import Place
 from tests.chat.chat_room import FAST, reads_as
 from tests.chat.mortal import AT_ONCE, Process, Script, World, nothing_new, step_id
 from tests.chat.service import ChatService

@@ -7,9 +7,9 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import DeliveryError, MessageGone, SlowDown, Unreachable
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import CURSOR
 from tests.chat.chat_room import reads_as
 from tests.chat.mortal import Process, World
 from tests.chat.service import ChatService, Verb

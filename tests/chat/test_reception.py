@@ -18,14 +18,14 @@ from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Attachment, Author, ChatMessage, Place, Press
-from gateway.chat.reception import Reception
+from gateway.chat.receiver import Reception
 from gateway.commands import Commands
-from gateway.config.platforms import TelegramBotConfig
-from gateway.gateway import Busy, Gateway
-from gateway.media.intake import MediaIntake
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Busy, Gateway
+from gateway.media.attachments import MediaIntake
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
+from gateway.types import Attachment, Author, ChatMessage, Place, Press
 from tests.chat.service import ChatService
 from tests.media.files import attachment
 from tests.worlds.agents import make_agent

@@ -18,14 +18,14 @@ from agent.store import Conversation
 from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Attachment, Author, ChatMessage, Place
-from gateway.chat.reception import Reception
+from gateway.chat.receiver import Reception
 from gateway.commands import Commands
-from gateway.config.platforms import TelegramBotConfig
-from gateway.gateway import Gateway
-from gateway.media.intake import MediaIntake
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Gateway
+from gateway.media.attachments import MediaIntake
 from gateway.plugins import Plugins
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
 

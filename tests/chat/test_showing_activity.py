@@ -18,8 +18,8 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
+from gateway.chat.delivery.status_message import tool_line
 from gateway.chat.errors import DeliveryError, MessageGone, SlowDown, Undeliverable, Unreachable
-from gateway.chat.showing.tool_line import tool_line
 from tests.chat.chat_room import FAST, GROUP, chat_room
 from tests.chat.service import ChatService
 

@@ -11,7 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.events import TextDelta, ToolStarted, TurnDone, TurnStarted
-from gateway.chat.contract import Place
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.pacing import Pace, Timing
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import (
     ChatMoved,
     ContentRefused,
@@ -21,10 +23,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import CURSOR
-from gateway.chat.showing.timing import Timing
-from gateway.chat.showing.venue import Pace
+from gateway.types import Place
 from tests.chat.chat_room import ALICE, CONVERSATION, FAST, ChatRoom, chat_room, reads_as
 from tests.chat.service import ChatService, Fault, Made, Verb
 

@@ -11,12 +11,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.events import Notice, Queued, TextDelta, ToolStarted, TurnDone, TurnStarted
-from gateway.chat.contract import Button, Place
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
-from gateway.chat.followers import Followers
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import CURSOR
-from gateway.hub import EventHub
+from gateway.core.events import EventHub
+from gateway.types import Button, Place
 from tests.chat.chat_room import ALICE, CONVERSATION, FAST, chat_room, reads_as
 from tests.chat.service import ChatService
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Unreachable
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.text.measure import Measure, utf16_units
+from gateway.text.unicode import Measure, utf16_units
 from tests.chat.chat_room import FAST, ChatRoom, chat_room, reads_as
 from tests.chat.service import ChatService, Made, Verb
 from tests.text.markdown_texts import texts

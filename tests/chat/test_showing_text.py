@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 
 from agent.events import Queued, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
+from gateway.chat.delivery.pacing import Timing
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import SlowDown
-from gateway.chat.showing.passage import CURSOR
-from gateway.chat.showing.timing import Timing
-from gateway.text.measure import utf16_units
+from gateway.text.unicode import utf16_units
 from tests.chat.chat_room import ALICE, FAST, GROUP, chat_room, reads_as
 from tests.chat.service import ChatService
 

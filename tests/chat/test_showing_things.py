@@ -27,10 +27,10 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.chat.contract import Button
+from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.wording import code_block, in_full, one_line, unmasked
+from gateway.text.display import code_block, in_full, one_line, unmasked
+from gateway.types import Button
 from tests.chat.chat_room import FAST, chat_room, reads_as
 from tests.chat.service import ChatService
 

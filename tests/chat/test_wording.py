@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.untrusted import wrap_untrusted
-from gateway.chat.contract import Author, ChatMessage, Place, Quote
-from gateway.chat.overhearing import Overhearing
-from gateway.chat.wording import Overheard, as_read, speaker
+from gateway.chat.group_context import Overheard, Overhearing, as_read, speaker
+from gateway.types import Author, ChatMessage, Place, Quote
 
 DIRECT, GROUP = Place("1"), Place("-5", kind="group", group_id="-5")
 

@@ -18,11 +18,11 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
 from gateway.commands import Commands
-from gateway.gateway import Busy, Gateway
-from gateway.messages import InboundMessage
+from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
+from gateway.types import InboundMessage
 from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
 from tests.worlds.sandboxed import TERMINAL

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backups.configuration import holds_secret
-from gateway.config.load import SHIPPED
-from gateway.state_lock import only_process
+from gateway.backup.archive import holds_secret
+from gateway.config.loader import SHIPPED
+from gateway.process_lock import only_process
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 from tests.worlds.hermes_process import environment

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Notice, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnStarted
-from gateway.hub import EventHub
-from gateway.unseen import Unseen
+from gateway.core.events import EventHub, Unseen
 
 TURN: list[TurnEvent] = [
     TurnStarted("msg_1", "Hi"),

@@ -13,9 +13,9 @@ from agent.events import ApprovalAsked
 from agent.messages import ToolCall
 from agent.untrusted import without_marks
 from gateway.cli.chat_backend import LocalChat
-from gateway.cli.chat_once import ask
-from gateway.platforms.web.desk import Desk
-from gateway.state_lock import only_process
+from gateway.cli.chat_single import ask
+from gateway.platforms.web.owner_conversations import Desk
+from gateway.process_lock import only_process
 from tests.cli.house import Gate, House, Shell, inhabited
 from tests.worlds import sandboxed
 from tests.worlds.openai import OpenAIWorld

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from agent.errors import RateLimited
 from agent.messages import ToolCall
 from gateway.cli.chat_backend import LocalChat
-from gateway.cli.chat_once import AnswerStopped, Unanswered, ask
+from gateway.cli.chat_single import AnswerStopped, Unanswered, ask
 from tests.cli.house import LOOK_UP, Gate, House
 
 

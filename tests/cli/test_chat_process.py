@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.platforms.web import WebPlatform
-from gateway.state_lock import only_process
+from gateway.process_lock import only_process
 from gateway.store import SqliteStore
 from tests.cli.house import LOOK_UP, Gate, House, Shell
 from tests.worlds.openai import OpenAIWorld

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from gateway.cli import Options
 from gateway.cli.config_commands import config
-from gateway.config.load import SHIPPED
+from gateway.config.loader import SHIPPED
 from tests.config.ordinary_user import hermes
 
 SECRET = "sk-ant-THIS-MUST-NOT-BE-SEEN"

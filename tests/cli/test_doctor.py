@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.store import Address
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.config.ordinary_user import hermes
 from tests.worlds.hermes_process import hermes as running_hermes
 from tests.worlds.openai import OpenAIWorld

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author
 from gateway.store import SqliteStore
+from gateway.types import Author
 from tests.config.ordinary_user import hermes
 from tests.worlds.discord import DiscordWorld, Intent
 from tests.worlds.telegram import TelegramWorld

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.config.ordinary_user import hermes
 from tests.worlds.hermes_process import environment
 from tests.worlds.sandboxed import NEEDS_SANDBOX

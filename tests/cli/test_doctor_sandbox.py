@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.sandbox.sandbox import Sandbox
-from gateway.cli.doctor_checks_sandbox import sandbox as examined
-from gateway.config.load import Loaded, load
-from gateway.sandbox import configured_sandbox
+from gateway.app import configured_sandbox
+from gateway.cli.doctor_checks_host import sandbox as examined
+from gateway.config.loader import Loaded, load
 from tests.worlds.sandboxed import NEEDS_SANDBOX
 
 Configured = Callable[[str], Loaded]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.doctor_checks import Finding
-from gateway.cli.doctor_checks_store import store
-from gateway.config.load import load
+from gateway.cli.doctor_checks_host import store
+from gateway.config.loader import load
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.store.test_repair import DAMAGE

@@ -13,8 +13,8 @@ import pytest
 
 from agent.messages import Message, ToolCall
 from agent.store import Address, Split
-from gateway.messages import OWNER
 from gateway.store import SqliteStore
+from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.warm import HERMES
 

@@ -13,8 +13,8 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Conversation, Overview
-from gateway.config.load import load
-from gateway.state_lock import only_process
+from gateway.config.loader import load
+from gateway.process_lock import only_process
 from gateway.store import SqliteStore
 from tests.cli.foreign_files import BEGAN, AgentFile, agent_file, discord_file, telegram_file
 from tests.store.backup_house import with_texts

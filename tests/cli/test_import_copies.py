@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.imports.copies import Copies, Key
+from gateway.importers.hermes_agent import Copies, Key
 
 
 def test_a_copied_call_is_the_one_that_its_neighbours_follow() -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Session, SessionStore, Split
-from gateway.messages import OWNER
 from gateway.store import SqliteStore
+from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld

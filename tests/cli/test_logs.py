@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gateway.cli.logs_command import Reader
-from gateway.log_file import LARGEST, OLDER, Kept, all_files, log_file
+from gateway.observability.log_file import LARGEST, OLDER, Kept, all_files, log_file
 from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, hermes
 from tests.worlds.terminal import Terminal
@@ -46,9 +46,9 @@ async def test_what_a_gateway_logs(private_home: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-    assert {"gateway.ready", "gateway.stopping"} <= set(events)
+    assert {"gateway.watchdog", "gateway.stopping"} <= set(events)
     assert [json.loads(line)["event"] for line in logs("--json").stdout.splitlines()] == events
-    assert "gateway.ready" in logs().stdout
+    assert "gateway.watchdog" in logs().stdout
 
 
 def test_what_is_shown(private_home: Path) -> None:
@@ -136,7 +136,7 @@ def test_no_secret_and_the_last_words_of_a_crash(private_home: Path) -> None:
     """The file has what standard error has: redacted, and with the traceback of what ended the process."""
     private_home.mkdir()
     script = (
-        "import structlog\nfrom pathlib import Path\nfrom gateway.logs import configure_logging\n"
+        "import structlog\nfrom pathlib import Path\nfrom gateway.observability.logs import configure_logging\n"
         f"configure_logging('info', 'human', file=Path({str(log_file(private_home))!r}))\n"
         f"structlog.get_logger().info('called', url='https://example.org/?key={KEY}')\n"
         f"raise RuntimeError('refused {KEY}')"

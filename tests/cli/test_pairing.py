@@ -12,9 +12,9 @@ import pytest
 
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author, Place
-from gateway.config.platforms import BotConfig
+from gateway.config.schema_platforms import BotConfig
 from gateway.store import SqliteStore
+from gateway.types import Author, Place
 from tests.config.ordinary_user import hermes
 from tests.worlds.hermes_process import hermes as running_hermes
 

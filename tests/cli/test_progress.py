@@ -14,8 +14,8 @@ from agent.messages import Message
 from agent.store import Address
 from gateway.progress import listening
 from gateway.store import SqliteStore
-from gateway.store.health import repair
-from gateway.store.migrate import load_migrations, migrate
+from gateway.store.sqlite.migrate import load_migrations, migrate
+from gateway.store.sqlite.offline import repair
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.worlds import warm
 from tests.worlds.terminal import Terminal

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load
-from gateway.service_unit import configuration_in, unit_text
+from gateway.cli.systemd_unit import configuration_in, unit_text
+from gateway.config.loader import load
 from tests.worlds import warm
 from tests.worlds.hermes_process import environment, hermes
 from tests.worlds.warm import HERMES

@@ -17,8 +17,8 @@ from rich.console import Console
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, SearchHit, Split
 from gateway.cli.sessions_format import print_hits
-from gateway.messages import OWNER
 from gateway.store import SqliteStore
+from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.terminal import Terminal
 from tests.worlds.warm import HERMES

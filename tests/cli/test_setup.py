@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import SHIPPED, load
+from gateway.config.loader import SHIPPED, load
 from tests.config.ordinary_user import hermes
 from tests.worlds.openai import OpenAIWorld
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import discord
 import pytest
 
-from gateway.cli.bot_probe import PERMISSIONS
-from gateway.config.load import SHIPPED, load
+from gateway.cli.bots import PERMISSIONS
+from gateway.config.loader import SHIPPED, load
 from gateway.config.schema import Config
 from tests.config.ordinary_user import hermes
 from tests.worlds.discord import DiscordWorld, Intent

@@ -15,7 +15,7 @@ import yaml
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
-from gateway.state_lock import is_running, only_process
+from gateway.process_lock import is_running, only_process
 from gateway.store import SqliteStore
 from tests.worlds import warm
 from tests.worlds.hermes_process import environment, hermes

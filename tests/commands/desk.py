@@ -19,11 +19,11 @@ from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tools.todo import todo
 from gateway.commands import Commands
-from gateway.config.platforms import SessionsConfig
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
+from gateway.config.schema_platforms import SessionsConfig
+from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store import SqliteStore
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

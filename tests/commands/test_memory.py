@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.store import Address
-from gateway.messages import OWNER
+from gateway.types import OWNER
 from tests.commands.desk import Desk, Person
 
 

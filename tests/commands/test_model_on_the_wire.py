@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agent.messages import Message
 from gateway.config.schema import ModelChoice, ModelConfig
-from gateway.models.configured import configured_llm, configured_names, named_llm
+from gateway.models.selection import configured_llm, configured_names, named_llm
 from tests.commands.desk import Desk, furnished
 from tests.worlds.openai import OpenAIWorld
 

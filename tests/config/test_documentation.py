@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.describe import keys
 from gateway.config.docs import BEGIN, END, page, short_table, with_table
-from gateway.config.document import parse
-from gateway.config.load import SHIPPED, load
+from gateway.config.loader import SHIPPED, load
 from gateway.config.schema import Config
+from gateway.config.validate import keys
+from gateway.config.yaml_document import parse
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.config.edit import with_values, write
-from gateway.config.load import SHIPPED
+from gateway.config.loader import SHIPPED
+from gateway.config.yaml_edit import with_values, write
 from gateway.errors import ConfigNotWritten
 
 CHOICE: dict[str, str | None] = {"name": "openai/x", "base_url": None, "api_key": "${KEY}"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import SHIPPED, ensure_home, load, provider_keys
+from gateway.config.loader import SHIPPED, ensure_home, load, provider_keys
 from gateway.config.schema import Config
 from gateway.errors import ConfigError, StateDirectoryUnusable
 from tests.config.ordinary_user import hermes

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from gateway.config.load import load
+from gateway.config.loader import load
 from gateway.errors import ConfigError
 
 

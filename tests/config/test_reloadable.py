@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.config.describe import dotted, keys
 from gateway.config.docs import page
-from gateway.config.reloadable import AFTER_RESTART, AT_ONCE, differences, in_effect
+from gateway.config.reload_policy import AFTER_RESTART, AT_ONCE, differences, in_effect
 from gateway.config.schema import Config
+from gateway.config.validate import dotted, keys
 
 TOKEN = "1:AAA"
 
@@ -23,7 +23,7 @@ def _changed(old: Config, new: Config) -> list[str]:
 
 
 def test_every_key_is_classified_once() -> None:
-    """Whoever adds a setting says when it takes effect. If this fails: `gateway/config/reloadable.py`."""
+    """Whoever adds a setting says when it takes effect. If this fails: `gateway/config/reload_policy.py`."""
     known = {key.name for key in keys()}
     assert known - AT_ONCE - AFTER_RESTART == set(), "in neither list"
     assert AT_ONCE.isdisjoint(AFTER_RESTART), "in both lists"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from gateway.config.load import load
+from gateway.config.loader import load
 from gateway.config.schema import Config, ModelConfig
 from gateway.errors import ConfigError
 

@@ -13,10 +13,10 @@ from agent.store import Conversation
 from agent.testing import Step
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author, ChatMessage, Place
-from gateway.chat.reception import Reception
-from gateway.config.platforms import TelegramBotConfig
-from gateway.media.intake import MediaIntake
+from gateway.chat.receiver import Reception
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.media.attachments import MediaIntake
+from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.dashboard.world import Watched
 

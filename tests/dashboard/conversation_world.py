@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from agent.llm import Usage
 from agent.messages import Message, ToolCall
 from agent.store import Address, Compaction, Conversation, Split
-from gateway.messages import OWNER
-from gateway.store.sqlite import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER
 from tests.dashboard.world import Watched
 
 SUMMARY = "## Goal\nTo carry the **lighthouse** papers to the harbour master.\n\n## Done\n- Asked for the tide tables."

@@ -16,10 +16,10 @@ from playwright.async_api import Browser
 
 from agent.store import Address
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author
 from gateway.config.schema import Config
-from gateway.messages import OWNER, InboundMessage, as_taken
+from gateway.core.inbox_codec import as_taken
 from gateway.platforms.base import Health
+from gateway.types import OWNER, Author, InboundMessage
 from tests.dashboard.test_overview import Service
 from tests.dashboard.world import PHONE, Watched, barriers, scrolls_sideways, watched
 from tests.web.browser import IN_A_BROWSER, Tab

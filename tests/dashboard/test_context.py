@@ -13,14 +13,14 @@ from agent.errors import AuthenticationFailed
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Compaction, Split
-from gateway.chat.contract import Author, ChatMessage, Place
-from gateway.chat.kept import as_payload, kept_id
 from gateway.config.schema import Config
-from gateway.inbox import Taken
-from gateway.insight_conversations import SessionLine, WindowCall
-from gateway.on_behalf import command
+from gateway.core.admin_commands import command
+from gateway.core.inbox_codec import as_payload, kept_id
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches, thinned
-from gateway.platforms.web.dashboard.lineage import family
+from gateway.platforms.web.dashboard.session_graph import family
+from gateway.store.ports import Taken
+from gateway.store.reports import SessionLine, WindowCall
+from gateway.types import Author, ChatMessage, Place
 from tests.dashboard.bots import ANNA, bot
 from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, told
 from tests.dashboard.world import Watched, watched

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author
-from gateway.messages import OWNER
+from gateway.types import OWNER, Author
 from tests.dashboard.conversation_world import PAGES, compacted_often, opened, said, told
 from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
 

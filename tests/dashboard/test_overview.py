@@ -11,10 +11,10 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
-from gateway.messages import OWNER, InboundMessage
-from gateway.metrics import Metrics
+from gateway.observability import Metrics
 from gateway.platforms.base import Health
-from gateway.platforms.web.dashboard.troubles import MEANINGS
+from gateway.platforms.web.dashboard.log_event_help import MEANINGS
+from gateway.types import OWNER, InboundMessage
 from tests.dashboard.world import SCRIPT, Watched, watched
 from tests.web.world import Gate
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agent.store import Address
 from gateway.chat.errors import Undeliverable
-from gateway.config.platforms import TelegramBotConfig
-from gateway.insight import GivenUp
-from gateway.messages import OWNER, InboundMessage
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.store.reports import GivenUp
+from gateway.types import OWNER, InboundMessage
 from tests.dashboard.bots import ANNA, Bot, bot, breaking_down, until
 from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
 

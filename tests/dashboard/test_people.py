@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author
+from gateway.types import Author
 from tests.dashboard.bots import STRANGER, bot, until
 from tests.dashboard.world import SCRIPT, Watched
 

@@ -11,8 +11,8 @@ import pytest
 
 from agent.llm import Usage
 from agent.store import Address
-from gateway.models.savings import saved_by_cache
-from gateway.platforms.web.dashboard.svg import element, linear, nice_ticks
+from gateway.models.catalog import saved_by_cache
+from gateway.platforms.web.dashboard.charts import element, linear, nice_ticks
 from tests.dashboard.world import SCRIPT, Watched
 
 CLAUDE = "anthropic/claude-sonnet-4-5"

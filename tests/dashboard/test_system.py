@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.config.load import Loaded, load
+from gateway.config.loader import Loaded, load
 from gateway.config.schema import Config
 from tests.dashboard.world import SCRIPT, Watched, watched
 

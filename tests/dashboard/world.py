@@ -12,14 +12,14 @@ from typing import Any
 import aiohttp
 from axe_playwright_python.async_playwright import Axe
 
-from gateway.config.load import Loaded
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.limits import Limits
-from gateway.metrics import Metrics
+from gateway.observability import Metrics
 from gateway.platforms.base import Platform
 from gateway.platforms.web import House
-from gateway.settings import Settings
-from gateway.store.sqlite import SqliteStore
+from gateway.reload import Settings
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.browser import Tab
 from tests.web.world import Script, World, make_gateway, serving
 

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 from pydantic import SecretStr
 
 from agent.errors import StoreFull
-from gateway.chat.contract import ChatDesk, ChatMessage, ChatPort, Place, Press
+from gateway.chat.adapter import ChatDesk, ChatPort
 from gateway.commands import Command, CommandContext
-from gateway.config.platforms import DiscordBotConfig
+from gateway.config.schema_platforms import DiscordBotConfig
 from gateway.platforms.discord import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
+from gateway.types import ChatMessage, Place, Press
 from tests.worlds.discord import Channel, DiscordWorld, Intent
 
 PATIENCE = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.chat.errors import AttachmentRefused
+from gateway.errors import AttachmentRefused
 from tests.discord.bot import Desk
 from tests.worlds.discord import DiscordWorld, Fault, Person, Upload
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent.untrusted import wrap_untrusted
-from gateway.chat.contract import Author, Place, Quote
+from gateway.types import Author, Place, Quote
 from tests.discord.bot import Bot, Desk, place, running
 from tests.worlds.discord import DiscordWorld, Fault, Person, Role
 from tests.worlds.discord_errors import Json

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from gateway.chat.contract import Author, Button, Press
 from gateway.commands import Command, Commands
 from gateway.platforms.discord.interactions import NO_PERMISSION, NO_PERMISSION_IN_THREADS, NO_PLACE
+from gateway.types import Author, Button, Press
 from tests.discord.bot import COMMANDS, Bot, Desk, place, running
 from tests.worlds.discord import DiscordWorld, Fault, May, Person
 from tests.worlds.discord_interactions import COMMAND

@@ -8,8 +8,8 @@ import pytest
 import structlog
 from discord.utils import snowflake_time
 
-from gateway.chat.contract import ChatMessage, Place
-from gateway.platforms.discord.last_seen import LastSeen
+from gateway.platforms.discord.catch_up import LastSeen
+from gateway.types import ChatMessage, Place
 from tests.discord.bot import Bot, Desk, place, running, send_nonsense
 from tests.worlds.discord import Channel, DiscordWorld, Fault, May, Person
 from tests.worlds.discord_messages import Message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import (
     ContentRefused,
     DeliveryError,
@@ -13,6 +12,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
+from gateway.types import Button, Place
 from tests.discord.bot import Bot, place
 from tests.worlds.discord import DiscordWorld, Fault, Flag, May, Message, Person
 

@@ -12,7 +12,6 @@ import pytest
 import simcord
 
 from agent.untrusted import wrap_untrusted
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import (
     ContentRefused,
     DeliveryError,
@@ -21,11 +20,12 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.chat.lines import Lines
-from gateway.config.platforms import DiscordBotConfig
+from gateway.chat.keyed_queue import Lines
+from gateway.config.schema_platforms import DiscordBotConfig
+from gateway.platforms.discord.catch_up import LastSeen
 from gateway.platforms.discord.client import BotClient
-from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.port import DiscordPort
+from gateway.types import Button, Place
 from tests.discord.bot import COMMANDS, Desk
 
 

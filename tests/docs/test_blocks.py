@@ -24,9 +24,9 @@ import pytest
 import yaml
 
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author
-from gateway.config.load import load
+from gateway.config.loader import load
 from gateway.store import SqliteStore
+from gateway.types import Author
 from tests.docs.pages import PAGES, ROOT, TODAY, Block, blocks, name_of
 from tests.docs.shell import PROGRAMS, assignments, calls_hermes, is_plain, is_shell, lines, programs, refusal
 from tests.worlds.hermes_process import HermesProcess, environment

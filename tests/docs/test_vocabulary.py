@@ -19,9 +19,9 @@ from agent.context_compressor import ContextCompressor
 from agent.events import TurnEvent
 from agent.llm import Usage
 from gateway.commands import Commands
-from gateway.config.describe import keys, sections
 from gateway.config.environment import PROVIDER_KEYS
-from gateway.config.platforms import TOKEN_VARIABLES
+from gateway.config.schema_platforms import TOKEN_VARIABLES
+from gateway.config.validate import keys, sections
 from gateway.plugins import EVENTS, Plugins, available_engines, engine_factory
 from tests.docs.pages import ROOT, TODAY, blocks, name_of, spans, tables
 from tests.docs.shell import alternatives, is_shell, leaf_commands, lines, programs, refusal

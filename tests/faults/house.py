@@ -14,15 +14,15 @@ from agent.store import Address, Conversation
 from agent.tool import Tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.contract import Author, ChatMessage, Place
-from gateway.chat.reception import Reception
+from gateway.chat.receiver import Reception
 from gateway.commands import Commands
-from gateway.config.platforms import TelegramBotConfig
-from gateway.gateway import Gateway
-from gateway.media.intake import MediaIntake
-from gateway.observer import UNOBSERVED, Observer
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Gateway
+from gateway.core.observer import UNOBSERVED, Observer
+from gateway.media.attachments import MediaIntake
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
+from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
 

@@ -12,11 +12,11 @@ from agent.events import StepStarted, TextDelta, TurnDone, TurnStarted
 from agent.ids import new_id
 from agent.messages import Message
 from agent.store import Address
-from gateway.chat.followers import Followers
-from gateway.chat.showing.passage import CURSOR
-from gateway.hub import EventHub
-from gateway.inbox import GatewayStore, Taken
-from gateway.store.outbox import StoredOutbox
+from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.text_message import CURSOR
+from gateway.core.events import EventHub
+from gateway.store.ports import GatewayStore, Taken
+from gateway.store.sqlite.outbox import StoredOutbox
 from tests.chat.chat_room import FAST
 from tests.chat.service import Made, Shown
 from tests.faults.services import Chat, Trouble

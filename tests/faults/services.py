@@ -9,13 +9,14 @@ from typing import Literal, Protocol
 
 from pydantic import SecretStr
 
-from gateway.chat.contract import ChatPort, Place
+from gateway.chat.adapter import ChatPort
 from gateway.chat.errors import ContentRefused, DeliveryError, SlowDown, Undeliverable, Unreachable
-from gateway.config.platforms import DiscordBotConfig
+from gateway.config.schema_platforms import DiscordBotConfig
 from gateway.platforms.discord import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort
+from gateway.types import Place
 from tests.chat.service import ChatService, Made, Shown
 from tests.discord.bot import Desk
 from tests.worlds import discord as discord_world

@@ -16,7 +16,8 @@ import pytest
 from agent.errors import StoreCorrupt
 from agent.messages import Message
 from agent.store import Address
-from gateway.store import SqliteStore, reads
+from gateway.store import SqliteStore
+from gateway.store.sqlite import reads
 from tests.metrics.measured import measured_world
 from tests.worlds.hermes_process import hermes
 

@@ -16,8 +16,8 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from gateway.chat.showing.block import POSSIBLY_TWICE
-from gateway.chat.showing.passage import _REFUSED, CURSOR
+from gateway.chat.delivery.item import POSSIBLY_TWICE
+from gateway.chat.delivery.text_message import _REFUSED, CURSOR
 from gateway.store import MemoryStore
 from tests.chat.chat_room import reads_as
 from tests.chat.service import Shown

@@ -28,7 +28,7 @@ from agent.events import Compacted, Notice, TurnDone, TurnEvent, TurnFailed
 from agent.messages import Message
 from agent.models.retry import CONTINUE, RetryingLLM
 from agent.tool import ToolContext, tool
-from gateway.chat.showing.passage import CURSOR
+from gateway.chat.delivery.text_message import CURSOR
 from gateway.models.litellm_client import LiteLLMClient
 from gateway.store import MemoryStore
 from tests.faults.house import house

@@ -18,10 +18,10 @@ from agent.events import TurnDone, TurnFailed
 from agent.messages import ToolCall
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
-from gateway.chat.showing.passage import CURSOR
+from gateway.chat.delivery.text_message import CURSOR
+from gateway.core.turns import _WHEN_MENDED
 from gateway.store import SqliteStore
-from gateway.store.connection import open_reader, open_writer
-from gateway.turns import _WHEN_MENDED
+from gateway.store.sqlite.connection import open_reader, open_writer
 from tests.chat.service import ChatService
 from tests.faults.house import House, house
 from tests.store.test_faults import Fault, Home, _needs_a_small_disk, disk, full, held, read_only

@@ -12,12 +12,12 @@ import atheris
 
 with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
     from gateway.platforms.telegram.formatting import LIMIT, formatted
-    from gateway.text.long_code import long_code_files
-    from gateway.text.measure import Measure, utf16_units
-    from gateway.text.pieces import first_piece, pieces
+    from gateway.text.code_files import long_code_files
+    from gateway.text.splitter import first_piece, pieces
     from gateway.text.tables import readable_tables
+    from gateway.text.unicode import Measure, utf16_units
 
-from gateway.text.characters import UNSEEN
+from gateway.text.unicode import UNSEEN
 from tests.text.whole import is_whole
 
 ALPHABET = " \n\t`~*_[]()|#->.a1中é👍\u200d\u0301\ufe0f\u200b\u200f🇩:!<&\\"

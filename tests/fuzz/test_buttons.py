@@ -14,14 +14,14 @@ from agent.store import Address
 from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.buttons import Buttons
-from gateway.chat.contract import Author, Place, Press
-from gateway.chat.followers import Followers
+from gateway.chat.callbacks import Buttons
+from gateway.chat.delivery.manager import Followers
 from gateway.commands import Commands
-from gateway.config.platforms import TelegramBotConfig
-from gateway.gateway import Gateway
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore
+from gateway.types import Author, Place, Press
 from tests.chat.service import ChatService
 from tests.fuzz.nonsense import texts, tries
 from tests.worlds.agents import make_agent

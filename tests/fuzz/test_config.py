@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.config.load import SHIPPED, load
+from gateway.config.loader import SHIPPED, load
 from gateway.errors import ConfigError
 from tests.fuzz.nonsense import anything, spoilt, texts, tries
 

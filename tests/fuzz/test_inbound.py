@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from telegram import Update, User
 
 from agent.errors import StoreError, StoreFull
-from gateway.chat.contract import ChatMessage, Press
-from gateway.chat.lines import Lines
+from gateway.chat.keyed_queue import Lines
 from gateway.platforms.discord.client import INTENTS
 from gateway.platforms.telegram.api import BotApi, _PollRequest
 from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.incoming import Reader as TelegramReader
-from gateway.platforms.telegram.intake import Intake
+from gateway.platforms.telegram.message_reader import Reader as TelegramReader
+from gateway.platforms.telegram.updates import Intake
+from gateway.types import ChatMessage, Press
 from tests.discord.bot import Bot, running
 from tests.fuzz.discord_events import EVENTS
 from tests.fuzz.nonsense import spoilt, tries

@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 from agent.events import FileSent
 from agent.ids import id_from, new_id
 from agent.testing import ScriptedLLM
-from gateway.chat.contract import ChatMessage, Quote
-from gateway.chat.kept import as_payload
-from gateway.gateway import Gateway
-from gateway.messages import OWNER
-from gateway.outbox import file_content
+from gateway.core.gateway import Gateway
+from gateway.core.inbox_codec import as_payload
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore
+from gateway.store.ports import file_content
+from gateway.types import OWNER, ChatMessage, Quote
 from tests.faults.house import ADA, COMMANDS, HERE, house
 from tests.fuzz.nonsense import anything, spoilt, texts, tries
 from tests.worlds.agents import make_agent

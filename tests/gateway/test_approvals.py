@@ -9,7 +9,7 @@ import pytest
 
 from agent.approval import ApprovalRequest
 from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
-from gateway.approvals import Approvals
+from gateway.core.approvals import Approvals
 
 ANNA, BOB = "telegram:1", "telegram:2"
 LIST = ApprovalRequest("terminal", json.dumps({"command": "ls"}))

@@ -14,10 +14,10 @@ from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
-from gateway.gateway import Busy, Gateway
-from gateway.messages import OWNER, InboundMessage
+from gateway.core.gateway import Busy, Gateway
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

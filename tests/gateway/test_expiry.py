@@ -14,12 +14,12 @@ from agent.messages import Message
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from gateway.commands import Commands
-from gateway.config.platforms import SessionsConfig
-from gateway.expiry import is_due
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
+from gateway.config.schema_platforms import SessionsConfig
+from gateway.core.gateway import Gateway
+from gateway.core.session_policy import is_due
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

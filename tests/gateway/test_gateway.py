@@ -14,12 +14,12 @@ from agent.events import Notice, TextDelta, TurnDone, TurnEvent, TurnFailed
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands, is_command
-from gateway.gateway import Gateway
-from gateway.hub import Envelope
-from gateway.messages import OWNER, InboundMessage
+from gateway.core.events import Envelope
+from gateway.core.gateway import Gateway
+from gateway.core.turns import MOST_CRASHES
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
-from gateway.turns import MOST_CRASHES
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

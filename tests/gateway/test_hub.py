@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from agent.events import TextDelta, TurnDone, TurnEvent, TurnStarted
-from gateway.hub import Envelope, EventHub
+from gateway.core.events import Envelope, EventHub
 
 CHAT = "conv_1"
 

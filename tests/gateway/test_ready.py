@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ready import tell_manager
+from gateway.watchdog import tell_manager
 
 
 def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,17 +29,15 @@ from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
-from gateway.chat.contract import Place
 from gateway.commands import Commands
-from gateway.gateway import Gateway
-from gateway.inbox import Taken
-from gateway.leases import Fence, Holder, fence
-from gateway.messages import OWNER, InboundMessage
-from gateway.outbox import Outgoing, Progress
+from gateway.core.gateway import Gateway
+from gateway.core.leases import Holder
+from gateway.core.suspects import SUSPECT_AFTER
+from gateway.core.turns import MOST_ATTEMPTS, Busy
 from gateway.plugins import Plugins
-from gateway.store.sqlite import SqliteStore
-from gateway.suspects import SUSPECT_AFTER
-from gateway.turns import MOST_ATTEMPTS, Busy
+from gateway.store.ports import Fence, Outgoing, Progress, Taken, fence
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER, InboundMessage, Place
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

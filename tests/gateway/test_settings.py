@@ -22,8 +22,8 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from gateway.config.load import load
-from gateway.settings import Settings
+from gateway.config.loader import load
+from gateway.reload import Settings
 from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld

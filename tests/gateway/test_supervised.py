@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.chat.errors import ConnectionRefused, Unreachable
-from gateway.platforms.supervised import Supervised
+from gateway.platforms.connection import Supervised
 
 
 async def test_up_is_told_once_messages_can_come() -> None:

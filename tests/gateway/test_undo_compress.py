@@ -20,10 +20,10 @@ from agent.store import Address, Session, SessionStore, Split
 from agent.testing import ScriptedLLM
 from agent.tool_pairs import is_paired
 from gateway.commands import Commands
-from gateway.gateway import Gateway
-from gateway.messages import OWNER, InboundMessage
+from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
+from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
 WINDOW = 8_000

@@ -13,11 +13,11 @@ from agent.llm import Completion, Usage
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from gateway.commands import CommandContext, Commands
-from gateway.gateway import Gateway
+from gateway.core.gateway import Gateway
 from gateway.limits import Limits
-from gateway.messages import OWNER, InboundMessage
 from gateway.plugins import Plugins
 from gateway.store import SqliteStore
+from gateway.types import OWNER, InboundMessage
 from plugins.context_engine.lcm import LosslessContext
 from tests.worlds.agents import make_agent
 

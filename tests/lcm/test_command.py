@@ -14,7 +14,7 @@ from agent.events import Notice, TextDelta, TurnDone
 from agent.models.selection import ModelSelector
 from agent.testing import ScriptedLLM
 from gateway.commands import Commands
-from gateway.gateway import Gateway
+from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins, engine_factory
 from gateway.store import SqliteStore
 from plugins.context_engine.lcm.database import FILE_NAME

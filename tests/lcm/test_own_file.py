@@ -15,7 +15,7 @@ import pytest
 
 from agent.events import Notice, TurnDone
 from gateway.cli.doctor_checks import plugins as doctor_on_plugins
-from gateway.config.load import Loaded
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.engine import LosslessContext

@@ -7,10 +7,10 @@ import pytest
 from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address
-from gateway.config.limits import LimitsConfig
+from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
-from gateway.messages import OWNER
 from gateway.store.memory import MemoryStore
+from gateway.types import OWNER
 
 ADA = "telegram:1"
 

@@ -12,9 +12,9 @@ from agent.errors import BudgetReached
 from agent.events import TurnDone, TurnFailed
 from agent.llm import ChatRequest, Usage
 from agent.store import Address
-from gateway.config.load import load
-from gateway.messages import OWNER, InboundMessage
-from gateway.run import compose
+from gateway.app import compose
+from gateway.config.loader import load
+from gateway.types import OWNER, InboundMessage
 
 ASK = ChatRequest([{"role": "user", "content": "hi"}])
 

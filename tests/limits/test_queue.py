@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent.events import TextDelta
 from agent.store import Address
-from gateway.config.limits import LimitsConfig
+from gateway.config.schema_limits import LimitsConfig
 from gateway.errors import QueueFull
 from gateway.limits import Limits
-from gateway.messages import OWNER, InboundMessage
+from gateway.types import OWNER, InboundMessage
 from tests.commands.desk import opened
 
 

@@ -14,9 +14,8 @@ import pytest
 from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address, Conversation
-from gateway.config.limits import LimitsConfig
-from gateway.limits.day import Day, duration
-from gateway.limits.spending import DailyBudget, dollars
+from gateway.config.schema_limits import LimitsConfig
+from gateway.limits.budget import DailyBudget, Day, dollars, duration
 from gateway.store.memory import MemoryStore
 
 ANNA, BOB = "telegram:1", "telegram:2"

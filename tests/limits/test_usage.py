@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.messages import OWNER
+from gateway.types import OWNER
 from tests.limits.till import ANNA, BOB, GROUP, Till, costs, text_of, till
 
 

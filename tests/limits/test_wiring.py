@@ -6,9 +6,9 @@ from pathlib import Path
 
 from agent.llm import ChatRequest
 from gateway.cli.doctor_checks import Finding
-from gateway.cli.doctor_checks_limits import limits as examined
-from gateway.config.limits import LimitsConfig
+from gateway.cli.doctor_checks_host import limits as examined
 from gateway.config.schema import Config
+from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
 from tests.web.world import web_world
 

@@ -22,12 +22,12 @@ from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool
 from agent.tools.memory import memory
 from gateway.commands import Commands
-from gateway.config.limits import LimitsConfig
-from gateway.gateway import Gateway
+from gateway.config.schema_limits import LimitsConfig
+from gateway.core.gateway import Gateway
 from gateway.limits import Limits
-from gateway.messages import InboundMessage
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
+from gateway.types import InboundMessage
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()

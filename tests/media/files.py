@@ -8,8 +8,8 @@ import zlib
 
 from PIL import Image
 
-from gateway.chat.contract import Attachment, AttachmentKind
-from gateway.chat.errors import AttachmentRefused
+from gateway.errors import AttachmentRefused
+from gateway.types import Attachment, AttachmentKind
 
 
 def attachment(name: str, data: bytes, mime: str = "", kind: AttachmentKind = "document") -> Attachment:

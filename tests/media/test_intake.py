@@ -14,12 +14,11 @@ from pydantic import SecretStr
 
 from agent.store import Address, Conversation
 from agent.untrusted import outside_words, own_words, wrap_untrusted
-from gateway.chat.contract import Attachment
 from gateway.config.schema import TranscriptionConfig
-from gateway.media.intake import MediaIntake, TakenIn
-from gateway.media.names import safe_name
-from gateway.models.litellm_library import close_connections
+from gateway.media.attachments import MediaIntake, TakenIn, safe_name
+from gateway.models.litellm_runtime import close_connections
 from gateway.models.transcription import Transcriber, transcriber
+from gateway.types import Attachment
 from tests.media.files import attachment, bomb, pdf, picture
 from tests.worlds.transcription import TranscriptionWorld
 

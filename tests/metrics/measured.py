@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.gateway import Gateway
-from gateway.metrics import Metrics
+from gateway.core.gateway import Gateway
+from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore

@@ -14,9 +14,9 @@ from agent.llm import Usage
 from agent.messages import ToolCall
 from agent.testing import ScriptedLLM
 from gateway.chat.errors import SlowDown, Undeliverable
-from gateway.logs import listening
-from gateway.metrics import Metrics
-from gateway.metrics.meters import Bounded
+from gateway.observability import Metrics
+from gateway.observability.definitions import Bounded
+from gateway.observability.logs import listening
 from gateway.store import MemoryStore
 from tests.chat.service import ChatService
 from tests.faults.house import house

@@ -9,7 +9,7 @@ import yaml
 
 from agent.context.compaction import Attempt
 from agent.messages import ToolCall
-from gateway.config.platforms import WebConfig
+from gateway.config.schema_platforms import WebConfig
 from tests.metrics.measured import Measured, Scraped
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"

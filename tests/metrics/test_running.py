@@ -221,8 +221,8 @@ async def test_the_extra_is_missing(tmp_path: Path) -> None:
     (home / ".env").write_text("OTEL_EXPORTER_OTLP_ENDPOINT=http://user:pass@127.0.0.1:9\n")
     code = (
         "import sys; from pathlib import Path\n"
-        "from gateway.config.load import load\n"
-        "from gateway.metrics.tracing import configured_tracing\n"
+        "from gateway.config.loader import load\n"
+        "from gateway.observability.tracing import configured_tracing\n"
         "print(configured_tracing(load(None))[1])\n"
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry')))\n"
     )
@@ -239,8 +239,8 @@ async def test_nothing_is_loaded_unless_wanted(tmp_path: Path) -> None:
     """Without the variable, OpenTelemetry costs nothing although it is installed."""
     code = (
         "import asyncio, sys\n"
-        "from gateway.config.load import load\n"
-        "from gateway.run import compose\n"
+        "from gateway.config.loader import load\n"
+        "from gateway.app import compose\n"
         "async def main():\n"
         "    async with compose(load(None)) as hermes:\n"
         "        print(repr(hermes.traces_line))\n"

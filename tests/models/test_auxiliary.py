@@ -11,10 +11,8 @@ import pytest
 from agent.errors import AuthenticationFailed, KeyMissing, ModelNotAvailable
 from agent.llm import ChatRequest, LLMClient
 from gateway.config.schema import AuxiliaryModelConfig, ModelConfig
-from gateway.models.auxiliary import auxiliary_llm, auxiliary_spec
-from gateway.models.choose import NOUS_URL, ModelSpec
-from gateway.models.configured import configured_llm
 from gateway.models.litellm_client import LiteLLMClient
+from gateway.models.selection import NOUS_URL, ModelSpec, auxiliary_llm, auxiliary_spec, configured_llm
 from tests.worlds.openai import OpenAIWorld
 
 HELLO = ChatRequest([{"role": "user", "content": "Hello"}], purpose="compression")

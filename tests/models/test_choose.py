@@ -12,7 +12,7 @@ import pytest
 from agent.errors import ModelNotAvailable
 from agent.llm import ChatRequest, LLMClient
 from gateway.models.catalog import lookup
-from gateway.models.choose import DEFAULT_MODELS, ModelSpec, build_llm, choose_model, explain_choice
+from gateway.models.selection import DEFAULT_MODELS, ModelSpec, build_llm, choose_model, explain_choice
 from tests.worlds.anthropic import AnthropicWorld
 from tests.worlds.openai import OpenAIWorld
 

@@ -24,7 +24,7 @@ from agent.errors import (
     StreamCut,
 )
 from agent.llm import ChatRequest, TextChunk
-from gateway.models.error_map import translate
+from gateway.models.errors import translate
 from tests.models.routes import KEY, Route, ask, collect
 from tests.worlds.model_server import ModelServer
 from tests.worlds.script import Call, Reply

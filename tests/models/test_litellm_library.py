@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.models.litellm_library import load_litellm
+from gateway.models.litellm_runtime import load_litellm
 from tests.models.routes import KEY, Route, ask, collect, make_client
 from tests.worlds.anthropic import AnthropicWorld
 from tests.worlds.model_server import ModelServer

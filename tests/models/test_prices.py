@@ -13,12 +13,12 @@ from agent.errors import BadRequest, BudgetReached, ModelError, NetworkFailed
 from agent.llm import ChatRequest
 from agent.models.budget import spending_for
 from agent.store import Address, Spent
-from gateway.config.limits import LimitsConfig
 from gateway.config.schema import TranscriptionConfig
+from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
-from gateway.limits.transcription import PaidTranscriber
-from gateway.models.choose import ModelSpec, build_llm, is_on_this_machine
-from gateway.models.litellm_library import close_connections
+from gateway.limits.paid_transcription import PaidTranscriber
+from gateway.models.litellm_runtime import close_connections
+from gateway.models.selection import ModelSpec, build_llm, is_on_this_machine
 from gateway.models.transcription import Transcriber
 from gateway.store.memory import MemoryStore
 from tests.worlds.openai import OpenAIWorld

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import SHIPPED, load
+from gateway.config.loader import SHIPPED, load
 from tests.config.ordinary_user import hermes
 from tests.plugins.strangers import ENGINE, REGISTER, write_engine, write_plugin
 from tests.worlds.hermes_process import environment

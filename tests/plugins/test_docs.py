@@ -15,7 +15,7 @@ import pytest
 
 from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
-from gateway.config.load import load
+from gateway.config.loader import load
 from gateway.plugins import EVENTS, load_plugins
 from gateway.plugins.hooks import TIME_LIMIT
 from tests.agent.histories import chat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config.edit_list import with_item, without_item
-from gateway.config.load import SHIPPED
+from gateway.config.loader import SHIPPED
+from gateway.config.yaml_edit import with_item, without_item
 from gateway.errors import ConfigNotWritten
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from gateway.errors import PluginBroken
 from gateway.plugins import Plugins, engine_or_built_in, load_plugins
-from gateway.plugins.package import LOAD_SECONDS
+from gateway.plugins.plugin_folder import LOAD_SECONDS
 from tests.config.ordinary_user import hermes as run_hermes
 from tests.plugins.strangers import ENGINE, REGISTER, no_compressor, write_engine, write_plugin
 from tests.plugins.test_running import config

@@ -78,9 +78,9 @@ def test_an_engine_imports_only_what_is_offered(folder: Path) -> None:
     "line",
     [
         "from agent.store import SessionStore",
-        "import gateway.store.sqlite",
+        "import gateway.store.sqlite.store",
         "from agent import loop",
-        "def late():\n    from gateway.config.load import load",
+        "def late():\n    from gateway.config.loader import load",
         "from agent.tools.todo import todo",
         "import plugins.context_engine.lcm",
     ],

@@ -14,7 +14,7 @@ from gateway.cli import Options
 from gateway.cli.config_commands import config
 from gateway.cli.doctor_checks import plugins as doctor_on_plugins
 from gateway.cli.plugins import plugins
-from gateway.config.load import load
+from gateway.config.loader import load
 from gateway.errors import ConfigError, EngineBroken
 from gateway.plugins import Plugins, available_engines, engine_factory, load_plugins
 from tests.plugins.strangers import ENGINE, REGISTER, WITH_OPTIONS, no_compressor, write_engine, write_plugin

@@ -11,7 +11,7 @@ from typing import Literal
 
 import structlog
 
-from gateway.logs import configure_logging
+from gateway.observability.logs import configure_logging
 
 Style = Literal["human", "json"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.messages import ToolCall
-from gateway.chat.contract import Author, Place, Press
+from gateway.types import Author, Place, Press
 from tests.chat.test_reception import ANNA, BOB, CARL, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]

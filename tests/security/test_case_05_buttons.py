@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.messages import ToolCall
-from gateway.chat.contract import Author, Place, Press
+from gateway.types import Author, Place, Press
 from tests.chat.service import Shown
 from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.text.measure import utf16_units
-from gateway.text.pieces import pieces
+from gateway.text.splitter import pieces
+from gateway.text.unicode import utf16_units
 from tests.telegram.bench import Bench, running
 from tests.worlds.telegram import TelegramWorld
 

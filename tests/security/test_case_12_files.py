@@ -15,10 +15,10 @@ import pytest
 import gateway.media
 from agent.events import FileSent, TextDelta, TurnDone, TurnStarted
 from agent.store import Address, Conversation
-from gateway.chat.contract import Attachment
-from gateway.chat.errors import AttachmentRefused
-from gateway.media.intake import MediaIntake, TakenIn
+from gateway.errors import AttachmentRefused
+from gateway.media.attachments import MediaIntake, TakenIn
 from gateway.platforms.web.markdown import render_markdown
+from gateway.types import Attachment
 from tests.chat.chat_room import chat_room
 from tests.media.files import attachment, pdf, picture
 

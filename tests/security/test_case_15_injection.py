@@ -23,11 +23,11 @@ from agent.testing import ScriptedLLM
 from agent.tokens import estimate_text_tokens
 from agent.tools.memory import memory
 from agent.untrusted import outside_words, own_words, parts_of, wrap_untrusted
-from gateway.chat.contract import Author, ChatMessage, Place, Quote
-from gateway.chat.wording import Overheard, as_read
-from gateway.media.intake import MediaIntake
+from gateway.chat.group_context import Overheard, as_read
+from gateway.media.attachments import MediaIntake
 from gateway.store.memory import MemoryStore
-from gateway.store.rules import title_from
+from gateway.store.sqlite.validation import title_from
+from gateway.types import Author, ChatMessage, Place, Quote
 from tests.media.files import attachment
 from tests.security.test_case_16_markers import EVIL, WHOLE_MARKER
 from tests.worlds.agents import make_agent

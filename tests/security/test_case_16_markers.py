@@ -22,7 +22,7 @@ from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
 from agent.untrusted import Part, own_words, parts_of, strip_role_markers, without_marks, wrap_untrusted
 from gateway.cli.sessions_format import Record
-from gateway.platforms.web.views import Views
+from gateway.platforms.web.renderer import Views
 from gateway.plugins.context import PluginContext
 from gateway.store.memory import MemoryStore
 from tests.cli.exported import as_markdown

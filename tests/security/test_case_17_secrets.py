@@ -30,10 +30,10 @@ from agent.toolbox import OUTPUTS, Toolbox
 from agent.tools.memory import memory
 from agent.tools.read_file import read_file
 from agent.tools.search_files import search_files
-from gateway.chat.showing.tool_line import tool_line
+from gateway.chat.delivery.status_message import tool_line
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
-from gateway.platforms.web.views import ToolView, Views
+from gateway.platforms.web.renderer import ToolView, Views
 from gateway.store.memory import MemoryStore
 from tests.cli.exported import as_jsonl, as_markdown
 from tests.security.log_lines import logging_as_configured

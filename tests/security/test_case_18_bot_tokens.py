@@ -17,10 +17,9 @@ import structlog
 from aiohttp import web
 
 from agent.redaction import REDACTED, keeping_secret, own_rules, redact
-from gateway.config.load import Loaded, load
-from gateway.config.secret_values import secret_values
-from gateway.config.secrets import secrets_of
-from gateway.run import compose
+from gateway.app import compose
+from gateway.config.loader import Loaded, load
+from gateway.config.secrets import secret_values, secrets_of
 from tests.security.log_lines import Style, logging_as_configured
 
 TOKEN = "7000000001:AAHermes-fake_token-of-the-tests_0"

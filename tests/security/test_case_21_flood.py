@@ -21,9 +21,9 @@ from agent.llm import ChatRequest
 from agent.messages import Message
 from agent.models.budget import spender
 from agent.store import Address
-from gateway.chat.contract import Attachment, Author, ChatMessage, Place
-from gateway.config.limits import LimitsConfig
+from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
+from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 from tests.chat.test_recovery import bot as lasting_bot

@@ -9,7 +9,7 @@ import pytest
 
 from agent.messages import Message, ToolCall
 from agent.store import Address
-from gateway.chat.contract import Author, Place
+from gateway.types import Author, Place
 from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 from tests.web.world import Chat, World, web_world
 

@@ -14,12 +14,12 @@ import pytest
 from agent.messages import ToolCall
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
-from gateway.chat.contract import Place, Press
-from gateway.chat.reception import Reception
-from gateway.config.platforms import TelegramBotConfig
-from gateway.gateway import Gateway
-from gateway.media.intake import MediaIntake
+from gateway.chat.receiver import Reception
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Gateway
+from gateway.media.attachments import MediaIntake
 from gateway.plugins import Plugins
+from gateway.types import Place, Press
 from tests.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
 from tests.media.files import attachment
 from tests.worlds.agents import make_agent

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.config.load import SHIPPED
+from gateway.config.loader import SHIPPED
 from tests.plugins.strangers import ENGINE
 from tests.worlds.hermes_process import environment
 from tests.worlds.openai import OpenAIWorld
@@ -125,7 +125,7 @@ def test_variables_in_the_folder_are_not_read(foreign: Path, private_home: Path)
     shown = started_in(foreign, private_home, "config", "show")
     assert "HERMES_WEB_TOKEN" not in shown.stdout
     code = (
-        "from gateway.models.litellm_library import load_litellm; import asyncio, os; "
+        "from gateway.models.litellm_runtime import load_litellm; import asyncio, os; "
         "asyncio.run(load_litellm()); print(os.environ.get('OPENAI_BASE_URL'))"
     )
     loaded = subprocess.run(

@@ -38,28 +38,35 @@ from agent.redaction.stream import _Secrets
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
 from agent.tool_support.html_text import html_to_text
-from gateway import commands, logs
-from gateway.chat import wording as chat_wording
-from gateway.chat.showing import wording as shown
+from gateway import commands
+from gateway.chat import group_context as chat_wording
 from gateway.cli.chat_markdown import split_finished
-from gateway.imports import values
-from gateway.media import documents, names
-from gateway.models import error_map, overflow
-from gateway.platforms.discord import wording as discord_wording
-from gateway.platforms.telegram import addressing, content, mentions
+from gateway.importers import parsing as values
+from gateway.media import attachments as names
+from gateway.media import documents
+from gateway.models import errors as error_map
+from gateway.models import overflow
+from gateway.observability import logs
+from gateway.platforms.discord import message_reader as discord_wording
+from gateway.platforms.telegram import formatting as mentions
+from gateway.platforms.telegram import message_reader as addressing
+from gateway.platforms.telegram import message_reader as content
 from gateway.platforms.telegram.formatting import LIMIT, formatted
-from gateway.platforms.web import stored_calls, views
+from gateway.platforms.web import renderer as views
+from gateway.platforms.web import tool_history as stored_calls
 from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
-from gateway.store import rules as store_rules
-from gateway.store.snippets import snippets
-from gateway.text import characters, lookalikes
-from gateway.text.code_blocks import blocks
-from gateway.text.long_code import long_code_files
-from gateway.text.measure import utf16_units
+from gateway.store.sqlite import validation as store_rules
+from gateway.store.sqlite.search import snippets
+from gateway.text import display as shown
+from gateway.text import unicode as characters
+from gateway.text import unicode as lookalikes
+from gateway.text.code_files import long_code_files
+from gateway.text.fences import blocks
 from gateway.text.outline import outline
-from gateway.text.pieces import first_piece, pieces
+from gateway.text.splitter import first_piece, pieces
 from gateway.text.tables import readable_tables
+from gateway.text.unicode import utf16_units
 from tests.agent.test_redaction_rules import SAMPLES
 from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from agent.messages import Message
 from agent.store import Address
-from gateway.backups.making import Made, Sources, make_backup
-from gateway.backups.restoring import Restored, restore
+from gateway.backup.create import Made, Sources, make_backup
+from gateway.backup.restore import Restored, restore
 from gateway.store import SqliteStore
 
 

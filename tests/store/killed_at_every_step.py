@@ -23,8 +23,8 @@ from typing import Any
 import structlog
 
 from agent.errors import HermesError, StoreError
-from gateway.state_lock import only_process
-from gateway.store.connection import connect_reader
+from gateway.process_lock import only_process
+from gateway.store.sqlite.connection import connect_reader
 from tests.store.backup_house import StateDirectory, texts_in
 
 STEPS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "sqlite3.connect")

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gateway.store.migrate import load_migrations, migrate
+from gateway.store.sqlite.migrate import load_migrations, migrate
 
 FROZEN = Path(__file__).parent / "schemas"
 

@@ -19,10 +19,10 @@ from filelock import FileLock
 from agent.errors import StoreCorrupt
 from agent.messages import Message
 from agent.store import Address
-from gateway.backups.archive import Packer
+from gateway.backup.archive import Packer
 from gateway.errors import BackupFailed
 from gateway.store import SqliteStore
-from gateway.store.backup import STEP_PAGES, copy_database, verify
+from gateway.store.sqlite.backup import STEP_PAGES, copy_database, verify
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 
 PAGE = 4096

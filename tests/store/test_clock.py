@@ -6,7 +6,7 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Conversation, SessionStore, Split
-from gateway.store.search import SCORED
+from gateway.store.sqlite.search import SCORED
 
 HOUR = 3600.0
 NOON = 1_800_000_000.0

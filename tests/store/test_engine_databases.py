@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from gateway.backups.making import Sources, make_backup
-from gateway.backups.restoring import restore
+from gateway.backup.create import Sources, make_backup
+from gateway.backup.restore import restore
 from gateway.cli.doctor_checks import Finding
-from gateway.cli.doctor_checks_store import store
-from gateway.config.load import Loaded
+from gateway.cli.doctor_checks_host import store
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.errors import BackupUnusable
-from gateway.state_lock import only_process
-from gateway.store import swap
+from gateway.process_lock import only_process
+from gateway.store.sqlite import file_swap as swap
 from tests.store.backup_house import StateDirectory, with_texts
 
 NAME = "lcm.db"

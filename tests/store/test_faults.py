@@ -24,7 +24,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Split
 from gateway.store import SqliteStore
-from gateway.store.connection import WAL_LIMIT_BYTES, ThreadedConnection, open_reader, open_writer
+from gateway.store.sqlite.connection import WAL_LIMIT_BYTES, ThreadedConnection, open_reader, open_writer
 from tests.store.test_repair import DAMAGE
 
 TABLES = ("conversations", "sessions", "messages", "session_context", "compactions", "model_calls", "facts")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.chat.contract import Place
 from gateway.errors import QueueFull
-from gateway.inbox import Room, Taken
-from gateway.store.sqlite import SqliteStore
+from gateway.store.ports import Room, Taken
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import Place
 
 HERE = Place("1")
 A_MONTH = 31 * 86_400

@@ -16,11 +16,11 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Conversation
-from gateway.store import SqliteStore, writes
-from gateway.store.connection import open_writer
-from gateway.store.index import STEP_MESSAGES, advance, index_in_memory, progress
-from gateway.store.indexer import Indexer
-from gateway.store.writer import Writer
+from gateway.store import SqliteStore
+from gateway.store.sqlite import writes
+from gateway.store.sqlite.batch_writer import Writer
+from gateway.store.sqlite.connection import open_writer
+from gateway.store.sqlite.search_index import STEP_MESSAGES, Indexer, advance, index_in_memory, progress
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from gateway.store.migrate import Migration, load_migrations, migrate, schema_version
+from gateway.store.sqlite.migrate import Migration, load_migrations, migrate, schema_version
 from tests.store.schema_dump import dump, frozen, migrated
 
 VERSIONS = range(1, len(load_migrations()) + 1)

@@ -11,11 +11,10 @@ import pytest
 from agent.errors import StoreError
 from agent.messages import Message
 from agent.store import Conversation
-from gateway.chat.contract import Place
-from gateway.inbox import GatewayStore, Taken
-from gateway.outbox import Kind, Outgoing, Progress
 from gateway.store import SqliteStore
-from gateway.store.outbox import StoredOutbox
+from gateway.store.ports import GatewayStore, Kind, Outgoing, Progress, Taken
+from gateway.store.sqlite.outbox import StoredOutbox
+from gateway.types import Place
 
 PLACE = Place("alice", "7", "group", "club")
 

@@ -15,9 +15,8 @@ from agent.messages import Message
 from agent.store import Address
 from agent.untrusted import wrap_untrusted
 from gateway.store import SqliteStore
-from gateway.store.health import examine, repair
-from gateway.store.index import STEP_MESSAGES
-from gateway.store.repair import index_damage, rebuild_index
+from gateway.store.sqlite.offline import examine, repair
+from gateway.store.sqlite.search_index import STEP_MESSAGES, index_damage, rebuild_index
 
 MESSAGES = STEP_MESSAGES * 3
 A_BLOCK = "id = (SELECT id FROM message_index_data ORDER BY id LIMIT 1 OFFSET 3)"

@@ -21,10 +21,10 @@ import pytest
 
 from agent.store import Address
 from gateway.errors import AlreadyRunning, BackupUnusable, RestoreFailed
-from gateway.state_lock import only_process
+from gateway.process_lock import only_process
 from gateway.store import SqliteStore
-from gateway.store.health import examine
-from gateway.store.migrate import load_migrations, schema_version
+from gateway.store.sqlite.migrate import load_migrations, schema_version
+from gateway.store.sqlite.offline import examine
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 from tests.store.schema_dump import frozen
 from tests.store.test_repair import DAMAGE

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.backups.unpacking import Unpacker
+from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.store.test_restore import unusable

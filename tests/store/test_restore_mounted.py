@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import RestoreFailed, RestoreUnfinished
-from gateway.state_lock import only_process
-from gateway.store import swap
+from gateway.process_lock import only_process
+from gateway.store.sqlite import file_swap as swap
 from tests.store.backup_house import StateDirectory, with_texts
 
 Mount = Callable[..., None]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from agent.fts_text import parse_query
 from agent.messages import Message, Role
 from agent.store import Address, Conversation, SearchHit, SessionStore, Split
-from gateway.store.index import Entry, index_in_memory
-from gateway.store.search import SCORED, Scope, find
+from gateway.store.sqlite.search import SCORED, Scope, find
+from gateway.store.sqlite.search_index import Entry, index_in_memory
 
 
 async def _said(store: SessionStore, conversation: Conversation, *texts: str, role: Role = "user") -> None:

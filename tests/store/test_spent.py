@@ -11,7 +11,7 @@ import pytest
 
 from agent.llm import Usage
 from agent.store import Conversation, SessionStore, Spent
-from gateway.store.migrate import load_migrations, migrate
+from gateway.store.sqlite.migrate import load_migrations, migrate
 
 
 async def test_costs_are_counted_for_whoever_asked(store: SessionStore, conversation: Conversation) -> None:

@@ -18,9 +18,10 @@ import pytest
 from agent.errors import HermesError, NewerSchema, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from agent.messages import Message
 from agent.store import Address, Conversation, Split
-from gateway.store import SqliteStore, reads
-from gateway.store.connection import open_writer
+from gateway.store import SqliteStore
 from gateway.store.errors import as_store_error
+from gateway.store.sqlite import reads
+from gateway.store.sqlite.connection import open_writer
 
 
 def _mode(path: Path) -> int:

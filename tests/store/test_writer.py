@@ -15,9 +15,10 @@ from blockbuster import BlockingError
 from agent.errors import NotFound, StoreError
 from agent.messages import Message
 from agent.store import Address, Fact, Split
-from gateway.store import SqliteStore, writes
-from gateway.store.connection import ThreadedConnection, open_reader, open_writer
-from gateway.store.writer import MAX_TOGETHER, Writer
+from gateway.store import SqliteStore
+from gateway.store.sqlite import writes
+from gateway.store.sqlite.batch_writer import MAX_TOGETHER, Writer
+from gateway.store.sqlite.connection import ThreadedConnection, open_reader, open_writer
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
     plain = sqlite3.connect(path)
     try:
         with pytest.raises(BlockingError):
-            from gateway.store.reads import facts
+            from gateway.store.sqlite.reads import facts
 
             facts(plain, "p")
     finally:

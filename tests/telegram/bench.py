@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import StoreFull
-from gateway.chat.contract import ChatMessage, ChatPort, Place, Press
+from gateway.chat.adapter import ChatPort
 from gateway.commands import Again, Command, CommandContext
-from gateway.config.platforms import TelegramBotConfig
+from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.telegram import TelegramPlatform
+from gateway.types import ChatMessage, Place, Press
 from tests.worlds.telegram import Chat, Message, Person, TelegramWorld
 from tests.worlds.watch import PATIENCE
 

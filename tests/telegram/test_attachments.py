@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.chat.contract import Attachment
-from gateway.chat.errors import AttachmentRefused
+from gateway.errors import AttachmentRefused
+from gateway.types import Attachment
 from tests.telegram.bench import Bench, running, settings_for
 from tests.worlds.telegram import Fault, TelegramWorld
 

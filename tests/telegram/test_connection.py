@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.config.platforms import TelegramBotConfig
+from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.platforms.base import Health
 from tests.telegram.bench import Bench, running, settings_for
 from tests.worlds.telegram import Fault, TelegramWorld

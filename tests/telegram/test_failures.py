@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.chat.contract import Place
 from gateway.chat.errors import (
     ChatMoved,
     ContentRefused,
@@ -17,6 +16,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
+from gateway.types import Place
 from tests.telegram.bench import Bench
 from tests.worlds.telegram import Fault
 

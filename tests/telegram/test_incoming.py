@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.untrusted import outside_words, own_words, wrap_untrusted
-from gateway.chat.contract import Author, Place, Quote
+from gateway.types import Author, Place, Quote
 from tests.telegram.bench import Bench
 from tests.worlds.telegram import Message
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused
-from gateway.text.measure import utf16_units
+from gateway.text.unicode import utf16_units
+from gateway.types import Button, Place
 from tests.telegram.bench import Bench
 from tests.worlds.telegram import Fault, Message
 

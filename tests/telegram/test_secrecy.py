@@ -9,8 +9,9 @@ import traceback
 import pytest
 from aiohttp import web
 
-from gateway.chat.contract import Button, Place
-from gateway.chat.errors import AttachmentRefused, DeliveryError
+from gateway.chat.errors import DeliveryError
+from gateway.errors import AttachmentRefused
+from gateway.types import Button, Place
 from tests.telegram.bench import Bench, running, settings_for
 from tests.worlds.telegram import Fault, TelegramWorld
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.text.long_code import CodeFile, long_code_files
+from gateway.text.code_files import CodeFile, long_code_files
 
 CODE = "first line\nsecond line\n"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.text.measure import Measure, utf16_units
-from gateway.text.pieces import SMALLEST_LIMIT, first_piece, pieces
+from gateway.text.splitter import SMALLEST_LIMIT, first_piece, pieces
+from gateway.text.unicode import Measure, utf16_units
 from tests.text.whole import is_whole
 
 MEASURES: list[Measure] = [len, utf16_units]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.text.measure import utf16_units
-from gateway.text.pieces import first_piece, pieces
+from gateway.text.splitter import first_piece, pieces
+from gateway.text.unicode import utf16_units
 from tests.text.whole import is_whole
 
 SPACES = " " * 1990

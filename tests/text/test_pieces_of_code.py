@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.text.fences import Fence, opened_by
-from gateway.text.pieces import first_piece, pieces
+from gateway.text.splitter import first_piece, pieces
 from tests.text.whole import is_whole
 
 CODE = "\n".join(f"line_{number} = {number}" for number in range(20))

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.text.characters import UNSEEN
-from gateway.text.measure import Measure, utf16_units
-from gateway.text.pieces import first_piece, pieces
+from gateway.text.splitter import first_piece, pieces
+from gateway.text.unicode import UNSEEN, Measure, utf16_units
 from tests.text.markdown_texts import texts
 from tests.text.whole import is_whole
 

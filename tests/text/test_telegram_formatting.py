@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from telegram import MessageEntity
 
 from gateway.platforms.telegram.formatting import LIMIT, Formatted, formatted
-from gateway.text.measure import utf16_units
-from gateway.text.pieces import pieces
+from gateway.text.splitter import pieces
+from gateway.text.unicode import utf16_units
 from tests.text.markdown_texts import texts
 
 

@@ -1,6 +1,6 @@
 """Whether the pieces of a text are the text: nothing lost, repeated or out of order."""
 
-from gateway.text.characters import UNSEEN
+from gateway.text.unicode import UNSEEN
 
 
 def is_whole(text: str, pieces: list[str]) -> bool:

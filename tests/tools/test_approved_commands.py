@@ -12,8 +12,8 @@ from agent.approval import ApprovalRequest
 from agent.messages import ToolCall
 from agent.tool import ToolContext
 from agent.toolbox import Toolbox
-from gateway.approval_parts import approval_parts
-from gateway.chat.showing.wording import in_full
+from gateway.core.approvals import approval_parts
+from gateway.text.display import in_full
 from tests.worlds.sandboxed import TERMINAL
 
 CODE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")

@@ -312,8 +312,8 @@ import asyncio, sys
 from pathlib import Path
 from agent.errors import SandboxNotAvailable
 from agent.sandbox.sandbox import Sandbox
-from gateway.cli.doctor_checks_sandbox import sandbox
-from gateway.config.load import load
+from gateway.cli.doctor_checks_host import sandbox
+from gateway.config.loader import load
 
 try:
     asyncio.run(Sandbox().run("touch ran", Path(sys.argv[1]), seconds=20))

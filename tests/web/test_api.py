@@ -11,8 +11,8 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.untrusted import wrap_untrusted
-from gateway.messages import OWNER
 from gateway.platforms.base import Health, Platform
+from gateway.types import OWNER
 from tests.web.world import Chat, Gate, World, web_world
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.config.platforms import WebConfig
+from gateway.config.schema_platforms import WebConfig
 from gateway.errors import OpenWithoutToken
 from gateway.platforms.web import WebPlatform
 from gateway.platforms.web.security import is_open_to_others, only_our_own_requests

@@ -23,8 +23,8 @@ from agent.events import (
     UsageReported,
 )
 from agent.llm import Usage
-from gateway.platforms.web.live import LiveTurn, Update
-from gateway.platforms.web.views import Views
+from gateway.platforms.web.renderer import Views
+from gateway.platforms.web.turn_stream import LiveTurn, Update
 
 BEGIN = TurnStarted("m1", "hello")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.errors import RateLimited
 from agent.messages import Message, ToolCall
 from agent.store import Address
-from gateway.messages import OWNER
+from gateway.types import OWNER
 from tests.web.world import Chat, Gate, World, web_world
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"

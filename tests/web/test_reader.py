@@ -9,11 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.config.load import Loaded
+from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.platforms.web import House
-from gateway.settings import Settings
-from gateway.store.sqlite import SqliteStore
+from gateway.reload import Settings
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import Script, World, make_gateway, serving
 
 OWNER, READER = "owner-token-of-16-chars", "reader-token-of-16-chars"

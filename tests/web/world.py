@@ -20,7 +20,7 @@ from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
 from agent.tools.send_file import send_file
 from gateway.commands import Commands
-from gateway.gateway import Busy, Gateway
+from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore

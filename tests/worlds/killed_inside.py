@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 
 from gateway.store import SqliteStore
-from gateway.store.writer import commit_together
+from gateway.store.sqlite.batch_writer import commit_together
 from tests.worlds.splitting import open_chat, say_something, split
 
 

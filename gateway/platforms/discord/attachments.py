@@ -9,9 +9,9 @@ from functools import partial
 import aiohttp
 import discord
 
-from gateway.chat.contract import Attachment, AttachmentKind
-from gateway.chat.errors import AttachmentRefused
+from gateway.errors import AttachmentRefused
 from gateway.platforms.discord.errors import NETWORK_ERRORS
+from gateway.types import Attachment, AttachmentKind
 
 _KINDS: dict[str, AttachmentKind] = {"image": "image", "audio": "audio", "video": "video"}
 _CHUNK = 64 * 1024

@@ -15,19 +15,19 @@ import discord
 import structlog
 
 from agent.errors import StoreError
-from gateway.chat.contract import ChatDesk, ChatMessage, Place
-from gateway.chat.lines import Job, Lines
+from gateway.chat.adapter import ChatDesk
+from gateway.chat.keyed_queue import Job, Lines
 from gateway.commands import Command
-from gateway.config.platforms import BotConfig
-from gateway.patience import patiently
+from gateway.config.schema_platforms import BotConfig
+from gateway.core.retry import patiently
+from gateway.platforms.discord.catch_up import Channel, LastSeen, Missed
 from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
-from gateway.platforms.discord.inbound import Reader, channel_id_of, place_of
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
-from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.menu import keep_menu_current
-from gateway.platforms.discord.missed import Channel, Missed
+from gateway.platforms.discord.message_reader import Reader, channel_id_of, place_of
 from gateway.platforms.discord.port import NOBODY
-from gateway.text.characters import whole_characters
+from gateway.text.unicode import whole_characters
+from gateway.types import ChatMessage, Place
 
 log = structlog.get_logger(__name__)
 

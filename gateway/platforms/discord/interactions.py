@@ -1,4 +1,4 @@
-"""Slash commands and buttons, in the types of `gateway/chat/contract.py`."""
+"""Slash commands and buttons, in the types of `gateway/types.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import discord
 
-from gateway.chat.contract import ChatMessage, Press
-from gateway.platforms.discord.inbound import person_of, place_of
-from gateway.text.characters import whole_characters
+from gateway.platforms.discord.message_reader import person_of, place_of
+from gateway.text.unicode import whole_characters
+from gateway.types import ChatMessage, Press
 
 NO_PLACE = "I cannot work in this kind of channel; use a text channel, a thread or a direct message."
 NO_PERMISSION = "I may not write here; give me View Channel and Send Messages."

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 import discord
 
 from agent.errors import StoreError
-from gateway.chat.contract import ChatDesk, ChatPort
+from gateway.chat.adapter import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused, Unreachable
-from gateway.chat.lines import Lines
+from gateway.chat.keyed_queue import Lines
 from gateway.commands import Command
-from gateway.config.platforms import BotConfig, DiscordBotConfig, bot_in
 from gateway.config.schema import Config
+from gateway.config.schema_platforms import BotConfig, DiscordBotConfig, bot_in
 from gateway.platforms.base import Health
-from gateway.platforms.discord.addresses import discord_at
+from gateway.platforms.connection import Supervised
+from gateway.platforms.discord.catch_up import LastSeen
 from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
+from gateway.platforms.discord.endpoints import discord_at
 from gateway.platforms.discord.errors import DEAF, INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
-from gateway.platforms.discord.last_seen import LastSeen
 from gateway.platforms.discord.port import DiscordPort
-from gateway.platforms.supervised import Supervised
 
 PERMISSIONS = discord.Permissions(
     view_channel=True,

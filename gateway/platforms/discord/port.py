@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import discord
 
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
 from gateway.platforms.discord.attachments import fetch
 from gateway.platforms.discord.errors import (
@@ -20,10 +19,10 @@ from gateway.platforms.discord.errors import (
     Meanings,
     delivery_errors,
 )
-from gateway.platforms.discord.inbound import place_of
-from gateway.text.characters import whole_characters
-from gateway.text.measure import Measure
+from gateway.platforms.discord.message_reader import place_of
 from gateway.text.tables import readable_tables
+from gateway.text.unicode import Measure, whole_characters
+from gateway.types import Button, Place
 
 NOBODY = discord.AllowedMentions.none()
 """Given with every text: no word of a model may ring anybody's phone."""

@@ -16,7 +16,7 @@ import httpx
 from telegram import Bot
 from telegram.request import HTTPXRequest
 
-from gateway.platforms.telegram.failures import TooManyRequests
+from gateway.platforms.telegram.errors import TooManyRequests
 from gateway.platforms.telegram.updates import readable
 
 # They log every call with its text below WARNING, even where an operator asks for everything.

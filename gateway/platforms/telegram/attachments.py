@@ -8,8 +8,8 @@ from functools import partial
 from telegram import Bot, Message, PhotoSize
 from telegram.error import BadRequest, TelegramError
 
-from gateway.chat.contract import Attachment, AttachmentKind
-from gateway.chat.errors import AttachmentRefused
+from gateway.errors import AttachmentRefused
+from gateway.types import Attachment, AttachmentKind
 
 _MEGABYTE = 1_000_000
 _LARGEST_PHOTO = 10 * 2**20

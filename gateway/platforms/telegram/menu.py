@@ -19,7 +19,7 @@ from telegram.constants import BotCommandLimit
 from telegram.error import TelegramError
 
 from gateway.commands import Command
-from gateway.platforms.telegram.failures import delivery_failure
+from gateway.platforms.telegram.errors import delivery_failure
 
 log = structlog.get_logger(__name__)
 

@@ -9,24 +9,23 @@ import structlog
 from telegram import Bot, User
 from telegram.error import TelegramError
 
-from gateway.chat.contract import ChatDesk, ChatPort
+from gateway.chat.adapter import ChatDesk, ChatPort
 from gateway.chat.errors import ConnectionRefused
-from gateway.chat.lines import Lines
+from gateway.chat.keyed_queue import Lines
 from gateway.commands import Command, spelled
-from gateway.config.bot_tokens import token_problem
-from gateway.config.platforms import BotConfig, TelegramBotConfig, bot_in
 from gateway.config.schema import Config
+from gateway.config.schema_platforms import BotConfig, TelegramBotConfig, bot_in
+from gateway.config.secrets import token_problem
 from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
-from gateway.platforms.supervised import Supervised
+from gateway.platforms.connection import Supervised
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.failures import connection_failure, token_place
-from gateway.platforms.telegram.incoming import Reader
-from gateway.platforms.telegram.intake import Intake
+from gateway.platforms.telegram.errors import connection_failure, token_place
 from gateway.platforms.telegram.menu import show_menu
-from gateway.platforms.telegram.polling import Polling
+from gateway.platforms.telegram.message_reader import Reader
 from gateway.platforms.telegram.port import TelegramPort
+from gateway.platforms.telegram.updates import Intake, Polling
 from gateway.platforms.telegram.webhook import Webhook
 
 log = structlog.get_logger(__name__)

@@ -19,15 +19,13 @@ from telegram import (
 from telegram.constants import ChatAction, FileSizeLimit, MessageLimit
 from telegram.error import BadRequest
 
-from gateway.chat.contract import Button, Place
 from gateway.chat.errors import ContentRefused
 from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.failures import NotPermitted, delivering
-from gateway.platforms.telegram.formatting import LIMIT
+from gateway.platforms.telegram.errors import NotPermitted, delivering
+from gateway.platforms.telegram.formatting import LIMIT, notifying_nobody
 from gateway.platforms.telegram.formatting import formatted as as_entities
-from gateway.platforms.telegram.mentions import notifying_nobody
-from gateway.text.characters import whole_characters
-from gateway.text.measure import Measure, utf16_units
+from gateway.text.unicode import Measure, utf16_units, whole_characters
+from gateway.types import Button, Place
 
 log = structlog.get_logger(__name__)
 

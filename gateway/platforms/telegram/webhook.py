@@ -14,11 +14,10 @@ from aiohttp import web
 from telegram import Bot, Update
 
 from agent.errors import StoreError
-from gateway.config.platforms import WebhookConfig
+from gateway.config.schema_platforms import WebhookConfig
 from gateway.platforms.clients import REQUEST_SECONDS, listen, read_in_time
-from gateway.platforms.telegram.failures import WebhookNotHeard, WebhookReplaced
-from gateway.platforms.telegram.intake import Intake
-from gateway.platforms.telegram.updates import ALLOWED_UPDATES, UNREADABLE, readable
+from gateway.platforms.telegram.errors import WebhookNotHeard, WebhookReplaced
+from gateway.platforms.telegram.updates import ALLOWED_UPDATES, UNREADABLE, Intake, readable
 
 log = structlog.get_logger(__name__)
 

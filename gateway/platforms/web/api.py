@@ -19,12 +19,12 @@ from agent.messages import Message
 from agent.store import Overview
 from agent.tool_support.workspace import Workspace
 from agent.untrusted import without_marks
-from gateway.gateway import Gateway
-from gateway.hub import Envelope
-from gateway.messages import OWNER, InboundMessage
-from gateway.platforms.web.desk import PLATFORMS, Desk
+from gateway.core.events import Envelope
+from gateway.core.gateway import Gateway
+from gateway.platforms.web.owner_conversations import PLATFORMS, Desk
 from gateway.platforms.web.sse import EventStreams, frame
-from gateway.platforms.web.stored_calls import SentFile, sent_files
+from gateway.platforms.web.tool_history import SentFile, sent_files
+from gateway.types import OWNER, InboundMessage
 
 _LONGEST_TEXT = 100_000
 _LONGEST_KEY = 100

@@ -11,13 +11,13 @@ from markupsafe import Markup
 
 from agent.events import TurnStarted
 from agent.store import Conversation
-from gateway.gateway import Gateway
-from gateway.hub import Envelope
+from gateway.core.events import Envelope
+from gateway.core.gateway import Gateway
 from gateway.platforms.web.api import whole_number
-from gateway.platforms.web.desk import Desk
-from gateway.platforms.web.live import LiveTurn, Update
+from gateway.platforms.web.owner_conversations import Desk
+from gateway.platforms.web.renderer import Views, title_of
 from gateway.platforms.web.sse import EventStreams, frame
-from gateway.platforms.web.views import Views, title_of
+from gateway.platforms.web.turn_stream import LiveTurn, Update
 
 STATIC = Path(__file__).parent / "static"
 

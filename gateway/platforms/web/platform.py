@@ -11,19 +11,20 @@ from collections.abc import Sequence
 import structlog
 from aiohttp import web
 
-from gateway.config.platforms import url_of
+from gateway.config.schema_platforms import url_of
+from gateway.core.gateway import Gateway
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
-from gateway.gateway import Gateway
-from gateway.metrics import Metrics
+from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.clients import REQUEST_SECONDS, body_in_time, listen
-from gateway.platforms.web import status
+from gateway.platforms.web import monitoring as status
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, House
-from gateway.platforms.web.desk import Desk
-from gateway.platforms.web.operations import Operations
+from gateway.platforms.web.error_middleware import problems_as_sentences
+from gateway.platforms.web.monitoring import Operations
+from gateway.platforms.web.owner_conversations import Desk
 from gateway.platforms.web.pages import STATIC, Pages
-from gateway.platforms.web.problems import problems_as_sentences
+from gateway.platforms.web.renderer import Views
 from gateway.platforms.web.security import (
     TokenGate,
     add_security_headers,
@@ -31,7 +32,6 @@ from gateway.platforms.web.security import (
     only_our_own_requests,
 )
 from gateway.platforms.web.sse import EventStreams
-from gateway.platforms.web.views import Views
 
 log = structlog.get_logger(__name__)
 

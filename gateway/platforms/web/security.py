@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from gateway.inbox import SignOuts
 from gateway.platforms.clients import REQUEST_SECONDS, read_in_time
+from gateway.store.ports import SignOuts
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")

@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from gateway.limits.spending import dollars
+from gateway.limits.budget import dollars
 
 _FOLDER = Path(__file__).parent / "templates"
 

@@ -8,14 +8,13 @@ from typing import Any
 from aiohttp import web
 
 from agent.store import Conversation
-from gateway.hygiene import HYGIENE_THRESHOLD
-from gateway.platforms.web.dashboard import address
+from gateway.core.session_policy import HYGIENE_THRESHOLD
+from gateway.platforms.web.dashboard import request_params as address
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches
 from gateway.platforms.web.dashboard.conversation import facts, version_of
 from gateway.platforms.web.dashboard.conversations import ADDRESS
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
-from gateway.platforms.web.dashboard.lineage import UNFOLDED, family, line_to
+from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.session_graph import UNFOLDED, family, line_to
 
 _NEWEST = 100
 """So many sessions are in the chart and in its table, unless all are asked for: a thousand drops are a wall."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gateway.insight_conversations import SessionLine, WindowCall
-from gateway.platforms.web.dashboard.svg import element, linear
+from gateway.platforms.web.dashboard.charts import element, linear
 from gateway.platforms.web.dashboard.transcript import REASONS
 from gateway.platforms.web.templating import local_time
+from gateway.store.reports import SessionLine, WindowCall
 
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232

@@ -12,11 +12,10 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from agent.store import SearchHit
-from gateway.insight_conversations import Listed
-from gateway.platforms.web.dashboard import address
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.dashboard import request_params as address
+from gateway.platforms.web.dashboard.page import Frame, House
 from gateway.platforms.web.dashboard.transcript import discreet
+from gateway.store.reports import Listed
 
 ADDRESS = "/dashboard/conversations"
 

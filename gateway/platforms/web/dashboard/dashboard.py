@@ -7,19 +7,16 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from gateway.platforms.web.dashboard import (
+    compaction,
     context,
     conversation,
-    conversation_actions,
     conversations,
     overview,
-    parked,
     people,
     spend,
-    splits,
     system,
 )
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.dashboard.page import Frame, House
 from gateway.platforms.web.sse import EventStreams
 from gateway.platforms.web.templating import templates
 
@@ -33,15 +30,15 @@ class Dashboard:
 
     def routes(self) -> Iterable[web.RouteDef]:
         pages = (
-            overview,
-            conversations,
-            conversation,
-            conversation_actions,
-            context,
-            splits,
-            spend,
-            people,
-            parked,
-            system,
+            overview.routes,
+            conversations.routes,
+            conversation.routes,
+            conversation.action_routes,
+            context.routes,
+            compaction.routes,
+            spend.routes,
+            people.routes,
+            people.parked_routes,
+            system.routes,
         )
-        return [route for page in pages for route in page.routes(self._house, self._frame)]
+        return [route for routes in pages for route in routes(self._house, self._frame)]

@@ -10,12 +10,11 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.gateway import ActiveTurn
-from gateway.insight import Spending
-from gateway.limits.day import Day, duration
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
-from gateway.platforms.web.dashboard.troubles import meaning
+from gateway.core.gateway import ActiveTurn
+from gateway.limits.budget import Day, duration
+from gateway.platforms.web.dashboard.log_event_help import meaning
+from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.store.reports import Spending
 
 _MOST_TURNS = 20
 _MOST_PEOPLE = 10

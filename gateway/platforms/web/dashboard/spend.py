@@ -12,15 +12,13 @@ from typing import Any
 from aiohttp import web
 
 from agent.llm import Usage
-from gateway.insight import Spending, Total
-from gateway.limits.day import Day
-from gateway.limits.spending import dollars
-from gateway.models.savings import Saved, saved_by_cache
+from gateway.limits.budget import Day, dollars
+from gateway.models.catalog import Saved, saved_by_cache
 from gateway.platforms.web.api import whole_number
-from gateway.platforms.web.dashboard.bars import Series, bars
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
+from gateway.platforms.web.dashboard.charts import Series, bars
+from gateway.platforms.web.dashboard.page import Frame, House
 from gateway.platforms.web.templating import short_count
+from gateway.store.reports import Spending, Total
 
 _CHOICES = (7, 30, 90, 365)
 _USUAL, _MOST = 30, 366

@@ -15,9 +15,8 @@ from aiohttp import web
 
 from agent.redaction import redact
 from agent.tool import Tool
-from gateway.config.shown import Line, shown
-from gateway.platforms.web.dashboard.frame import Frame
-from gateway.platforms.web.dashboard.house import House
+from gateway.config.effective_config import Line, shown
+from gateway.platforms.web.dashboard.page import Frame, House
 from gateway.plugins import listed_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")

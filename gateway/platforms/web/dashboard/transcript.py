@@ -11,11 +11,11 @@ from markupsafe import Markup
 from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
-from gateway.insight_conversations import SessionLine
 from gateway.platforms.web.markdown import remembered_markdown
-from gateway.platforms.web.stored_calls import results_of_calls
+from gateway.platforms.web.renderer import Views, beginning, stored_call
 from gateway.platforms.web.templating import local_time
-from gateway.platforms.web.views import Views, beginning, stored_call
+from gateway.platforms.web.tool_history import results_of_calls
+from gateway.store.reports import SessionLine
 
 _LONGEST = 20_000
 """Of a message; more than that nobody reads on a page."""

@@ -1,0 +1,204 @@
+"""`hermes restore`: a backup takes the place of what is there, and that is kept aside. All of it or nothing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from agent.errors import NewerSchema, StoreCorrupt, StoreError, StoreFull
+from gateway.backup.engine_databases import check, copy_checked, is_engine_name, on_disk
+from gateway.backup.unpack import Unpacker
+from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
+from gateway.process_lock import only_process, still_to_do
+from gateway.progress import tell
+from gateway.store.errors import as_store_error
+from gateway.store.sqlite import file_swap as swap
+from gateway.store.sqlite.backup import (
+    Contents,
+    bring_up_to_date,
+    copy_database,
+    newest_message,
+    take_in_log,
+    verify,
+)
+
+_PLAIN_DATABASE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A backup, unpacked and proven beside what it is to replace."""
+
+    contents: Contents
+    workspaces: bool = False
+    has_configuration: bool = False
+    left_out: int = 0
+    """Links in the workspaces that may lead out of them."""
+    engines: tuple[str, ...] = ()
+    """The names of their databases."""
+    newest: float | None = None
+    """When its newest message was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    staged: Staged
+    kept: tuple[Path, ...]
+    """Where that which was there before is now."""
+
+
+def restore(
+    file: Path,
+    *,
+    home: Path,
+    database: Path,
+    workspaces: Path,
+    agreed: Callable[[Staged], None] = lambda staged: None,
+) -> Restored:
+    """Also takes a database by itself, such as the one that an earlier restore has kept aside. `agreed` sees what was
+    found good, and raises where it is not wanted.
+
+    All that can fail comes before anything is touched. Raises AlreadyRunning while a gateway uses the database.
+    """
+    with only_process(home, database):
+        try:
+            staged = _staged(file, home, database, workspaces)
+            tell("Checking the database", 1, 1)
+            agreed(staged)
+            engines = [home / name for name in staged.engines]
+            return Restored(staged, _take_place(database, engines, workspaces if staged.workspaces else None))
+        except StoreFull as error:
+            raise RestoreFailed(_full(database)) from error
+        except OSError as error:
+            if swap.is_unfinished(database):
+                raise RestoreUnfinished(still_to_do(database, error)) from error
+            full = isinstance(as_store_error(error), StoreFull)
+            raise RestoreFailed(
+                _full(database) if full else f"{error.filename or file}: {error.strerror}."
+            ) from error
+        finally:
+            if not swap.is_unfinished(database):  # else it will be needed
+                _clear(home, database, workspaces)
+
+
+def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
+    _clear(home, database, workspaces)  # one that was killed may have left something
+    with file.open("rb") as opened:
+        plain = opened.read(len(_PLAIN_DATABASE)) == _PLAIN_DATABASE
+    if database.exists() and file.samefile(database):
+        raise RestoreFailed("that is the database in use.")
+    new = _new_database(database)
+    new.parent.mkdir(mode=0o700, parents=True)
+    try:
+        staged = (
+            _copied(file, new, home, database) if plain else _unpacked(file, new, home, database, workspaces)
+        )
+    except NewerSchema as error:
+        raise BackupUnusable(
+            f"it is from a newer Hermes; upgrade Hermes to restore it. {error.detail}"
+        ) from error
+    except StoreCorrupt as error:
+        raise BackupUnusable(f"the database in it is damaged {error.detail}.") from error
+    except StoreFull:
+        raise
+    except StoreError as error:
+        raise BackupUnusable(error.detail) from error
+    bring_up_to_date(new)
+    return replace(staged, newest=newest_message(new))
+
+
+def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:
+    """With the databases of engines that an earlier restore has kept aside together with this one."""
+    contents = verify(new, copy_database(file, new))
+    ending = swap.kept_under(file.name, database)
+    kept = home.glob(f"*{ending}") if ending else ()
+    engines = {name: path for path in kept if is_engine_name(name := path.name.removesuffix(ending or ""))}
+    for name, path in engines.items():
+        room = _room_for(home / name, database)
+        copy_checked(path, room)
+        on_disk(room)
+    return Staged(contents, engines=tuple(engines))
+
+
+def _unpacked(file: Path, new: Path, home: Path, database: Path, workspaces: Path) -> Staged:
+    with Unpacker.of(file) as backup:
+        manifest = backup.manifest
+        folder = swap.staging(workspaces) if manifest.workspaces else None
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True)
+        engines = {name: _room_for(home / name, database) for name in manifest.engines}
+        backup.unpack(database=new, engines=engines, workspaces=folder)
+    for engine in engines.values():
+        check(engine)
+        on_disk(engine)
+    if folder is not None:
+        os.sync()  # many small files: all at once costs less than each by itself
+    contents = verify(new, manifest.contents)
+    return Staged(
+        contents, manifest.workspaces, backup.has_configuration, len(backup.left_out), tuple(engines)
+    )
+
+
+def _take_place(database: Path, engines: Sequence[Path], workspaces: Path | None) -> tuple[Path, ...]:
+    databases = [database, *engines]
+    places = databases if workspaces is None else [*databases, workspaces]
+    _refuse_mounted(places)
+    stamp = _unused_stamp(places)
+    moves: list[swap.Move] = []
+    for each in databases:
+        if each.exists():
+            take_in_log(each)
+        moves += swap.moves_for_database(each, _new_database(each), stamp)
+    if workspaces is not None:
+        if workspaces.exists():
+            moves.append(swap.Move(workspaces, swap.aside(workspaces, stamp)))
+        moves.append(swap.Move(swap.staging(workspaces), workspaces))
+    swap.commit(database, moves)
+    swap.finish(database)
+    return tuple(kept for place in places if (kept := swap.aside(place, stamp)).exists())
+
+
+def _refuse_mounted(places: Sequence[Path]) -> None:
+    for place in places:
+        if swap.is_fixed(place):
+            raise RestoreFailed(
+                f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and "
+                f"copy the files to it afterwards, or mount {place.parent} as a whole instead."
+            )
+
+
+def _unused_stamp(places: Sequence[Path]) -> str:
+    """What is kept from one restore is never in the way of the next."""
+    now = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}"
+    stamps = itertools.chain([now], (f"{now}-{number}" for number in itertools.count(2)))
+    return next(stamp for stamp in stamps if not any(swap.aside(place, stamp).exists() for place in places))
+
+
+def _new_database(database: Path) -> Path:
+    return swap.staging(database) / database.name
+
+
+def _room_for(engine: Path, database: Path) -> Path:
+    if engine.resolve() == database.resolve():
+        raise BackupUnusable(
+            f"the database of an engine in it is called {engine.name}, as `storage.path` is here."
+        )
+    new = _new_database(engine)
+    new.parent.mkdir(mode=0o700)
+    return new
+
+
+def _clear(home: Path, *places: Path) -> None:
+    """Of engines, whatever their databases are called."""
+    of_engines = home.glob(swap.staging(Path("*.db")).name)
+    for folder in (*of_engines, *map(swap.staging, places)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _full(database: Path) -> str:
+    return f"there is no room left in {database.parent}; free some and try again."

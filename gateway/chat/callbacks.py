@@ -1,0 +1,114 @@
+"""Buttons that were pressed. The gate is asked first, as for a message; the data is not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing, PairingCode
+from gateway.chat.adapter import ChatPort
+from gateway.chat.delivery.manager import Followers
+from gateway.chat.errors import DeliveryError
+from gateway.chat.group_context import speaker
+from gateway.core.gateway import Gateway
+from gateway.store.ports import PairingLocked
+from gateway.types import Author, Button, ChatMessage, Press
+
+
+class Introduction:
+    def __init__(self, port: ChatPort, pairing: Pairing, followers: Followers, admins: Sequence[int]) -> None:
+        self._port = port
+        self._pairing = pairing
+        self._followers = followers
+        self.admins = admins
+
+    async def of(self, message: ChatMessage) -> None:
+        """Of what the stranger wrote nothing is kept. The code is told once: it stays in their chat."""
+        code = await self._pairing.request(self._port.platform, message.author)
+        if code is None or code.repeated:
+            return
+        if await self._followers.tell(message.place, _welcome(message.author, code)) is None:
+            self._pairing.was_not_told(self._port.platform, message.author)
+            return
+        for admin in self.admins:
+            await self._ask(admin, message.author, code)
+
+    async def _ask(self, admin: int, stranger: Author, code: PairingCode) -> None:
+        buttons = (Button("Approve", f"pair:{code.code}:yes"), Button("Deny", f"pair:{code.code}:no"))
+        question = f"{speaker(stranger.name)} (id {stranger.id}) would like to talk to me. Code {code.code}."
+        try:
+            place = await self._port.direct(str(admin))
+        except DeliveryError:
+            return  # an admin who has never written to the bot cannot be reached; the code is enough
+        await self._followers.tell(place, question, buttons=buttons)
+
+
+def _welcome(stranger: Author, code: PairingCode) -> str:
+    return (
+        "I do not know you yet. If this is your bot, run this on its machine; if not, ask its owner to:\n"
+        f"`hermes pairing approve {code.code}`\n"
+        f"The code is good for an hour. Then write again. Your id is `{stranger.id}`."
+    )
+
+
+_NOT_YOU = "That is not for you to decide."
+_OVER = "This request is no longer open."
+
+
+class Buttons:
+    def __init__(
+        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, followers: Followers
+    ) -> None:
+        self._gateway = gateway
+        self._port = port
+        self._gate = gate
+        self._pairing = pairing
+        self._followers = followers
+
+    async def pressed(self, press: Press, *, person: str) -> str:
+        """A sentence for the one who pressed."""
+        if await self._gate.verdict(press.author, press.place) != "yes":
+            return _NOT_YOU
+        match press.data.split(":"):
+            case ["approve", approval_id, choice]:
+                return await self._approve(press, approval_id, choice, person)
+            case ["pair", code, answer]:
+                return await self._pair(press, code, answer)
+        return _OVER
+
+    async def _approve(self, press: Press, approval_id: str, choice: str, person: str) -> str:
+        conversation_id = self._gateway.approvals.conversation_of(approval_id)
+        if conversation_id is None:
+            return _OVER
+        address = (await self._gateway.store.conversation(conversation_id)).address
+        here = (self._port.platform, press.place.chat_id, press.place.thread_id)
+        if (address.platform, address.chat_id, address.thread_id) != here:
+            return _OVER
+        return self._gateway.approvals.decide(
+            approval_id, choice, person=person, conversation_id=conversation_id
+        )
+
+    async def _pair(self, press: Press, code: str, answer: str) -> str:
+        if press.place.kind != "direct" or not self._gate.is_admin(press.author.id):
+            return _NOT_YOU
+        # An old button is no guess, and an admin of this bot decides about this bot only.
+        if not await self._pairing.is_open(self._port.platform, code):
+            return _OVER
+        try:
+            outcome = await self._settle_pairing(press, code, answer)
+        except PairingLocked as error:
+            return str(error)
+        with suppress(DeliveryError):
+            await self._port.edit(press.place, press.message_id, outcome)
+        return outcome
+
+    async def _settle_pairing(self, press: Press, code: str, answer: str) -> str:
+        if answer != "yes":
+            return "Denied." if await self._pairing.deny(code) else _OVER
+        paired = await self._pairing.approve(code, by=f"{self._port.platform}:{press.author.id}")
+        if paired is None:
+            return _OVER
+        with suppress(DeliveryError):
+            await self._followers.tell(await self._port.direct(paired.user_id), "You may talk to me now.")
+        return f"{speaker(paired.name)} may talk to me now."

@@ -1,0 +1,36 @@
+"""What was on its way when Hermes stopped, as it is to be shown now."""
+
+from __future__ import annotations
+
+from gateway.chat.delivery.file_message import Parcel, file_of
+from gateway.chat.delivery.item import Block
+from gateway.chat.delivery.outbox_tracker import Entry
+from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.status_message import Remains
+from gateway.chat.delivery.text_message import Passage, Style
+from gateway.store.ports import UNREADABLE, file_from
+
+
+def restored(entry: Entry, venue: Venue) -> Block | None:
+    """Of one whose content is known, or that must not stay. None if nothing can be made of it."""
+    outgoing = entry.outgoing
+    progress, content = outgoing.progress, outgoing.content or ""
+    if outgoing.kind == "fleeting":
+        return Remains(venue, entry)
+    if outgoing.kind == "file":
+        try:
+            file = file_from(content)
+        except ValueError:
+            entry.park(UNREADABLE)
+            return None
+        in_doubt = progress.state == "sending"
+        return Parcel(venue, file.name, file_of(file), file.caption, entry=entry, in_doubt=in_doubt)
+    is_quiet = outgoing.kind == "notice" and not content.startswith("⚠")
+    return Passage(
+        venue,
+        Style(silent=is_quiet),
+        whole=progress.rest + content[progress.dealt :],
+        reply_to="" if progress.shown_in else outgoing.reply_to,
+        entry=entry,
+        so_far=progress,
+    )

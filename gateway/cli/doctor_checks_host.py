@@ -1,0 +1,193 @@
+"""What `hermes doctor` looks at in the database, and the one thing there that it can mend."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.context.overflow import in_words
+from agent.errors import HermesError, SandboxNotAvailable, SearchIndexDamaged, StoreCorrupt
+from agent.models.windows import counts
+from agent.tools.terminal import terminal
+from gateway.app import configured_sandbox
+from gateway.backup.create import backup_directory, latest_backup
+from gateway.backup.engine_databases import check, engine_databases, is_sqlite
+from gateway.cli.doctor_checks import Finding, private
+from gateway.cli.progress import progress_shown
+from gateway.config.loader import Loaded
+from gateway.config.schema import Config
+from gateway.limits.budget import dollars
+from gateway.models.catalog import has_price
+from gateway.models.selection import auxiliary_spec, configured_models, configured_windows, is_on_this_machine
+from gateway.store.sqlite.offline import Health, examine, learned_windows_in
+from gateway.store.sqlite.offline import repair as rebuild_index
+
+
+def limits(config: Config) -> Iterator[Finding]:
+    """Only what the owner has set is worth a line."""
+    caps = {
+        "for each person": config.limits.daily_usd_per_person,
+        "for everybody": config.limits.daily_usd_total,
+    }
+    told = [f"{dollars(cap)} {whose}" for whose, cap in caps.items() if cap is not None]
+    if not told:
+        return
+    yield Finding("ok", f"daily budget: {' and '.join(told)}, from midnight to midnight, local time")
+    try:
+        unknown = [model for model, base_url in _models(config) if not _price_is_known(model, base_url)]
+    except HermesError:
+        return  # said in the line about the model
+    if unknown:
+        assumed = f"{dollars(config.limits.unknown_price)} per million tokens"
+        yield Finding(
+            "warn",
+            f"the price of {', '.join(dict.fromkeys(unknown))} is not known; against the daily budget it counts as "
+            f"{assumed} (limits.unknown_price)",
+        )
+
+
+def _models(config: Config) -> Iterator[tuple[str, str | None]]:
+    """All that are asked for money, and where."""
+    yield from configured_models(config.model)
+    summaries, voice = (
+        auxiliary_spec(config.auxiliary.compression, config.model),
+        config.auxiliary.transcription,
+    )
+    if summaries:
+        yield summaries.name, summaries.base_url
+    if voice.model:
+        yield voice.model, voice.base_url
+
+
+def _price_is_known(model: str, base_url: str | None) -> bool:
+    is_local = base_url is None and model.startswith(("ollama/", "ollama_chat/"))
+    return is_local or is_on_this_machine(base_url) or has_price(model)
+
+
+def sandbox(loaded: Loaded) -> Iterator[Finding]:
+    """Nothing where no command can be run."""
+    tools = loaded.config.tools
+    if not any(terminal.name in names for names in (tools.enabled, *tools.platforms.values())):
+        return
+    chosen = configured_sandbox(loaded)
+    if chosen is None:
+        yield Finding(
+            "warn",
+            "tools.sandbox.mode is off: a command of the terminal may do whatever Hermes itself may, with its keys "
+            "and its database; set it to bubblewrap",
+        )
+        return
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(chosen.try_out(Path(folder)))
+    except SandboxNotAvailable as error:
+        yield Finding("fail", f"the sandbox of the terminal does not work: {error.detail}")
+        return
+    yield Finding(
+        "ok", f"the sandbox of the terminal works; it has {'a' if chosen.network else 'no'} network"
+    )
+    web = loaded.config.platforms.web
+    if chosen.network and web.enabled and not web.token:
+        yield Finding(
+            "warn",
+            "tools.sandbox.network lets commands reach the chat page of this Hermes; set platforms.web.token",
+        )
+
+
+_LARGE_LOG = 500_000_000
+
+
+def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
+    """Opened for reading only, so that nothing is made, migrated or locked by looking."""
+    path = loaded.database
+    try:
+        if not path.exists():
+            yield Finding("ok", f"the database {path} will be made at the first start")
+            return
+        health = examine(path)
+        yield Finding("ok", f"the database {path} is sound")
+        yield from private(path, "chmod 600")
+        yield from _index(path, health.index_damage, repair=repair)
+        yield from _left_undone(path, health)
+        yield from _smaller_windows(loaded)
+        yield _backup(loaded.home)
+    except StoreCorrupt as error:
+        yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+    for engine in engine_databases(loaded.home, path):
+        yield from _of_an_engine(engine, loaded.home)
+
+
+def _of_an_engine(path: Path, home: Path) -> Iterator[Finding]:
+    try:
+        if not is_sqlite(path):
+            yield Finding(
+                "warn", f"{path} is no SQLite database, or its beginning is lost; no backup holds it"
+            )
+            return
+        check(path)
+        yield Finding("ok", f"the database {path} of a context engine is sound")
+        yield from private(path, "chmod 600")
+    except (StoreCorrupt, SearchIndexDamaged) as error:
+        yield Finding("fail", f"{path} of a context engine is damaged {error.detail}; {_remedy(home)}")
+    except (HermesError, OSError) as error:
+        yield Finding("fail", f"{path}: {error}")
+
+
+def _remedy(home: Path) -> str:
+    latest = latest_backup(home)
+    backup = (
+        f"stop Hermes and run `hermes restore {latest or 'FILE'}` with {'the last' if latest else 'a'} backup"
+    )
+    return f"{backup}, or move it aside to start anew"
+
+
+def _index(path: Path, damage: str | None, *, repair: bool) -> Iterator[Finding]:
+    if damage is None:
+        yield Finding("ok", "the search index fits the messages")
+    elif repair:
+        with progress_shown():
+            count = rebuild_index(path)
+        yield Finding(
+            "ok", f"the search index was damaged ({damage}); it was built anew from {count:,} messages"
+        )
+    else:
+        remedy = "`hermes doctor --repair` builds it anew. Nothing that was said is lost"
+        yield Finding("fail", f"the search index is damaged ({damage}); {remedy}")
+
+
+def _left_undone(path: Path, health: Health) -> Iterator[Finding]:
+    """Nothing here is mended by itself: what to do about it is for a person to say."""
+    count = Counter(each.kind for each in health.parked)
+    look = "`hermes doctor --parked` lists them"
+    if count["message"]:
+        yield Finding("warn", f"messages that could not be answered: {count['message']}; {look}")
+    if count["reply"]:
+        yield Finding("warn", f"replies that could not be delivered: {count['reply']}; {look}")
+    if health.log_bytes > _LARGE_LOG:
+        size = f"{health.log_bytes / 1_000_000:.0f} MB"
+        yield Finding(
+            "warn",
+            f"{path}-wal has grown to {size}: some program reads the database without an end; close it",
+        )
+
+
+def _smaller_windows(loaded: Loaded) -> Iterator[Finding]:
+    """Models that refused what should have fitted, for as long as Hermes goes by that."""
+    believed = configured_windows(loaded.config.model)
+    main_model = next(iter(believed))
+    for window in learned_windows_in(loaded.database):
+        if counts(window, believed.get(window.model, 0), time.time()):
+            yield Finding("warn", in_words(window, main_model))
+
+
+def _backup(home: Path) -> Finding:
+    latest = latest_backup(home)
+    if latest is None:
+        return Finding("ok", f"no backup lies in {backup_directory(home)}; `hermes backup` makes one")
+    return Finding("ok", f"the last backup is {latest}")

@@ -1,0 +1,65 @@
+"""The configuration in effect, line by line, as people may see it: secrets are masked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from gateway.config.loader import Loaded
+
+_OPTIONS = "context.options."
+_MASK = "'**********'"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of YAML."""
+
+    key: str
+    """With its sections: `platforms.web.port`."""
+    name: str
+    depth: int
+    value: str
+    """Empty for the name of a section."""
+    origin: str
+    """`default`, `line 3` or `$VARIABLE`; empty for the name of a section."""
+
+    @property
+    def indent(self) -> str:
+        return "  " * self.depth
+
+
+def shown(loaded: Loaded) -> list[Line]:
+    return list(_lines(loaded.config.model_dump(mode="json"), "", 0, loaded.origins))
+
+
+def _lines(section: Mapping[str, Any], prefix: str, depth: int, origins: Mapping[str, str]) -> Iterator[Line]:
+    for name, value in section.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and value:
+            yield Line(key, name, depth, "", "")
+            yield from _lines(value, f"{key}.", depth + 1, origins)
+        else:
+            text = _MASK if _is_from_a_variable(key, origins) else _as_yaml(value)
+            yield Line(key, name, depth, text, origins.get(key, "default"))
+
+
+def _is_from_a_variable(key: str, origins: Mapping[str, str]) -> bool:
+    """Among the engine's options: nobody but the engine knows which are secret, and secrets are in variables."""
+    return key.startswith(_OPTIONS) and any(
+        origin.startswith("$")
+        for name, origin in origins.items()
+        if name == key or name.startswith(f"{key}[")
+    )
+
+
+def _as_yaml(value: Any) -> str:
+    """On one line."""
+    if isinstance(value, str) and "\n" in value:
+        return json.dumps(value, ensure_ascii=False)
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=float("inf"))
+    return text.removesuffix("...\n").rstrip("\n")

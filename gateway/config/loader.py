@@ -1,0 +1,224 @@
+"""Finds the configuration, reads it, and says everything that is wrong with it at once.
+
+Searched in this order: `--config`, `$HERMES_CONFIG`, `$HERMES_HOME/hermes.yaml`, and last the `hermes.yaml` that comes
+with Hermes. A `hermes.yaml` in the current directory is never read unless it is one of these: a folder that comes from
+another person could otherwise send the owner's keys anywhere and switch off the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gateway.config.environment import environment, provider_keys, state_directory
+from gateway.config.schema import Config
+from gateway.config.schema_platforms import TOKEN_VARIABLES
+from gateway.config.validate import dotted, messages, validate
+from gateway.config.yaml_document import Document, parse
+from gateway.errors import ConfigError, StateDirectoryUnusable
+
+__all__ = [
+    "SHIPPED",
+    "Loaded",
+    "ensure_home",
+    "find",
+    "ignored_file",
+    "load",
+    "load_to_look",
+    "provider_keys",
+    "read_text",
+    "state_directory",
+]
+
+SHIPPED = Path(__file__).parents[2] / "hermes.yaml"
+"""The documented default; it lies beside the package, in a clone and in an installed wheel."""
+
+_MAX_BYTES = 1_000_000
+_LINE = "line "
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and where it came from."""
+
+    config: Config
+    path: Path | None
+    """The file the person chose or keeps; None while only the shipped defaults are in use."""
+    home: Path
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Which keys are set where: `line 3` or `$VARIABLE`; the others have their defaults."""
+    ignored: Path | None = None
+    """A `hermes.yaml` in the current directory that is not in use, because the owner has not named it."""
+
+    @property
+    def source(self) -> str:
+        """The file in use, as a person reads it."""
+        return str(self.path or f"the defaults in {SHIPPED}")
+
+    @property
+    def database(self) -> Path:
+        """The store's file: `storage.path`, or `state.db` in the state directory."""
+        return self.home / (self.config.storage.path or "state.db")
+
+    @property
+    def workspaces(self) -> Path:
+        """The agents' folders, one per conversation."""
+        return self.home / "workspaces"
+
+    def place_of(self, key: str) -> str:
+        """`hermes.yaml:12`, for a complaint that only somebody else can make; or the file, if the key is not in it."""
+        source = self.path or SHIPPED
+        while key and not self.origins.get(key, "").startswith(_LINE):
+            key = key.rpartition(".")[0]
+        return f"{source}:{self.origins[key].removeprefix(_LINE)}" if key else str(source)
+
+
+def load(explicit: Path | None = None, *, assumed: Mapping[str, str] | None = None) -> Loaded:
+    """Raises ConfigError with all problems of the file. `assumed` are values for variables that are not set."""
+    home = state_directory()
+    path = find(explicit, home)
+    source = path or SHIPPED
+    known = ChainMap(environment(home), dict(assumed or {}))
+    document = parse(read_text(source), known)
+    _fill_in_tokens(document, known)
+    config = validate(document)
+    if config is None:
+        raise ConfigError(problems=messages(document, str(source)))
+    origins = _origins(document, path)
+    return Loaded(config, path and path.absolute(), home, origins, ignored_file(explicit, path))
+
+
+def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | None]:
+    """For who only reads what is stored and logged, which needs next to nothing of the configuration: of a file that
+    cannot be used, the sections `storage` and `platforms.web` where they are sound; and what is wrong with it."""
+    try:
+        return load(explicit), None
+    except ConfigError as error:
+        refused = error
+    home = state_directory()
+    path = find(explicit, home)
+    sound: dict[str, Any] = {}
+    with suppress(ConfigError):
+        tree = parse(read_text(path or SHIPPED), environment(home)).tree
+        for names in (("storage",), ("platforms", "web")):
+            sound |= _if_sound(tree, *names)
+    config, ignored = Config.model_validate(sound), ignored_file(explicit, path)
+    return Loaded(config, path and path.absolute(), home, ignored=ignored), refused
+
+
+def _if_sound(tree: Any, *names: str) -> dict[str, Any]:
+    for name in names:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    for name in reversed(names):
+        tree = {name: tree}
+    try:
+        Config.model_validate(tree)
+    except ValidationError:
+        return {}
+    return dict(tree)
+
+
+def find(explicit: Path | None, home: Path) -> Path | None:
+    """The file to read; None if there is none but the shipped one."""
+    if explicit is not None:
+        return explicit
+    if named := os.environ.get("HERMES_CONFIG"):
+        if not Path(named).is_absolute():
+            # A relative name would be another file in every folder.
+            raise ConfigError(f"HERMES_CONFIG must be an absolute path; it is {named!r}.")
+        return Path(named)
+    own = home / "hermes.yaml"
+    try:
+        if own.exists():
+            return own
+    except PermissionError as error:
+        raise StateDirectoryUnusable(f"({error.filename}: {error.strerror})") from None
+    return SHIPPED if _is_started_in(SHIPPED.parent) else None
+
+
+def ignored_file(explicit: Path | None, used: Path | None) -> Path | None:
+    """The `hermes.yaml` in the current directory, if it is not `used` and the person has named no other file."""
+    if explicit is not None or os.environ.get("HERMES_CONFIG") or (used and _is_started_in(used.parent)):
+        return None
+    if _is_started_in(SHIPPED.parent) and _has_only_defaults(SHIPPED):
+        return None  # the file of a clone, unchanged
+    with suppress(OSError):
+        here = Path("hermes.yaml").absolute()
+        if os.path.lexists(here):
+            return here
+    return None
+
+
+def _has_only_defaults(path: Path) -> bool:
+    try:
+        return validate(parse(read_text(path), {})) == Config()
+    except ConfigError:
+        return False
+
+
+def _is_started_in(folder: Path) -> bool:
+    """Whether the current directory is this very folder. A link in another folder does not make it so."""
+    try:
+        return Path.cwd().samefile(folder)
+    except OSError:
+        return False
+
+
+def ensure_home(home: Path) -> None:
+    """The state directory exists, is ours alone if we made it, and can be read and written."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateDirectoryUnusable(f"({home}: {error.strerror})") from None
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        raise StateDirectoryUnusable(f"({home}: Permission denied)")
+
+
+def read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        why = " (HERMES_CONFIG names it)" if str(path) == os.environ.get("HERMES_CONFIG") else ""
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}{why}.") from None
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; is that the right file?")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text.") from None
+
+
+def _fill_in_tokens(document: Document, known: Mapping[str, str]) -> None:
+    """A bot whose token stands in its usual variable needs no line in the file."""
+    for platform, variable in TOKEN_VARIABLES.items():
+        settings = _section(_section(document.tree, "platforms"), platform)
+        if known.get(variable) and settings is not None and "token" not in settings:
+            settings["token"] = known[variable]
+            document.variables["platforms", platform, "token"] = [variable]
+
+
+def _section(tree: Any, name: str) -> dict[str, Any] | None:
+    """The mapping of that name, made if it is missing or empty; None where something else is in its place."""
+    if not isinstance(tree, dict):
+        return None
+    if tree.get(name) is None:
+        tree[name] = {}
+    return tree[name] if isinstance(tree[name], dict) else None
+
+
+def _origins(document: Document, path: Path | None) -> dict[str, str]:
+    """A line of the shipped file is a default like any other."""
+    lines = {dotted(place): f"{_LINE}{line}" for place, line in document.lines.items() if path}
+    variables = {
+        dotted(place): " ".join(f"${name}" for name in names) for place, names in document.variables.items()
+    }
+    return lines | variables

@@ -1,0 +1,71 @@
+"""What can be configured about the sandbox of the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from gateway.config.fields import Count, Section, off_is_a_word, refuse_booleans
+
+Dollars = Annotated[float, Field(ge=0.01, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+
+
+class LimitsConfig(Section):
+    """How much people may ask for, and what it may cost."""
+
+    messages_per_minute: Count | None = Field(
+        default=30,
+        description="Messages taken from one person in a minute, in all chats together. Whoever sends more is told to "
+        "wait a minute. Empty: any number.",
+    )
+    owner_messages_per_minute: Count | None = Field(
+        default=300,
+        description="The same for the owner at the chat page and its API. Empty: any number.",
+    )
+    waiting_messages: Count = Field(
+        default=100, description="Messages of one person that may wait for an answer in one conversation."
+    )
+    daily_usd_per_person: Dollars | None = Field(
+        default=None,
+        description="What the models may cost for one person in a day, in dollars, by the cost that is reported. "
+        "Days begin at midnight, local time. Empty: no limit.",
+    )
+    daily_usd_total: Dollars | None = Field(
+        default=None,
+        description="What they may cost in a day for everybody together, in dollars. Empty: no limit.",
+    )
+    unknown_price: Price = Field(
+        default=10.0,
+        description="What a model of unknown price counts against the two limits above, in dollars per million tokens. "
+        "Models on this machine are free.",
+    )
+
+
+Megabytes = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(refuse_booleans)]
+Memory = Annotated[int, Field(ge=64, le=1_000_000), BeforeValidator(refuse_booleans)]
+Processes = Annotated[int, Field(ge=4, le=10_000), BeforeValidator(refuse_booleans)]
+Seconds = Annotated[int, Field(ge=1, le=600), BeforeValidator(refuse_booleans)]
+CpuSeconds = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(refuse_booleans)]
+
+
+class SandboxConfig(Section):
+    """Where the commands of the terminal run. The limits are for each command."""
+
+    mode: Annotated[Literal["bubblewrap", "off"], BeforeValidator(off_is_a_word)] = Field(
+        default="bubblewrap",
+        description="`bubblewrap` must be installed, or `terminal` refuses to run anything. `off`: no sandbox; a "
+        "command may do whatever Hermes itself may, and the keys below count for nothing.",
+    )
+    network: bool = Field(
+        default=False,
+        description="Whether commands reach the network: all of it, with whatever listens on this machine.",
+    )
+    memory_mb: Memory = Field(
+        default=1024, description="Memory of all its processes together, with what it puts into /tmp."
+    )
+    processes: Processes = Field(default=128, description="Processes and threads at the same time.")
+    seconds: Seconds = Field(default=600, description="The longest a command may take.")
+    cpu_seconds: CpuSeconds = Field(default=300, description="Computing time of each of its processes.")
+    file_mb: Megabytes = Field(default=512, description="The largest file it may write.")

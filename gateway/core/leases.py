@@ -1,0 +1,74 @@
+"""Holds and renews leases of conversations for this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context
+from functools import partial
+
+import structlog
+
+from agent.errors import StoreError
+from agent.ids import new_id
+from gateway.core.retry import patiently
+from gateway.store.ports import Fence, Leases, fence
+
+log = structlog.get_logger(__name__)
+
+
+LEASE_SECONDS = 30.0
+
+
+_TRY_AGAIN_SECONDS = 0.5
+
+
+class Holder:
+    """This process, as a holder of leases."""
+
+    def __init__(self, leases: Leases, *, seconds: float = LEASE_SECONDS) -> None:
+        self.id = new_id("proc")
+        self._leases = leases
+        self._seconds = seconds
+        self._held: set[str] = set()
+        self._renewing: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def holding(self, conversation_id: str) -> AsyncIterator[None]:
+        """Waits until nobody else works on it. What is written inside is fenced."""
+        token = await self._acquire(conversation_id)
+        self._held.add(conversation_id)
+        if self._renewing is None:
+            # It outlives the turn that begins it, and is no part of it.
+            self._renewing = asyncio.create_task(self._renew(), name="leases", context=Context())
+        before = fence.set(Fence(conversation_id, token))
+        try:
+            yield
+        finally:
+            fence.reset(before)
+            self._held.discard(conversation_id)
+            with suppress(StoreError):  # then it expires
+                await self._leases.release(conversation_id, holder=self.id)
+
+    async def close(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+
+    async def _acquire(self, conversation_id: str) -> int:
+        while True:
+            acquire = partial(self._leases.acquire, conversation_id, holder=self.id, seconds=self._seconds)
+            token = await patiently(acquire)
+            if token is not None:
+                return token
+            await asyncio.sleep(_TRY_AGAIN_SECONDS)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds / 3)
+            if self._held:
+                try:
+                    await self._leases.renew(list(self._held), holder=self.id, seconds=self._seconds)
+                except StoreError as error:
+                    log.warning("leases.not_renewed", error=str(error))

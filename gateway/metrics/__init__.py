@@ -1,5 +1,0 @@
-"""What is measured: counters for Prometheus, spans for OpenTelemetry, and a snapshot for the dashboard."""
-
-from gateway.metrics.metrics import Failure, Metrics, Snapshot
-
-__all__ = ["Failure", "Metrics", "Snapshot"]

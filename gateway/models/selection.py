@@ -1,0 +1,290 @@
+"""Which model answers, and why: the configured one, else what the keys allow, else the embedded one.
+
+The first decision reads litellm's table from the disk: on an event loop, make it with `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from agent.auxiliary_client import Resolver
+from agent.errors import ModelNotAvailable
+from agent.llm import LLMClient
+from agent.models.retry import RetryingLLM
+from gateway.config.environment import PROVIDER_KEYS
+from gateway.config.loader import provider_keys
+from gateway.config.schema import AuxiliaryModelConfig, ModelChoice, ModelConfig
+from gateway.config.schema_platforms import is_loopback
+from gateway.models import embedded
+from gateway.models.catalog import context_length_for, lookup, provider_of
+from gateway.models.embedded import EmbeddedLLM, EmbeddedServer
+from gateway.models.litellm_client import LiteLLMClient
+
+AUTO = "auto"
+
+DEFAULT_MODELS = {
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
+    # Takes tools on the chat route, where its successors want settings of another route.
+    "OPENAI_API_KEY": "openai/gpt-5.4",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
+}
+"""What `auto` means: the model of the first key that is set."""
+
+_OLLAMA_URL = "http://127.0.0.1:11434"
+NOUS_URL = "https://inference-api.nousresearch.com/v1"
+"""Speaks OpenAI's language; litellm does not know the provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model as configured."""
+
+    name: str = AUTO
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    context_length: int | None = None
+    vision: bool | None = None
+    """Whether it sees images; None: what the table says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    model: str
+    """The full id."""
+    why: str
+    """A sentence for the start-up banner."""
+
+
+def choose_model(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> str:
+    """The full id of the model to use."""
+    return explain_choice(name, base_url=base_url, keys=keys).model
+
+
+def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> Decision:
+    """The model and the reason. `keys` are environment variables by name, such as OPENAI_API_KEY."""
+    if name == AUTO:
+        return _automatic(base_url, keys)
+    model = _full_id(name, base_url)
+    if base_url is None:
+        return Decision(model, f"Using {model}, as `model.name` says.")
+    return Decision(model, f"Using {model} at {urlsplit(base_url).netloc}, as `model.base_url` says.")
+
+
+def build_llm(
+    main: ModelSpec,
+    *,
+    keys: Mapping[str, str],
+    fallbacks: Sequence[ModelSpec] = (),
+    max_tokens: int | None = None,
+    server: EmbeddedServer | None = None,
+) -> LLMClient:
+    """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
+    specs = full_specs(main, fallbacks, keys)
+    return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
+
+
+def build_named(
+    name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
+) -> LLMClient:
+    """One model alone. One that is not among the configured `specs` is found as a fallback would be."""
+    wanted = beside(specs[0], ModelSpec(name), keys)
+    spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
+    variable = _key_variable(spec.name)
+    if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
+        raise ModelNotAvailable(f"{variable} is not set.")
+    return RetryingLLM([_client(spec, keys, max_tokens, None)])
+
+
+def full_specs(main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]) -> list[ModelSpec]:
+    """As they are asked: with full ids, and fallbacks with the address and the key they share with the main one."""
+    if main.name == AUTO and main.api_key:
+        raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
+    main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
+    return [main, *(beside(main, spec, keys) for spec in fallbacks)]
+
+
+def _automatic(base_url: str | None, keys: Mapping[str, str]) -> Decision:
+    if base_url is not None:
+        raise ModelNotAvailable("`model.base_url` is set: say in `model.name` which model to ask for there.")
+    for variable, model in DEFAULT_MODELS.items():
+        if keys.get(variable):
+            return Decision(model, f"Using {model}, because {variable} is set.")
+    return Decision(embedded.MODEL_ID, f"Using {embedded.MODEL_ID}, because no provider's key is set.")
+
+
+def _full_id(name: str, base_url: str | None) -> str:
+    """With a provider in front. What answers at a `base_url` is taken to speak OpenAI's language."""
+    provider = provider_of(name)
+    if provider == "embedded" and name != embedded.MODEL_ID:
+        raise ModelNotAvailable(f"`{name}` does not exist: the one embedded model is `{embedded.MODEL_ID}`.")
+    if provider is not None and name.startswith(f"{provider}/"):
+        return name
+    if base_url is not None:
+        return f"openai/{name}"
+    if provider is not None:
+        return f"{provider}/{name}"
+    if "/" in name:
+        # litellm knows providers that its own list leaves out.
+        return name
+    raise ModelNotAvailable(
+        f"Nobody is known to serve `{name}`: write it as `provider/{name}`, or set `model.base_url`."
+    )
+
+
+def beside(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
+    """A fallback. One of the main model's provider is found at the same address and with the same key."""
+    name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
+    if spec.base_url is None and provider_of(name) == provider_of(main.name):
+        return replace(spec, name=name, base_url=main.base_url, api_key=spec.api_key or main.api_key)
+    return replace(spec, name=name)
+
+
+def _client(
+    spec: ModelSpec, keys: Mapping[str, str], max_tokens: int | None, server: EmbeddedServer | None
+) -> LLMClient:
+    if spec.name == embedded.MODEL_ID:
+        window = spec.context_length or embedded.WINDOW
+        return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
+    provider, _, name = spec.name.partition("/")
+    litellm_model, base_url = spec.name, spec.base_url
+    # The provider's key is for the provider: an address of one's own gets only the key configured for it.
+    api_key = spec.api_key or (None if base_url else keys.get(_key_variable(spec.name)))
+    if provider in ("ollama", "ollama_chat"):
+        litellm_model, base_url = f"openai/{name}", _ollama_route(base_url or _OLLAMA_URL)
+    elif provider == "nous":
+        litellm_model, base_url = f"openai/{name}", base_url or NOUS_URL
+    facts = lookup(spec.name)
+    return LiteLLMClient(
+        spec.name,
+        context_length=context_length_for(spec.name, spec.context_length),
+        # Unknown models are mostly new ones, and those use tools.
+        supports_tools=facts.supports_tools if facts else True,
+        sees_images=spec.vision if spec.vision is not None else facts is None or facts.supports_vision,
+        api_key=api_key,
+        missing_key=missing_key(spec, keys),
+        base_url=base_url,
+        max_tokens=max_tokens,
+        is_free=is_on_this_machine(base_url),
+        litellm_model=litellm_model,
+    )
+
+
+def missing_key(spec: ModelSpec, keys: Mapping[str, str]) -> str:
+    """The variable that has to be set before the model can be asked, where that is known for sure; else empty."""
+    variable = _key_variable(spec.name)
+    needed = variable in PROVIDER_KEYS and not (spec.base_url or spec.api_key or keys.get(variable))
+    return variable if needed else ""
+
+
+def is_on_this_machine(base_url: str | None) -> bool:
+    """What answers there costs nothing, unless it says otherwise."""
+    return base_url is not None and is_loopback(urlsplit(base_url).hostname or "")
+
+
+def _key_variable(model: str) -> str:
+    return f"{model.partition('/')[0].upper()}_API_KEY"
+
+
+def _ollama_route(url: str) -> str:
+    """Ollama's OpenAI route, which reports tool calls and usage in streams."""
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
+
+
+# All of these read the table of models from disk, so none is for the event loop.
+
+
+def configured_llm(model: ModelConfig) -> tuple[Decision, LLMClient]:
+    """The chosen model with its fallbacks."""
+    keys = provider_keys()
+    choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
+    fallbacks = [_spec(fallback) for fallback in model.fallbacks]
+    return choice, build_llm(_spec(model), keys=keys, fallbacks=fallbacks, max_tokens=model.max_tokens)
+
+
+def configured_names(model: ModelConfig) -> list[str]:
+    """The full ids of the model and its fallbacks."""
+    return list(dict.fromkeys(spec.name for spec in configured_specs(model)))
+
+
+def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
+    """The full ids of the model and its fallbacks, and where each is served if not at its provider."""
+    return [(spec.name, spec.base_url) for spec in configured_specs(model)]
+
+
+def configured_windows(model: ModelConfig) -> dict[str, int]:
+    """By full id: how many tokens the model and its fallbacks are believed to hold."""
+    return {spec.name: context_length_for(spec.name, spec.context_length) for spec in configured_specs(model)}
+
+
+def named_llm(model: ModelConfig, name: str) -> LLMClient:
+    """Any model by its id, without fallbacks: a configured one as configured, another with its provider's key."""
+    return build_named(name, configured_specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
+
+
+def configured_specs(model: ModelConfig) -> list[ModelSpec]:
+    """The model and its fallbacks as they are asked."""
+    fallbacks = [_spec(fallback) for fallback in model.fallbacks]
+    return full_specs(_spec(model), fallbacks, provider_keys())
+
+
+def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
+    key = model.api_key.get_secret_value() if model.api_key else None
+    vision = model.vision if isinstance(model, ModelConfig) else None
+    return ModelSpec(model.name, model.base_url, key, model.context_length, vision)
+
+
+_SAME_MODEL = ("auto", "main")
+_SERVE_THEIR_OWN = ("anthropic", "openai", "embedded")
+"""Providers that have no models of others."""
+
+# All of these read the table of models from disk, so none is for the event loop.
+
+
+def auxiliary_llm(config: AuxiliaryModelConfig, model: ModelConfig, main: LLMClient) -> LLMClient:
+    """The main model where nothing else is configured. Raises ModelNotAvailable."""
+    spec = auxiliary_spec(config, model)
+    return main if spec is None else build_llm(spec, keys=provider_keys())
+
+
+def auxiliary_spec(config: AuxiliaryModelConfig, model: ModelConfig) -> ModelSpec | None:
+    """The model that writes summaries, and where it is asked; None: the main one. Raises ModelNotAvailable.
+
+    With `main` it is asked where the main model is, with `auto` also if it is of the same provider: what people tell a
+    server of one's own does not leave it.
+    """
+    keys = provider_keys()
+    if config.model is None and config.base_url is None and config.provider in _SAME_MODEL:
+        return None
+    main = configured_specs(model)[0]
+    name = config.model or main.name
+    if config.provider not in _SAME_MODEL and not name.startswith(f"{config.provider}/"):
+        name = f"{config.provider}/{name}"
+    if config.base_url is not None:
+        key = main.api_key if config.base_url == main.base_url else None
+        return full_specs(ModelSpec(name, config.base_url, key), (), keys)[0]
+    if config.provider == "main":
+        return replace(main, name=_at_the_main_address(name, main), context_length=None, vision=None)
+    if config.provider == "auto" or main.base_url is None:
+        return beside(main, ModelSpec(name), keys)
+    return full_specs(ModelSpec(name), (), keys)[0]
+
+
+def _at_the_main_address(name: str, main: ModelSpec) -> str:
+    """The name with the main provider in front: its server is asked, whatever the name looks like."""
+    provider = main.name.partition("/")[0]
+    if name.startswith(f"{provider}/"):
+        return name
+    owner = provider_of(name)
+    if main.base_url is None and provider in _SERVE_THEIR_OWN and owner not in (None, provider):
+        raise ModelNotAvailable(
+            f"`provider: main` is {provider} here, and `{name}` belongs to {owner}; "
+            f"set `auxiliary.compression.provider: {owner}`."
+        )
+    return f"{provider}/{name}"
+
+
+def resolver(main: LLMClient, auxiliary: LLMClient) -> Resolver:
+    """Gives the model that answers people to those who ask for `main`, and the one for side tasks to all others."""
+    return lambda task, model: main if model == "main" else auxiliary

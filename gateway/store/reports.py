@@ -1,0 +1,232 @@
+"""The port to what an operator wants to know of conversations: all of them, and the story of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agent.messages import Message
+from agent.store import Compaction, Conversation, SearchHit, SplitReason
+from gateway.store.ports import Parked
+from gateway.types import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A conversation as a line in a list."""
+
+    conversation: Conversation
+    title: str
+    messages: int
+    sessions: int
+    prompt_tokens: int | None
+    """In the window, as the provider last reported it; after a compaction, as it was estimated."""
+    usd: float
+    """Of the calls with a price."""
+    unpriced_calls: int
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of them."""
+
+    listed: list[Listed]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a list can be narrowed to."""
+
+    platforms: list[str]
+    people: list[tuple[str, str]]
+    """The key of each, and the name that people read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A session as a node of the family tree."""
+
+    id: str
+    parent_id: str | None
+    reason: SplitReason | None
+    created_at: float
+    engine: str
+    model: str
+    prompt_tokens: int | None
+    said: int
+    """Messages in the session itself."""
+    compaction: Compaction | None
+    has_summary: bool = False
+    """Whether the compaction wrote one; else it only shortened or left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A call of the model that answers, and how full the window was."""
+
+    session_id: str
+    at: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some of what was said, in order, and where it stands among all of it."""
+
+    messages: list[Message]
+    first: int
+    """The number of the first one, from 1."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a split put into the context, and what it took out."""
+
+    written: list[Message]
+    """Summaries and shortened copies, as the engine wrote them."""
+    kept: int
+    """Messages that stayed as they were."""
+    left: Excerpt
+    left_characters: int
+    originals: list[Message] = field(default_factory=list)
+    """Of the shortened copies."""
+
+
+class ConversationInsight(Protocol):
+    """What names an id raises NotFound."""
+
+    async def listing(self, *, person: str | None, platform: str | None, first: int, limit: int) -> Listing:
+        """Newest activity first, from number `first` (0 is the newest); none in which nothing was said."""
+        ...
+
+    async def described(self, conversation_ids: Sequence[str]) -> dict[str, Listed]: ...
+
+    async def choices(self) -> Choices: ...
+
+    async def search(
+        self, text: str, *, person: str | None, platform: str | None, limit: int
+    ) -> list[SearchHit]:
+        """Over all conversations, best first."""
+        ...
+
+    async def newest(self) -> int:
+        """Grows whenever anything is said anywhere."""
+        ...
+
+    async def version(self, conversation_id: str) -> tuple[object, ...]:
+        """Changes whenever anything was said or split."""
+        ...
+
+    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> Excerpt:
+        """Of all that was said up to this session, through its ancestors. Without `first`, the newest. With the
+        results of the tool calls at its end, whatever the limit; those at its beginning are in the one before."""
+        ...
+
+    async def place_of_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
+        """The session to look at it from, and its number there: the live one, where it leads to the message."""
+        ...
+
+    async def sessions(self, conversation_id: str) -> list[SessionLine]:
+        """All of them, oldest first."""
+        ...
+
+    async def window(self, session_id: str) -> list[WindowCall]:
+        """Through all ancestors, in order."""
+        ...
+
+    async def replaced(self, session_id: str, *, first: int, limit: int) -> Replaced: ...
+
+    async def chat_of(self, conversation: Conversation) -> Place | None:
+        """Where its replies were last brought to; None where people come and read, or it was too long ago."""
+        ...
+
+
+By = Literal["day", "person", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What the calls of one model came to, for one person on one day; or of several."""
+
+    day: str
+    """In local time: `2026-11-17`. Empty where days were added up."""
+    person: str
+    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
+    model: str
+    calls: int
+    prompt_tokens: int
+    """Those from the cache included."""
+    completion_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    usd: float
+    """Of the calls with a price."""
+    unpriced_calls: int
+
+
+@dataclass(slots=True)
+class Total:
+    """What many of them come to: all of a day, a person or a model."""
+
+    name: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    usd: float = 0.0
+    unpriced_calls: int = 0
+
+    def add(self, spending: Spending | Total) -> None:
+        self.calls += spending.calls
+        self.prompt_tokens += spending.prompt_tokens
+        self.completion_tokens += spending.completion_tokens
+        self.cache_read_tokens += spending.cache_read_tokens
+        self.cache_write_tokens += spending.cache_write_tokens
+        self.usd += spending.usd
+        self.unpriced_calls += spending.unpriced_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How much is under way, and how much was given up on."""
+
+    waiting: int
+    """Messages that are not dealt with yet."""
+    waiting_since: float | None
+    """When the oldest of them came."""
+    on_its_way: int
+    """Replies that have not arrived yet."""
+    parked_messages: int
+    parked_replies: int
+    compactions: int
+    """Since the time that was asked for."""
+    freed_tokens: int
+    """By those."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp(Parked):
+    """With what it says."""
+
+    text: str
+    """Its beginning; the name of a file. Empty where nothing is left of it."""
+
+
+class Insight(Protocol):
+    @property
+    def conversations(self) -> ConversationInsight: ...
+
+    async def spending(self, *, since: float, by: Sequence[By]) -> list[Spending]:
+        """From the day of that moment on, a sum for each of these; oldest day first."""
+        ...
+
+    async def standing(self, *, since: float) -> Standing: ...
+
+    async def given_up(self, *, limit: int) -> list[GivenUp]:
+        """The newest first."""
+        ...

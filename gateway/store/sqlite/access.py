@@ -1,0 +1,256 @@
+"""Who was approved and who is asking: `gateway.store.ports.People` in the store's database."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
+from gateway.store.sqlite.batch_writer import commit_together
+from gateway.store.sqlite.migrate import load_migrations, migrate
+from gateway.store.sqlite.validation import storable
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Does the work with a connection in its hand, on the connection's thread."""
+
+    async def __call__(self, work: Callable[..., T], *arguments: Any) -> T: ...
+
+
+class StoredPeople:
+    """Questions go to the store's readers, changes to its writer."""
+
+    def __init__(self, read: Run, write: Run) -> None:
+        self._read = read
+        self._write = write
+
+    async def is_approved(self, platform: str, user_id: str) -> bool:
+        return await self._read(_is_approved, platform, user_id)
+
+    async def ask(self, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
+        return await self._write(_ask, request, digest, limits)
+
+    async def is_pending(self, platform: str, digest: str, *, now: float) -> bool:
+        return await self._read(_is_pending, platform, digest, now)
+
+    async def approve(self, digest: str, *, by: str, now: float, limits: GuessingLimits) -> Paired | None:
+        return await self._write(_approve, digest, by, now, limits)
+
+    async def deny(self, digest: str, *, now: float) -> bool:
+        return await self._write(_deny, digest, now)
+
+    async def approve_person(self, platform: str, user_id: str, *, by: str, now: float) -> Paired | None:
+        return await self._write(_approve_person, platform, user_id, by, now)
+
+    async def deny_person(self, platform: str, user_id: str, *, now: float) -> bool:
+        return await self._write(_deny_person, platform, user_id, now)
+
+    async def revoke(self, platform: str, user_id: str) -> bool:
+        return await self._write(_revoke, platform, user_id)
+
+    async def pending(self, *, now: float) -> list[PairingRequest]:
+        return await self._read(_pending, now)
+
+    async def approved(self) -> list[Paired]:
+        return await self._read(_approved)
+
+
+class PrivateDatabase:
+    """One that nobody else sees and that is gone with it."""
+
+    def __init__(self) -> None:
+        self._connection: sqlite3.Connection | None = None
+        self._one_at_a_time = threading.Lock()
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.to_thread(self._run, work, *arguments)
+
+    def _run(self, work: Callable[..., T], *arguments: Any) -> T:
+        with self._one_at_a_time:
+            if self._connection is None:
+                self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                migrate(self._connection, load_migrations())
+            (outcome,) = commit_together(self._connection, [lambda connection: work(connection, *arguments)])
+            result: T = outcome.result
+            return result
+
+
+def _is_approved(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM people WHERE platform = ? AND user_id = ?", (platform, user_id)
+    ).fetchone()
+    return row is not None
+
+
+def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now: float) -> bool:
+    row = connection.execute(
+        """
+        SELECT 1 FROM pairing_requests
+        WHERE platform = ? AND code_hash = ? AND state = 'pending' AND expires_at > ?
+        """,
+        (platform, digest, now),
+    ).fetchone()
+    return row is not None
+
+
+def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
+    """What is older than the limits look back is of no use to anybody."""
+    now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
+    _follow_the_clock(connection, now)
+    connection.execute("DELETE FROM pairing_requests WHERE asked_at <= ?", (now - limits.period_seconds,))
+    (given,) = connection.execute(
+        "SELECT count(*) FROM pairing_requests WHERE platform = :platform AND user_id = :user", who
+    ).fetchone()
+    if given >= limits.per_person:
+        return False
+    # The person's own code, and where there are too many, the oldest: strangers who ask must not keep others out.
+    connection.execute(
+        """
+        UPDATE pairing_requests SET state = 'replaced'
+        WHERE platform = :platform AND state = 'pending' AND (user_id = :user OR seq NOT IN (
+            SELECT seq FROM pairing_requests
+            WHERE platform = :platform AND user_id <> :user AND state = 'pending' AND expires_at > :now
+            ORDER BY seq DESC LIMIT :kept
+        ))
+        """,
+        {**who, "now": now, "kept": limits.pending - 1},
+    )
+    connection.execute(
+        """
+        INSERT INTO pairing_requests (platform, user_id, name, code_hash, asked_at, expires_at)
+        VALUES (?, ?, ?, ?, ?, ?)
+        """,
+        (request.platform, request.user_id, storable(request.name), digest, now, request.expires_at),
+    )
+    return True
+
+
+def _approve(
+    connection: sqlite3.Connection, digest: str, by: str, now: float, limits: GuessingLimits
+) -> Paired | None:
+    _follow_the_clock(connection, now)
+    _refuse_while_locked(connection, now, limits)
+    seq = _find(connection, digest, now)
+    if seq is None:
+        _note_wrong_code(connection, now, limits)
+        return None
+    return _let_in(connection, seq, by, now)
+
+
+def _approve_person(
+    connection: sqlite3.Connection, platform: str, user_id: str, by: str, now: float
+) -> Paired | None:
+    _follow_the_clock(connection, now)
+    seq = _find_person(connection, platform, user_id, now)
+    return None if seq is None else _let_in(connection, seq, by, now)
+
+
+def _let_in(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Paired:
+    connection.execute("UPDATE pairing_requests SET state = 'approved' WHERE seq = ?", (seq,))
+    row = connection.execute(
+        """
+        INSERT INTO people (platform, user_id, name, approved_by, approved_at)
+        SELECT platform, user_id, name, ?, ? FROM pairing_requests WHERE seq = ?
+        ON CONFLICT (platform, user_id) DO UPDATE
+        SET name = excluded.name, approved_by = excluded.approved_by, approved_at = excluded.approved_at
+        RETURNING platform, user_id, name, approved_by, approved_at
+        """,
+        (storable(by), now, seq),
+    ).fetchone()
+    return Paired(*row)
+
+
+def _follow_the_clock(connection: sqlite3.Connection, now: float) -> None:
+    """What lies in the future was noted before the clock was set back. It counts from now."""
+    connection.execute(
+        """
+        UPDATE pairing_requests SET asked_at = :now, expires_at = :now + (expires_at - asked_at)
+        WHERE asked_at > :now
+        """,
+        {"now": now},
+    )
+
+
+def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None:
+    """Every one is compared, in constant time: how long it takes tells nothing about how near a guess was."""
+    rows = connection.execute(
+        "SELECT seq, code_hash FROM pairing_requests WHERE state = 'pending' AND expires_at > ?", (now,)
+    ).fetchall()
+    found = [seq for seq, known in rows if hmac.compare_digest(known, digest)]
+    return found[0] if found else None
+
+
+def _find_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> int | None:
+    row = connection.execute(
+        """
+        SELECT seq FROM pairing_requests
+        WHERE platform = ? AND user_id = ? AND state = 'pending' AND expires_at > ?
+        """,
+        (platform, user_id, now),
+    ).fetchone()
+    return int(row[0]) if row else None
+
+
+def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
+    """Attempts made meanwhile are not counted, else a lock would never end. Nor are those of a clock that was ahead."""
+    wrong, latest = connection.execute(
+        "SELECT count(*), max(at) FROM pairing_failures WHERE at <= ?", (now,)
+    ).fetchone()
+    if wrong < limits.wrong_codes:
+        return
+    until = latest + limits.seconds
+    if now < until:
+        raise PairingLocked(f"({max(1, round((until - now) / 60))} min)", until=until)
+
+
+def _note_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
+    """Only those that count together with this one are kept."""
+    connection.execute("DELETE FROM pairing_failures WHERE at <= ? OR at > ?", (now - limits.seconds, now))
+    connection.execute("INSERT INTO pairing_failures (at) VALUES (?)", (now,))
+
+
+def _deny(connection: sqlite3.Connection, digest: str, now: float) -> bool:
+    return _turn_away(connection, _find(connection, digest, now))
+
+
+def _deny_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> bool:
+    return _turn_away(connection, _find_person(connection, platform, user_id, now))
+
+
+def _turn_away(connection: sqlite3.Connection, seq: int | None) -> bool:
+    if seq is None:
+        return False
+    connection.execute("UPDATE pairing_requests SET state = 'denied' WHERE seq = ?", (seq,))
+    return True
+
+
+def _revoke(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
+    deleted = connection.execute("DELETE FROM people WHERE platform = ? AND user_id = ?", (platform, user_id))
+    return deleted.rowcount > 0
+
+
+def _pending(connection: sqlite3.Connection, now: float) -> list[PairingRequest]:
+    rows = connection.execute(
+        """
+        SELECT platform, user_id, name, asked_at, expires_at FROM pairing_requests
+        WHERE state = 'pending' AND expires_at > ? ORDER BY seq
+        """,
+        (now,),
+    ).fetchall()
+    return [PairingRequest(*row) for row in rows]
+
+
+def _approved(connection: sqlite3.Connection) -> list[Paired]:
+    rows = connection.execute(
+        """
+        SELECT platform, user_id, name, approved_by, approved_at FROM people
+        ORDER BY platform, approved_at, user_id
+        """
+    ).fetchall()
+    return [Paired(*row) for row in rows]

@@ -1,0 +1,149 @@
+"""One writer for everybody: what is waiting is committed together.
+
+A commit waits for the disk, and the way to the database thread costs as much again. So while one transaction
+is on its way, the operations that arrive form the next one, and all of them share its cost. When one of them
+fails, they are run again with a savepoint around each: that one is undone and reported to its caller, and the
+others never notice. So an operation keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+from agent.errors import HermesError, StoreError
+from gateway.store.errors import translated
+from gateway.store.sqlite.connection import ThreadedConnection
+
+T = TypeVar("T")
+
+MAX_TOGETHER = 256
+"""Bounds how long the first of a transaction waits for the last."""
+
+FORESEEN = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
+"""What an operation may raise to refuse. Anything else is a bug, and fails the whole transaction."""
+
+Operation = Callable[[sqlite3.Connection], Any]
+
+
+class Waiting(NamedTuple):
+    operation: Operation
+    done: asyncio.Future[Any]
+    lasting: bool
+
+
+class Outcome(NamedTuple):
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Driven by callbacks and not by a task of its own, so that nobody's cancellation can stop it."""
+
+    def __init__(self, connection: ThreadedConnection) -> None:
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[Waiting] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self.last_shared = False
+        """Whether the last transaction held the work of more than one."""
+
+    async def write(self, work: Callable[..., T], *arguments: Any, lasting: bool = True) -> T:
+        """`work(connection, *arguments)` in a transaction, on the disk when this returns.
+
+        What is not `lasting` does not wait for the disk by itself: a power cut may undo it, whole.
+        """
+        if self._closed:
+            raise StoreError("It is closed.")
+        with translated():
+            done = self._submit(lambda connection: work(connection, *arguments), lasting)
+            return cast(T, await done)
+
+    async def close(self) -> None:
+        """Everything accepted before is committed first."""
+        self._closed = True
+        await self._idle.wait()
+
+    def _submit(self, operation: Operation, lasting: bool) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append(Waiting(operation, done, lasting))
+        if self._idle.is_set():
+            self._idle.clear()
+            # Not at once: whoever else is ready to write in this turn of the loop comes along.
+            self._loop.call_soon(self._take_off)
+        return done
+
+    def _take_off(self) -> None:
+        wanted = [waiting for waiting in self._waiting if not waiting.done.cancelled()]
+        batch, self._waiting = wanted[:MAX_TOGETHER], wanted[MAX_TOGETHER:]
+        if not batch:
+            self._idle.set()
+            return
+        self.last_shared = len(batch) > 1
+        commit = commit_together if any(waiting.lasting for waiting in batch) else commit_lazily
+        hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
+        hop.add_done_callback(partial(self._land, [waiting.done for waiting in batch]))
+
+    def _land(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
+        failure = hop.exception()
+        outcomes = [Outcome(error=failure)] * len(batch) if failure else hop.result()
+        for done, outcome in zip(batch, outcomes, strict=True):
+            if done.cancelled():
+                continue
+            if outcome.error is None:
+                done.set_result(outcome.result)
+            else:
+                done.set_exception(outcome.error)
+        # After the callers that this has just woken: what they write next shares the next transaction.
+        self._loop.call_soon(self._take_off)
+
+
+def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """One transaction, one wait for the disk. Raises when nothing of it was stored."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes = _all(connection, operations)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return outcomes
+
+
+def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """The same without a wait for the disk: that is left to whoever commits next."""
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        return commit_together(connection, operations)
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
+
+
+def _all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+    """Without the savepoints first: they cost a third of an insert, and hardly ever does one fail."""
+    try:
+        return [Outcome(operation(connection)) for operation in operations]
+    except FORESEEN:
+        if len(operations) == 1 or not connection.in_transaction:
+            raise
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
+    return [_apart(connection, operation) for operation in operations]
+
+
+def _apart(connection: sqlite3.Connection, operation: Operation) -> Outcome:
+    connection.execute("SAVEPOINT operation")
+    try:
+        outcome = Outcome(operation(connection))
+    except FORESEEN as error:
+        if not connection.in_transaction:
+            raise  # a full disk, say: SQLite has undone the whole transaction
+        connection.execute("ROLLBACK TO operation")
+        outcome = Outcome(error=error)
+    connection.execute("RELEASE operation")
+    return outcome

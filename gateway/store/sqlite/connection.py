@@ -1,0 +1,145 @@
+"""Connections to the database file, each on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiosqlite
+
+from agent.errors import StoreError
+from gateway.store.errors import translated
+from gateway.store.sqlite.file_swap import is_unfinished
+from gateway.store.sqlite.migrate import check_current, check_not_newer, load_migrations, migrate
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_SECONDS = 5.0
+
+WAL_LIMIT_BYTES = 8_000_000
+"""A log that grew while somebody read for long, as a backup does, gives the room back down to this."""
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    # INSERT OR REPLACE deletes behind the back of triggers without this, and messages are never deleted.
+    "PRAGMA recursive_triggers = ON",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class ThreadedConnection(aiosqlite.Connection):
+    """An aiosqlite connection that does a whole operation in one hop to its thread.
+
+    aiosqlite offers a hop per statement, and the hop is what costs. So an operation of ours is a function
+    that runs over there with the plain connection in its hand.
+    """
+
+    running = 0
+    """How many operations are over there or on the way."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        # Else a program that dies without closing its store would never end. What was committed is safe.
+        self._thread.daemon = True
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """`work(connection, *arguments)` on the connection's thread."""
+        self.running += 1
+        try:
+            return await self.submit(work, *arguments)
+        finally:
+            self.running -= 1
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        """The same for those who do not wait; it is on its way when this returns."""
+        if self._connection is None:
+            raise StoreError("It is closed.")
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
+        return done
+
+    async def thread_ended(self) -> None:
+        await asyncio.to_thread(self._thread.join)
+
+
+async def open_writer(path: Path) -> ThreadedConnection:
+    """Creates and migrates the database where needed."""
+    return await _open(lambda: connect_writer(path))
+
+
+async def open_reader(path: Path) -> ThreadedConnection:
+    """Can write nothing, waits for nobody, sees what was committed before its query began."""
+    return await _open(lambda: connect_reader(path))
+
+
+async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection:
+    connection = ThreadedConnection(connect)
+    try:
+        with translated():
+            await connection
+    except StoreError:
+        await connection.thread_ended()  # it would report its end to an event loop that may be gone by then
+        raise
+    return connection
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """The same on the caller's own thread."""
+
+    def prepare(connection: sqlite3.Connection) -> None:
+        # Before anything is written: it may be somebody else's, or from a newer Hermes.
+        check_not_newer(connection, load_migrations())
+        path.chmod(0o600)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+        migrate(connection, load_migrations())
+
+    refuse_half_restored(path)
+    _create_private_file(path)
+    return _connect(f"file:{quote(str(path))}?mode=rw", prepare)
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """The same on the caller's own thread."""
+
+    def prepare(connection: sqlite3.Connection) -> None:
+        check_current(connection, load_migrations())
+
+    refuse_half_restored(path)
+    if not path.exists():
+        raise StoreError(f"There is no database at {path} yet; start `hermes run` once.")
+    return _connect(f"file:{quote(str(path))}?mode=ro", prepare)
+
+
+def _connect(uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """In autocommit mode: every transaction is one that the code begins."""
+    with ExitStack() as if_it_fails:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
+        if_it_fails.callback(connection.close)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        prepare(connection)
+        if_it_fails.pop_all()
+    return connection
+
+
+def refuse_half_restored(path: Path) -> None:
+    """Old and new files may lie beside each other; whoever holds the state directory puts that in order."""
+    if is_unfinished(path):
+        raise StoreError("A restore of it was interrupted; start `hermes run` to finish it.")
+
+
+def _create_private_file(path: Path) -> None:
+    """Conversations are nobody else's business. SQLite gives its side files the mode of this one."""
+    for directory in reversed(path.parents):
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

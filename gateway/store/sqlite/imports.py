@@ -1,0 +1,112 @@
+"""Takes in a conversation from elsewhere, with the times it had: all of it in one transaction, or nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from agent.errors import NotFound
+from agent.messages import Message
+from agent.store import Conversation, Session
+from gateway.errors import ImportRefused
+from gateway.store.import_types import ImportedConversation, ImportedSession, TakenIn
+from gateway.store.sqlite import reads
+from gateway.store.sqlite.access import Run
+from gateway.store.sqlite.validation import check_appended
+from gateway.store.sqlite.writes import append, insert_context, insert_conversation, insert_session
+
+
+class StoredImports:
+    def __init__(self, read: Run, write: Run) -> None:
+        self._read = read
+        self._write = write
+
+    async def take_in(self, imported: ImportedConversation) -> TakenIn:
+        """On the disk when this returns. What is there already stays as it is."""
+        return await self._write(_take_in, imported)
+
+    async def look(self, imported: ImportedConversation) -> TakenIn:
+        """What `take_in` would do, without doing it."""
+        return await self._read(_look, imported)
+
+
+def _look(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
+    return _compared(connection, imported, _known(connection, imported))
+
+
+def _known(connection: sqlite3.Connection, imported: ImportedConversation) -> set[str]:
+    return reads.known(connection, [message.id for message in imported.messages])
+
+
+def _compared(connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]) -> TakenIn:
+    for session in imported.sessions:
+        _check_order(connection, session, known)
+    is_new = _live_session(connection, imported.id) is None
+    return TakenIn(imported.id, is_new, len(imported.messages) - len(known), len(known))
+
+
+def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
+    known = _known(connection, imported)
+    found = _compared(connection, imported, known)
+    live = _live_session(connection, imported.id)
+    if live is None:
+        began = imported.sessions[0].created_at
+        conversation = Conversation(
+            imported.id, imported.address, imported.person, imported.live_session_id, began
+        )
+        insert_conversation(connection, conversation)
+        stored: set[str] = set()
+    else:
+        stored = {session.id for session in reads.sessions(connection, imported.id)}
+    for session in imported.sessions:
+        if session.id not in stored:
+            _insert(connection, imported, session)
+        check_appended(session.messages)
+        append(connection, session.id, [message for message in session.messages if message.id not in known])
+    ours = {session.id for session in imported.sessions}
+    # It went on there, and nobody has led it elsewhere here.
+    if live in ours and live != imported.live_session_id:
+        reads.session(connection, imported.live_session_id)
+        connection.execute(
+            "UPDATE conversations SET live_session_id = ? WHERE id = ?",
+            (imported.live_session_id, imported.id),
+        )
+    return found
+
+
+def _insert(connection: sqlite3.Connection, imported: ImportedConversation, session: ImportedSession) -> None:
+    row = Session(
+        session.id,
+        imported.id,
+        session.parent_id,
+        session.reason,
+        session.created_at,
+        model=session.model,
+    )
+    insert_session(connection, row)
+    new = [message for message in session.context if isinstance(message, Message)]
+    append(connection, session.id, new)
+    ids = [entry if isinstance(entry, str) else entry.id for entry in session.context]
+    insert_context(connection, row, ids)
+
+
+def _check_order(connection: sqlite3.Connection, session: ImportedSession, known: set[str]) -> None:
+    """What was stored stays where it is, so nothing can be put before it any more."""
+    are_known = [message.id in known for message in session.messages]
+    is_in_order = are_known == sorted(are_known, reverse=True)
+    if session.messages and not any(are_known):
+        (newest,) = connection.execute(
+            "SELECT max(created_at) FROM messages WHERE session_id = ? AND kind = 'said'", (session.id,)
+        ).fetchone()
+        is_in_order = newest is None or newest <= session.messages[0].created_at
+    if not is_in_order:
+        raise ImportRefused(
+            "it holds messages older than those that were imported before, and nothing can be put in between. "
+            "Import the older file first, into a state directory of its own."
+        )
+
+
+def _live_session(connection: sqlite3.Connection, conversation_id: str) -> str | None:
+    try:
+        return reads.conversation(connection, conversation_id).live_session_id
+    except NotFound:
+        return None

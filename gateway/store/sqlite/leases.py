@@ -1,0 +1,72 @@
+"""SQLite leases of conversations, and the check of every fenced write."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Collection
+
+from agent.errors import LeaseLost
+from gateway.store.ports import Fence
+from gateway.store.sqlite.access import Run
+
+
+class StoredLeases:
+    def __init__(self, write: Run) -> None:
+        """`write` need not wait for the disk: a power cut ends all holders."""
+        self._write = write
+
+    async def acquire(self, conversation_id: str, *, holder: str, seconds: float) -> int | None:
+        return await self._write(_acquire, conversation_id, holder, seconds)
+
+    async def renew(self, conversation_ids: Collection[str], *, holder: str, seconds: float) -> None:
+        await self._write(_renew, list(conversation_ids), holder, seconds)
+
+    async def release(self, conversation_id: str, *, holder: str) -> None:
+        await self._write(_release, conversation_id, holder)
+
+    async def expire_all(self) -> None:
+        await self._write(_expire_all)
+
+
+def check(connection: sqlite3.Connection, fence: Fence) -> None:
+    """Inside the transaction of the write that it guards."""
+    row = connection.execute(
+        "SELECT token FROM leases WHERE conversation_id = ?", (fence.conversation_id,)
+    ).fetchone()
+    if row is None or row[0] != fence.token:
+        raise LeaseLost(f"({fence.conversation_id})")
+
+
+def _acquire(connection: sqlite3.Connection, conversation_id: str, holder: str, seconds: float) -> int | None:
+    """The token stays while the holder does: what a turn left running in the background may still write."""
+    now = time.time()
+    row = connection.execute(
+        """
+        INSERT INTO leases (conversation_id, holder, token, expires_at) VALUES (:conversation, :holder, 1, :until)
+        ON CONFLICT (conversation_id) DO UPDATE SET
+            token = token + (holder <> excluded.holder), holder = excluded.holder, expires_at = excluded.expires_at
+        WHERE holder = excluded.holder OR expires_at <= :now
+        RETURNING token
+        """,
+        {"conversation": conversation_id, "holder": holder, "until": now + seconds, "now": now},
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _renew(connection: sqlite3.Connection, conversation_ids: list[str], holder: str, seconds: float) -> None:
+    until = time.time() + seconds
+    connection.executemany(
+        "UPDATE leases SET expires_at = ? WHERE conversation_id = ? AND holder = ? AND expires_at > 0",
+        [(until, conversation_id, holder) for conversation_id in conversation_ids],
+    )
+
+
+def _release(connection: sqlite3.Connection, conversation_id: str, holder: str) -> None:
+    connection.execute(
+        "UPDATE leases SET expires_at = 0 WHERE conversation_id = ? AND holder = ?", (conversation_id, holder)
+    )
+
+
+def _expire_all(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE leases SET expires_at = 0")

@@ -1,0 +1,98 @@
+"""What Hermes has given up on: messages that could not be answered and replies that could not be delivered."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from gateway.store.ports import Parked
+from gateway.store.reports import GivenUp
+
+_MESSAGES = "SELECT 'message', id, platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
+_REPLIES = (
+    "SELECT 'reply', id, platform, place, created_at, reason FROM outbox WHERE state = 'parked' ORDER BY seq"
+)
+
+_LONGEST_TEXT = 500
+"""Characters of each that are shown."""
+
+_GIVEN_UP = """
+    SELECT 'message', id, platform, place, received_at AS since, reason,
+        substr(CASE json_type(payload, '$.text') WHEN 'text' THEN json_extract(payload, '$.text') ELSE '' END,
+            1, :longest)
+    FROM (SELECT * FROM inbox WHERE state = 'parked' ORDER BY seq DESC LIMIT :limit)
+    UNION ALL
+    SELECT 'reply', id, platform, place, created_at, reason,
+        substr(coalesce(CASE kind WHEN 'file' THEN iif(json_valid(content), json_extract(content, '$.name'), '')
+            ELSE content END, ''), 1, :longest)
+    FROM (SELECT * FROM outbox WHERE state = 'parked' ORDER BY seq DESC LIMIT :limit)
+    ORDER BY since DESC LIMIT :limit
+"""
+"""Chosen before they are read: thousands may be parked, and an open page asks every other second."""
+
+
+def given_up(connection: sqlite3.Connection, limit: int) -> list[GivenUp]:
+    rows = connection.execute(_GIVEN_UP, {"limit": limit, "longest": _LONGEST_TEXT})
+    return [
+        GivenUp(kind, row_id, platform, _chat_in(place), since, reason, str(text))
+        for kind, row_id, platform, place, since, reason, text in rows
+    ]
+
+
+def parked(connection: sqlite3.Connection) -> list[Parked]:
+    """Messages first; each in the order in which they came."""
+    return [*parked_messages(connection), *_listed(connection, _REPLIES)]
+
+
+def parked_messages(connection: sqlite3.Connection) -> list[Parked]:
+    return _listed(connection, _MESSAGES)
+
+
+def _listed(connection: sqlite3.Connection, query: str) -> list[Parked]:
+    return [
+        Parked(kind, row_id, platform, _chat_in(place), since, reason)
+        for kind, row_id, platform, place, since, reason in connection.execute(query)
+    ]
+
+
+def _chat_in(place: str | None) -> str:
+    where = json.loads(place) if place else None
+    return str(where.get("chat_id", "")) if isinstance(where, dict) else ""
+
+
+Counts = dict[tuple[str, str], int]
+"""By platform and state."""
+
+
+def in_inbox(connection: sqlite3.Connection) -> Counts:
+    return _counted(
+        connection.execute(
+            """
+            SELECT platform, 'waiting', count(*) FROM inbox WHERE state = 'waiting' GROUP BY platform
+            UNION ALL
+            SELECT platform, 'parked', count(*) FROM inbox WHERE state = 'parked' GROUP BY platform
+            """
+        )
+    )
+
+
+def in_outbox(connection: sqlite3.Connection) -> Counts:
+    return _counted(
+        connection.execute(
+            """
+            SELECT platform, state, count(*) FROM outbox
+            WHERE state IN ('pending', 'sending') GROUP BY platform, state
+            UNION ALL
+            SELECT platform, 'parked', count(*) FROM outbox WHERE state = 'parked' GROUP BY platform
+            """
+        )
+    )
+
+
+def try_to_write(connection: sqlite3.Connection) -> None:
+    """A row is written as it is: a full disk or a read-only file shows only then."""
+    connection.execute("UPDATE index_progress SET seq = seq")
+
+
+def _counted(rows: sqlite3.Cursor) -> Counts:
+    return {(platform, state): count for platform, state, count in rows}

@@ -1,0 +1,256 @@
+# ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
+"""The questions the store answers. Each runs on a reader's thread, as few statements as it takes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import TypeVar
+
+from agent.errors import NotFound
+from agent.llm import Usage
+from agent.messages import Message
+from agent.store import Address, Compaction, Conversation, Fact, LearnedWindow, Overview, Session, Spent
+from gateway.store.sqlite.rows import (
+    CONVERSATION_COLUMNS,
+    MESSAGE_COLUMNS,
+    SESSION_COLUMNS,
+    conversation_from,
+    messages_from,
+    session_from,
+)
+from gateway.store.sqlite.validation import title_from
+
+T = TypeVar("T")
+
+ANCESTRY = """
+    WITH RECURSIVE ancestry (session_id, depth) AS (
+        VALUES (?, 0)
+        UNION ALL
+        SELECT parent_id, depth + 1 FROM ancestry JOIN sessions ON id = session_id WHERE parent_id IS NOT NULL
+    )
+"""
+
+
+LAST_SEQ = """
+    (
+        SELECT max((SELECT max(seq) FROM messages WHERE session_id = sessions.id AND kind = 'said'))
+        FROM sessions WHERE conversation_id = conversations.id
+    )
+"""
+"""One step in an index per session, whatever the number of messages."""
+
+LISTED_COLUMNS = f"""
+    {CONVERSATION_COLUMNS},
+    (
+        SELECT content FROM sessions JOIN messages ON messages.session_id = sessions.id
+        WHERE conversation_id = listed.id AND kind = 'said' AND role = 'user'
+        ORDER BY sessions.seq, messages.seq LIMIT 1
+    ),
+    (
+        SELECT count(*) FROM sessions JOIN messages ON messages.session_id = sessions.id
+        WHERE conversation_id = listed.id AND kind = 'said'
+    ),
+    (SELECT count(*) FROM sessions WHERE conversation_id = listed.id)
+"""
+"""Of `listed`, conversations with their `last_seq`: with what they begin, how many messages and how many sessions."""
+
+UPDATED_AT = "coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)"
+
+
+def conversation(connection: sqlite3.Connection, conversation_id: str) -> Conversation:
+    row = connection.execute(
+        f"SELECT {CONVERSATION_COLUMNS} FROM conversations WHERE id = ?", (conversation_id,)
+    ).fetchone()
+    return conversation_from(_found(row, conversation_id))
+
+
+def conversation_at(connection: sqlite3.Connection, address: Address) -> Conversation | None:
+    row = connection.execute(
+        f"""
+        SELECT {CONVERSATION_COLUMNS} FROM conversations
+        WHERE platform = ? AND chat_id = ? AND thread_id = ? AND user_id = ?
+        """,
+        (address.platform, address.chat_id, address.thread_id, address.user_id),
+    ).fetchone()
+    return conversation_from(row) if row else None
+
+
+def conversations(
+    connection: sqlite3.Connection, person: str | None, platform: str | None, limit: int
+) -> list[Overview]:
+    rows = connection.execute(
+        f"""
+        WITH listed AS (
+            SELECT *, {LAST_SEQ} AS last_seq
+            FROM conversations
+            WHERE (:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)
+            ORDER BY last_seq DESC, seq DESC
+            LIMIT :limit
+        )
+        SELECT {LISTED_COLUMNS}, {UPDATED_AT} FROM listed ORDER BY last_seq DESC, seq DESC
+        """,
+        {"person": person, "platform": platform, "limit": max(limit, 0)},
+    ).fetchall()
+    return [Overview(conversation_from(row[:-4]), title_from(row[-4]), *row[-3:]) for row in rows]
+
+
+def session(connection: sqlite3.Connection, session_id: str) -> Session:
+    row = connection.execute(f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return session_from(_found(row, session_id))
+
+
+def sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Session]:
+    rows = connection.execute(
+        f"SELECT {SESSION_COLUMNS} FROM sessions WHERE conversation_id = ? ORDER BY seq", (conversation_id,)
+    ).fetchall()
+    _found(rows, conversation_id)  # every conversation has a session
+    return [session_from(row) for row in rows]
+
+
+def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
+    rows = connection.execute(
+        f"""
+        {ANCESTRY}
+        SELECT {SESSION_COLUMNS} FROM ancestry JOIN sessions ON id = session_id ORDER BY depth DESC
+        """,
+        (session_id,),
+    ).fetchall()
+    _found(rows, session_id)
+    return [session_from(row) for row in rows]
+
+
+def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
+    """Positions are negative and seqs are not, so that one order holds for all. A note that the session began with
+    stands in its context already. The largest part comes last, where it is merged but once."""
+    rows = connection.execute(
+        f"""
+        SELECT {MESSAGE_COLUMNS}, position AS place
+        FROM (SELECT position, message_seq FROM session_context WHERE session_id = :session)
+        JOIN messages ON seq = message_seq
+        UNION ALL
+        SELECT {MESSAGE_COLUMNS}, seq FROM messages
+        WHERE session_id = :session AND kind = 'note'
+            AND seq NOT IN (SELECT message_seq FROM session_context WHERE session_id = :session)
+        UNION ALL
+        SELECT {MESSAGE_COLUMNS}, seq FROM messages WHERE session_id = :session AND kind = 'said'
+        ORDER BY place
+        """,
+        {"session": session_id},
+    )
+    messages = messages_from(rows)
+    if not messages:
+        session(connection, session_id)
+    return messages
+
+
+def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int | None) -> list[Message]:
+    """The newest are chosen in the index alone, before a message is touched."""
+    live = conversation(connection, conversation_id).live_session_id
+    rows = connection.execute(
+        f"""
+        {ANCESTRY}
+        SELECT {MESSAGE_COLUMNS} FROM messages
+        WHERE seq IN (
+            SELECT seq FROM messages
+            WHERE session_id IN (SELECT session_id FROM ancestry) AND kind = 'said'
+            ORDER BY seq DESC LIMIT ?
+        )
+        ORDER BY seq
+        """,
+        (live, -1 if limit is None else max(limit, 0)),
+    )
+    return messages_from(rows)
+
+
+def compactions(connection: sqlite3.Connection, conversation_id: str) -> list[tuple[str, Compaction]]:
+    conversation(connection, conversation_id)
+    rows = connection.execute(
+        """
+        SELECT session_id, trigger, compactions.engine, messages_before, messages_after, tokens_before,
+            tokens_after, focus, seconds, cost_usd, outcome
+        FROM compactions JOIN sessions ON sessions.id = session_id
+        WHERE conversation_id = ? ORDER BY compactions.seq
+        """,
+        (conversation_id,),
+    ).fetchall()
+    return [(session_id, Compaction(*values)) for session_id, *values in rows]
+
+
+def usage(connection: sqlite3.Connection, conversation_id: str | None, since: float) -> Usage:
+    calls = "model_calls"
+    if conversation_id is not None:
+        conversation(connection, conversation_id)
+        of_conversation = "SELECT id FROM sessions WHERE conversation_id = :conversation"
+        calls = f"({of_conversation}) JOIN model_calls ON session_id = id"
+    row = connection.execute(
+        f"""
+        SELECT coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
+            coalesce(sum(cache_read_tokens), 0), coalesce(sum(cache_write_tokens), 0), sum(cost_usd)
+        FROM {calls} WHERE created_at >= :since
+        """,
+        {"conversation": conversation_id, "since": since},
+    ).fetchone()
+    return Usage(*row)
+
+
+def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> Spent:
+    """Along an index in either case, for it is asked before each call of a model."""
+    whose = "" if spender is None else "spender = :spender AND"
+    row = connection.execute(
+        f"""
+        SELECT coalesce(sum(cost_usd), 0.0), count(*) - count(cost_usd),
+            coalesce(sum(prompt_tokens + completion_tokens) FILTER (WHERE cost_usd IS NULL), 0)
+        FROM model_calls WHERE {whose} created_at >= :since
+        """,
+        {"spender": spender, "since": since},
+    ).fetchone()
+    return Spent(*row)
+
+
+def facts(connection: sqlite3.Connection, person: str) -> list[Fact]:
+    rows = connection.execute(
+        "SELECT id, text, created_at, after_outside FROM facts WHERE person = ? ORDER BY seq", (person,)
+    ).fetchall()
+    return [Fact(id_, text, at, bool(after_outside)) for id_, text, at, after_outside in rows]
+
+
+def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str]:
+    asked = json.dumps(list(message_ids))
+    rows = connection.execute(
+        "SELECT messages.id FROM json_each(?) JOIN messages ON messages.id = json_each.value", (asked,)
+    ).fetchall()
+    return {row[0] for row in rows}
+
+
+def learned_windows(connection: sqlite3.Connection) -> list[LearnedWindow]:
+    rows = connection.execute("SELECT model, believed, tokens, named, learned_at FROM model_windows")
+    return [
+        LearnedWindow(model, believed, tokens, bool(named), at) for model, believed, tokens, named, at in rows
+    ]
+
+
+def load_state(connection: sqlite3.Connection, conversation_id: str, key: str) -> str | None:
+    row = connection.execute(
+        """
+        SELECT value FROM conversations LEFT JOIN conversation_state ON conversation_id = id AND key = ?
+        WHERE id = ?
+        """,
+        (key, conversation_id),
+    ).fetchone()
+    value: str | None = _found(row, conversation_id)[0]
+    return value
+
+
+def _found(answer: T | None, wanted: str) -> T:
+    if not answer:
+        raise NotFound(f"({wanted})")
+    return answer
+
+
+def damage(connection: sqlite3.Connection) -> str | None:
+    """What SQLite finds wrong with the file, if anything; reads all of it. Leaves out the search index, which SQLite
+    examines from 3.44 on: it can be rebuilt, and `index_damage` tells about it."""
+    found = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if "FTS5 table" not in row[0]]
+    return None if found in ([], ["ok"]) else "; ".join(found)

@@ -1,0 +1,122 @@
+"""Rows as the agent's types, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import starmap
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from agent.messages import Kind, Message, Role, ToolCall
+from agent.store import Address, Conversation, Session
+from gateway.store.sqlite.validation import storable
+from gateway.types import Place
+
+_PLACE = TypeAdapter(Place)
+
+
+def place_from(column: str) -> Place:
+    """Raises ValueError for what is no place."""
+    return _PLACE.validate_json(column)
+
+
+Row = tuple[Any, ...]
+
+MESSAGE_COLUMNS = (
+    "role, content, parts, tool_calls, tool_call_id, name, kind, source_id, id, created_at, session_id, state"
+)
+"""In the order of the fields of `Message`."""
+
+SESSION_COLUMNS = (
+    "id, conversation_id, parent_id, reason, created_at, engine, model, system_prompt, prompt_tokens"
+)
+"""In the order of the fields of `Session`."""
+
+CONVERSATION_COLUMNS = "id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at"
+
+_decode = json.JSONDecoder().raw_decode
+"""Without the look for trailing rubbish, which costs more than our short texts."""
+
+
+class _Unfrozen:
+    """A `Message` in the making.
+
+    A frozen dataclass is slow to make, because its `__init__` goes through `object.__setattr__` for every field,
+    and a long history is ten thousand of them. This has the same slots, so Python lets it become one in the end.
+    """
+
+    __slots__ = tuple(field.name for field in fields(Message))
+
+    def __init__(
+        self,
+        role: Role,
+        content: str,
+        parts: str | None,
+        tool_calls: str | None,
+        tool_call_id: str | None,
+        name: str | None,
+        kind: Kind,
+        source_id: str | None,
+        id: str,
+        created_at: float,
+        session_id: str,
+        state: str | None,
+        *beyond: object,
+    ) -> None:
+        self.role = role
+        self.content = content
+        self.parts = () if parts is None else tuple(_decode(parts)[0])
+        self.tool_calls = () if tool_calls is None else _calls_from_json(tool_calls)
+        self.tool_call_id = tool_call_id
+        self.name = name
+        self.kind = kind
+        self.source_id = source_id
+        self.id = id
+        self.created_at = created_at
+        self.session_id = session_id
+        self.state = None if state is None else _decode(state)[0]
+        self.__class__ = Message  # type: ignore[assignment]
+
+
+def messages_from(rows: Iterable[Row]) -> list[Message]:
+    """From rows that begin with MESSAGE_COLUMNS."""
+    return cast(list[Message], list(starmap(_Unfrozen, rows)))
+
+
+def message_row(message: Message, session_id: str) -> Row:
+    """The values of MESSAGE_COLUMNS."""
+    return (
+        message.role,
+        storable(message.content),
+        json.dumps(message.parts) if message.parts else None,
+        _calls_to_json(message.tool_calls) if message.tool_calls else None,
+        message.tool_call_id and storable(message.tool_call_id),
+        message.name and storable(message.name),
+        message.kind,
+        message.source_id,
+        message.id,
+        message.created_at,
+        session_id,
+        None if message.state is None else storable(json.dumps(message.state, ensure_ascii=False)),
+    )
+
+
+def session_from(row: Row) -> Session:
+    return Session(*row)
+
+
+def conversation_from(row: Row) -> Conversation:
+    conversation_id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at = row
+    address = Address(platform, chat_id, thread_id, user_id)
+    return Conversation(conversation_id, address, person, live_session_id, created_at)
+
+
+def _calls_to_json(calls: Iterable[ToolCall]) -> str:
+    return json.dumps([{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls])
+
+
+def _calls_from_json(text: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(**call) for call in _decode(text)[0])

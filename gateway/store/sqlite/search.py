@@ -1,0 +1,233 @@
+# ruff: noqa: S608 - only names of our own tables and columns are put into the SQL; values are always bound
+"""Finds and ranks messages in a full-text index, at a bounded cost."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from agent.fts_text import BOUNDARY, Query, indexable, parse_query, quoted
+from agent.messages import Message
+from agent.store import SearchHit
+from agent.untrusted import without_marks
+from gateway.store.sqlite import reads
+from gateway.store.sqlite.rows import MESSAGE_COLUMNS, messages_from
+from gateway.store.sqlite.search_index import (
+    TOKENIZER,
+    conversation_token,
+    entries_after,
+    index_in_memory,
+    person_token,
+    progress,
+)
+from gateway.store.sqlite.validation import storable
+
+START, END = "\x02", "\x03"
+WORDS = 24
+
+_EXCERPT = 2_000
+"""Of a longer text only this much is looked at, around the first likely match: what `snippet` costs grows with the
+square of the number of matches."""
+
+_ALIKE = 4
+"""So many letters at the beginning are shared by the forms of a word, in most cases."""
+
+_OURS = str.maketrans("", "", START + END + BOUNDARY)
+
+
+def snippets(texts: Mapping[int, str], query: Query) -> dict[int, str]:
+    """For each text its snippet, or its beginning where nothing can be marked."""
+    if not texts:
+        return {}
+    excerpts = {
+        key: _excerpt(without_marks(text).translate(_OURS), query.marks) for key, text in texts.items()
+    }
+    marked = _mark(excerpts, " OR ".join(map(quoted, query.marks)))
+    return {key: _on_one_line(marked.get(key) or excerpts[key][: WORDS * 6]) for key in texts}
+
+
+def _excerpt(text: str, marks: Iterable[str]) -> str:
+    if len(text) <= _EXCERPT:
+        return text
+    beginnings = "|".join(re.escape(mark[:_ALIKE]) for mark in marks)
+    match = re.search(f"(?<![a-z0-9])(?:{beginnings})", text, re.IGNORECASE)
+    middle = match.start() if match else 0
+    start = max(0, middle - _EXCERPT // 2)
+    return text[start : start + _EXCERPT]
+
+
+def _mark(excerpts: Mapping[int, str], wanted: str) -> dict[int, str]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(f"CREATE VIRTUAL TABLE shown USING fts5 (text, tokenize = '{TOKENIZER}')")
+        connection.execute("BEGIN")
+        connection.executemany(
+            "INSERT INTO shown (rowid, text) VALUES (?, ?)",
+            ((key, indexable(excerpt)) for key, excerpt in excerpts.items()),
+        )
+        rows = connection.execute(
+            "SELECT rowid, snippet(shown, 0, ?, ?, '…', ?) FROM shown WHERE shown MATCH ?",
+            (START, END, WORDS, wanted),
+        )
+        return dict(rows.fetchall())
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.replace(BOUNDARY, "").split())
+
+
+def search(
+    connection: sqlite3.Connection, text: str, scope: Scope, limit: int, platform: str | None = None
+) -> list[SearchHit]:
+    """Misses nothing that is stored, whether the index has come to it or not."""
+    if scope.conversation_id is not None:
+        reads.conversation(connection, scope.conversation_id)
+    query = parse_query(storable(text))
+    looked_at = limit if platform is None else SCORED
+    matches = find(connection, query, scope, looked_at) + _find_in_tail(connection, query, scope, looked_at)
+    if platform is not None:
+        there = _on_platform(connection, matches, platform)
+        matches = [match for match in matches if match.seq in there]
+    return _hits(connection, sorted(matches)[: max(limit, 0)], query)
+
+
+def _on_platform(connection: sqlite3.Connection, matches: list[Match], platform: str) -> set[int]:
+    """The index does not know it."""
+    rows = connection.execute(
+        """
+        SELECT messages.seq FROM messages JOIN sessions ON sessions.id = session_id
+        JOIN conversations ON conversations.id = conversation_id
+        WHERE messages.seq IN (SELECT value FROM json_each(?)) AND platform = ?
+        """,
+        (json.dumps([match.seq for match in matches]), platform),
+    )
+    return {seq for (seq,) in rows}
+
+
+def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:
+    """What the index has not come to yet. A reader cannot bring it up to date, so it makes one of its own."""
+    indexed, stored = progress(connection)
+    if indexed >= stored:
+        return []
+    with closing(index_in_memory(entries_after(connection, indexed))) as tail:
+        return find(tail, query, scope, limit)
+
+
+def _hits(connection: sqlite3.Connection, matches: list[Match], query: Query) -> list[SearchHit]:
+    rows = connection.execute(
+        f"""
+        SELECT {MESSAGE_COLUMNS}, seq, (SELECT conversation_id FROM sessions WHERE id = messages.session_id)
+        FROM messages WHERE seq IN (SELECT value FROM json_each(?))
+        """,
+        (json.dumps([match.seq for match in matches]),),
+    ).fetchall()
+    found: dict[int, tuple[Message, str]] = {
+        seq: (message, conversation_id)
+        for message, (*_, seq, conversation_id) in zip(messages_from(rows), rows, strict=True)
+    }
+    shown = snippets({seq: message.content for seq, (message, _) in found.items()}, query)
+    return [SearchHit(*found[match.seq], shown[match.seq]) for match in matches]
+
+
+SCORED = 500
+"""How many messages a search scores at most.
+
+Finding the matches of a word is cheap, scoring them is not: for a word that half of all messages have it would
+take a tenth of a second. Of matches beyond this number the newest are as good as any.
+"""
+
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)"
+
+_NEWEST = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT ?"
+
+_SCORED = "SELECT rowid, bm25(message_index, 0.0, 1.0, 0.2) FROM message_index WHERE message_index MATCH ?"
+"""The weights of the columns: `scope` only selects, and what tools put out counts less than what was said."""
+
+
+class Scope(NamedTuple):
+    """Whose messages, and of which conversation."""
+
+    person: str | None = None
+    conversation_id: str | None = None
+
+
+class Match(NamedTuple):
+    """Sorts best first, and newest first among equals."""
+
+    partial: bool
+    score: float
+    negative_seq: int
+
+    @property
+    def seq(self) -> int:
+        return -self.negative_seq
+
+
+def find(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:
+    """Those with all that was asked for, best first; then those with some of it, up to the limit."""
+    limit = max(limit, 0)
+    asked = [*query.phrases, *query.terms]
+    matches = _best(connection, _all_of(asked), scope, limit, partial=False)
+    if len(matches) < limit and len(asked) + len(query.words) > 2:  # with one of each they are the same
+        known = {match.seq for match in matches}
+        some = _all_of(query.phrases) or _any_of(_telling(connection, query.words, scope))
+        others = _best(connection, some, scope, limit + len(known), partial=True)
+        matches += [match for match in others if match.seq not in known]
+    return matches[:limit]
+
+
+def _best(
+    connection: sqlite3.Connection, wanted: str, scope: Scope, limit: int, *, partial: bool
+) -> list[Match]:
+    if not wanted:
+        return []
+    if _count(connection, wanted, scope) < SCORED:
+        scored = connection.execute(_SCORED, (_within(scope, wanted),))
+        return sorted(Match(partial, score, -seq) for seq, score in scored)[:limit]
+    newest = _newest(connection, f"said : ({wanted})", scope, limit)
+    newest += _newest(connection, f"tool : ({wanted})", scope, limit - len(newest))
+    return [Match(partial, float(rank), -seq) for rank, seq in enumerate(newest)]
+
+
+def _count(connection: sqlite3.Connection, wanted: str, scope: Scope) -> int:
+    """Up to the number that can be scored."""
+    (count,) = connection.execute(_COUNT, (_within(scope, wanted), SCORED)).fetchone()
+    return int(count)
+
+
+def _newest(connection: sqlite3.Connection, wanted: str, scope: Scope, limit: int) -> list[int]:
+    return [seq for (seq,) in connection.execute(_NEWEST, (_within(scope, wanted), limit))]
+
+
+def _telling(connection: sqlite3.Connection, words: Iterable[str], scope: Scope) -> list[str]:
+    """The rarest words, as many as can be scored. Beside those, a common one says nothing."""
+    counted = {word: _count(connection, quoted(word), scope) for word in words}
+    telling: list[str] = []
+    total = 0
+    for word in sorted(counted, key=lambda word: (counted[word], -len(word))):
+        total += counted[word]
+        if telling and total >= SCORED:
+            break
+        if counted[word]:
+            telling.append(word)
+    return telling
+
+
+def _within(scope: Scope, wanted: str) -> str:
+    conditions = [f"{{said tool}} : ({wanted})"]
+    if scope.person is not None:
+        conditions.append(f'scope : "{person_token(scope.person)}"')
+    if scope.conversation_id is not None:
+        conditions.append(f'scope : "{conversation_token(scope.conversation_id)}"')
+    return " AND ".join(conditions)
+
+
+def _all_of(phrases: Iterable[str]) -> str:
+    return " AND ".join(map(quoted, phrases))
+
+
+def _any_of(phrases: Iterable[str]) -> str:
+    return " OR ".join(map(quoted, phrases))
