@@ -17,12 +17,12 @@ from gateway.commands import Commands
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.core.gateway import Gateway
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.models.catalog import Vision
 from gateway.observability.logs import configure_logging
-from gateway.platforms.registry import configured_platforms
+from gateway.platforms.registry import build_platforms
 from gateway.plugins import Plugins
-from gateway.reload import Settings
+from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -51,9 +51,9 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         store = await SqliteStore.open(Path(folder) / "state.db")
         agent = make_agent(InstantLLM(), store)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
-        media = MediaIntake(Vision(agent.models, configured=False))
-        (platform,) = configured_platforms(
-            Settings(Loaded(config, None, Path(folder))),
+        media = AttachmentReader(Vision(agent.models, configured=False))
+        (platform,) = build_platforms(
+            LiveConfig(Loaded(config, None, Path(folder))),
             gateway,
             store.people,
             store.insight,

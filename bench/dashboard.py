@@ -27,9 +27,9 @@ from gateway.commands import Commands
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.core.gateway import Gateway
-from gateway.platforms.web import House, WebPlatform
+from gateway.platforms.web import DashboardContext, WebPlatform
 from gateway.plugins import Plugins
-from gateway.reload import Settings
+from gateway.reload import LiveConfig
 from gateway.store import SqliteStore
 from tests.worlds.agents import make_agent
 
@@ -74,8 +74,8 @@ async def _measure(folder: Path) -> list[Row]:
         long, short = await _fill(store)
         await asyncio.to_thread(_spend, path)
         gateway = _gateway(store, folder)
-        settings = Settings(Loaded(Config(), None, folder))
-        house = House(gateway, store.insight, store.people, settings, "A model.")
+        settings = LiveConfig(Loaded(Config(), None, folder))
+        house = DashboardContext(gateway, store.insight, store.people, settings, "A model.")
         web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
         await web.start()
         try:

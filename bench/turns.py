@@ -18,7 +18,7 @@ from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, U
 from agent.store import Address
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
-from gateway.core.observer import UNOBSERVED
+from gateway.core.observer import NULL_OBSERVER
 from gateway.models.litellm_client import LiteLLMClient
 from gateway.observability import Metrics
 from gateway.plugins import Plugins
@@ -63,7 +63,7 @@ async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncItera
             Commands.discover(),
             Plugins(),
             workspaces=Path(folder),
-            observer=metrics or UNOBSERVED,
+            observer=metrics or NULL_OBSERVER,
         )
         yield gateway
         await gateway.close()

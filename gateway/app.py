@@ -40,16 +40,16 @@ from gateway.config.schema import Config
 from gateway.config.secrets import secrets_of
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.models import embedded
 from gateway.models.selection import auxiliary_llm, configured_llm, configured_names, named_llm, resolver
 from gateway.observability import Metrics
-from gateway.observability.logs import listening
+from gateway.observability.logs import on_warning
 from gateway.observability.tracing import configured_tracing
 from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_or_built_in, load_plugins
-from gateway.process_lock import only_process
-from gateway.reload import Settings
+from gateway.process_lock import hold_lock
+from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Hermes:
+class App:
     """Everything put together, with no platform started."""
 
     loaded: Loaded
-    settings: Settings
+    settings: LiveConfig
     store: SqliteStore
     llm: LLMClient
     gateway: Gateway
@@ -79,13 +79,13 @@ class Hermes:
 
 
 @asynccontextmanager
-async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
+async def build_app(loaded: Loaded) -> AsyncIterator[App]:
     """Hermes on its state directory, which no other process may use meanwhile."""
-    config, settings = loaded.config, await asyncio.to_thread(Settings, loaded)
+    config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
-        stack.enter_context(only_process(loaded.home, loaded.database))
+        stack.enter_context(hold_lock(loaded.home, loaded.database))
         metrics, traces_line = await _metrics(stack, loaded)
         # Choosing a model and loading plugins read files.
         choice, llm = await asyncio.to_thread(configured_llm, config.model)
@@ -139,7 +139,7 @@ async def compose(loaded: Loaded) -> AsyncIterator[Hermes]:
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
         honest, caching_line = _honest_line(config, choice.model), caching.status(choice.model)
-        yield Hermes(
+        yield App(
             loaded, settings, store, llm, gateway, choice.why, honest, caching_line, metrics, traces_line
         )
 
@@ -157,7 +157,7 @@ async def _metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]
     tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
     stack.push_async_callback(asyncio.to_thread, tracing.close)
     metrics = Metrics(tracing)
-    stack.enter_context(listening(metrics.logged))
+    stack.enter_context(on_warning(metrics.logged))
     return metrics, traces_line
 
 
@@ -190,7 +190,7 @@ async def _models(
 
 
 def _gateway(
-    settings: Settings,
+    settings: LiveConfig,
     loaded: Loaded,
     agent: Agent,
     store: SqliteStore,
@@ -217,19 +217,19 @@ def _gateway(
     )
 
 
-def _platforms(hermes: Hermes) -> list[Platform]:
+def _platforms(hermes: App) -> list[Platform]:
     from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415
     from gateway.models.catalog import Vision  # noqa: PLC0415
     from gateway.models.transcription import transcriber  # noqa: PLC0415
-    from gateway.platforms.registry import configured_platforms  # noqa: PLC0415
+    from gateway.platforms.registry import build_platforms  # noqa: PLC0415
 
     config, gateway = hermes.loaded.config, hermes.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     listen = transcriber(config.auxiliary.transcription)
     counted = hermes.metrics.observed_transcriber(listen) if listen else None
     transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
-    media = MediaIntake(vision, transcribe)
-    return configured_platforms(
+    media = AttachmentReader(vision, transcribe)
+    return build_platforms(
         hermes.settings,
         gateway,
         hermes.store.people,
@@ -244,7 +244,7 @@ def _platforms(hermes: Hermes) -> list[Platform]:
 def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
     """A plugin's tools are on because the plugin is."""
     config = loaded.config
-    terminal = terminal_in(configured_sandbox(loaded))
+    terminal = terminal_in(build_sandbox(loaded))
     available = discover() | {terminal.name: terminal} | plugins.tools
 
     @cache
@@ -292,7 +292,7 @@ def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Tool
     )
 
 
-def configured_sandbox(loaded: Loaded) -> Sandbox | None:
+def build_sandbox(loaded: Loaded) -> Sandbox | None:
     """None where the owner wants none."""
     config = loaded.config.tools.sandbox
     if config.mode == "off":

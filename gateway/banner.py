@@ -33,7 +33,7 @@ def _state(platform: Platform) -> str:
     return f"not connected{yet}. {platform.health.detail}".rstrip()
 
 
-def _dangers(config: Config) -> Iterator[str]:
+def _warnings(config: Config) -> Iterator[str]:
     """What an owner has allowed and should be reminded of."""
     if not any(terminal.name in names for names in (config.tools.enabled, *config.tools.platforms.values())):
         return
@@ -49,7 +49,7 @@ def _engine(config: Config, plugins: Plugins) -> str:
     return config.context.engine
 
 
-def farewell(answering: int, seconds: float) -> str:
+def shutdown_line(answering: int, seconds: float) -> str:
     answers = "One answer gets" if answering == 1 else f"{answering} answers get"
     return (
         f"Stopping. {answers} up to {seconds:g} s to end; what is left goes on at the next start. "
@@ -57,7 +57,7 @@ def farewell(answering: int, seconds: float) -> str:
     )
 
 
-def welcome(
+def startup_lines(
     loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[str], traces: str, plugins: Plugins
 ) -> list[str]:
     """`model` says which one answers, and what else a person should know about it."""
@@ -78,7 +78,7 @@ def welcome(
         f"Settings  {loaded.source}" + ("" if loaded.path else f"; `{program()} setup` writes a hermes.yaml"),
         f"Terminal  {program()} chat",
         *([f"Traces    {traces}"] if traces else []),
-        *(f"Warning   {sentence}" for sentence in (*_dangers(loaded.config), *plugins.notices)),
+        *(f"Warning   {sentence}" for sentence in (*_warnings(loaded.config), *plugins.notices)),
     ]
     return [
         *(part for line in lines for part in _wrapped(line)),

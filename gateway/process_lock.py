@@ -17,7 +17,7 @@ _ADDRESS = "hermes.address"
 
 
 @contextmanager
-def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
+def hold_lock(home: Path, database: Path | None = None) -> Iterator[None]:
     """Held until the process ends, also by a crash: the operating system releases it.
 
     A database that is kept elsewhere could be shared by two state directories, so it is locked too.
@@ -33,7 +33,7 @@ def only_process(home: Path, database: Path | None = None) -> Iterator[None]:
         yield
 
 
-def note_address(home: Path, url: str) -> None:
+def write_address(home: Path, url: str) -> None:
     """For `only_process`, while it is held: where the other commands reach this Hermes, whatever the configuration
     says by then. Without it they go by that."""
     path = home / _ADDRESS
@@ -43,7 +43,7 @@ def note_address(home: Path, url: str) -> None:
             file.write(f"{url}\n")
 
 
-def noted_address(home: Path) -> str | None:
+def read_address(home: Path) -> str | None:
     """Of the Hermes that holds this state directory; None where none does, or it has no page."""
     try:
         noted = (home / _ADDRESS).read_text(encoding="ascii").strip()
@@ -81,10 +81,10 @@ def _finish_restore(database: Path) -> None:
     try:
         swap.finish(database)
     except OSError as error:
-        raise RestoreUnfinished(still_to_do(database, error)) from error
+        raise RestoreUnfinished(restore_instructions(database, error)) from error
 
 
-def still_to_do(database: Path, error: OSError) -> str:
+def restore_instructions(database: Path, error: OSError) -> str:
     return (
         f"{error.filename or database}: {error.strerror}. What has to be renamed, in this order, stands in "
         f"{swap.journal(database)}. Mend the cause (unmount what is mounted there, give the right to write), leave "

@@ -126,7 +126,7 @@ Follower = Callable[[Config], None]
 _Look = tuple[tuple[int, int, int, int] | None, ...]
 
 
-class Settings:
+class LiveConfig:
     """The configuration in effect, and those who go by it."""
 
     def __init__(self, loaded: Loaded) -> None:
@@ -215,7 +215,7 @@ class Settings:
         return ()
 
 
-def on_hangup(settings: Settings, stop: Callable[[], None]) -> None:
+def on_hangup(settings: LiveConfig, stop: Callable[[], None]) -> None:
     """SIGHUP means: read the settings again. It also comes when a terminal is closed, and who was started there and
     not with `nohup` is meant to end with it."""
     ends_with_terminal = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN

@@ -13,17 +13,17 @@ import structlog
 
 from agent.errors import StoreError
 from gateway import open_files as descriptors
-from gateway.app import Hermes, _platforms, compose
-from gateway.banner import farewell, welcome
+from gateway.app import App, _platforms, build_app
+from gateway.banner import shutdown_line, startup_lines
 from gateway.config.loader import Loaded
 from gateway.config.schema import LoggingConfig
 from gateway.models import embedded
 from gateway.observability.log_file import configured_log_file
 from gateway.observability.logs import configure_logging
 from gateway.platforms.base import Platform
-from gateway.process_lock import note_address
+from gateway.process_lock import write_address
 from gateway.reload import on_hangup
-from gateway.watchdog import Watchdog, tell_manager
+from gateway.watchdog import Watchdog, sd_notify
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
     """Runs until SIGINT or SIGTERM. `announce` gets the lines a person reads at the start."""
     descriptors.raise_limit()
     asyncio.get_running_loop().set_exception_handler(descriptors.LoopErrors())
-    async with compose(loaded) as hermes, AsyncExitStack() as stack:
+    async with build_app(loaded) as hermes, AsyncExitStack() as stack:
         # From the first connection on, a stop is an orderly one.
         stopping = _stop_signal()
         on_hangup(hermes.settings, stopping.set)
@@ -49,9 +49,9 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         await asyncio.gather(*(platform.start() for platform in platforms))
         for platform in platforms:
             if platform.name == "web":
-                await asyncio.to_thread(note_address, loaded.home, platform.where)
+                await asyncio.to_thread(write_address, loaded.home, platform.where)
         model = (hermes.model_choice, hermes.model_line, hermes.caching_line)
-        for line in welcome(
+        for line in startup_lines(
             loaded, platforms, model=model, traces=hermes.traces_line, plugins=hermes.gateway.plugins
         ):
             announce(line)
@@ -59,7 +59,7 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         log.info(
             "gateway.watchdog", platforms={platform.name: platform.health.state for platform in platforms}
         )
-        tell_manager("READY=1")
+        sd_notify("READY=1")
         await stack.enter_async_context(Watchdog().watching(_listening(platforms)))
         await hermes.gateway.plugins.emit("gateway_started", platforms=names)
         hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
@@ -76,10 +76,10 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         await stopping.wait()
         for task in beside:
             task.cancel()
-        tell_manager("STOPPING=1")
+        sd_notify("STOPPING=1")
         log.info("gateway.stopping")
         if answering := hermes.gateway.at_work:
-            announce(farewell(answering, hermes.settings.config.gateway.drain_seconds))
+            announce(shutdown_line(answering, hermes.settings.config.gateway.drain_seconds))
         # Turns first, so that those who watch see them end.
         await hermes.gateway.close()
         await hermes.gateway.plugins.emit("gateway_stopped")
@@ -100,14 +100,14 @@ def _say_why(task: asyncio.Task[None]) -> None:
         log.error("gateway.job_crashed", exc_info=error)
 
 
-async def _tidy_daily(hermes: Hermes) -> None:
+async def _tidy_daily(hermes: App) -> None:
     while True:
         with suppress(StoreError):
             await hermes.gateway.store.inbox.tidy()
         await asyncio.sleep(_DAY)
 
 
-async def _warm_up(hermes: Hermes, platforms: list[Platform]) -> None:
+async def _warm_up(hermes: App, platforms: list[Platform]) -> None:
     """The model library takes seconds to load. Where people write to a bot, nobody should wait for that."""
     if any(platform.name != "web" for platform in platforms) and hermes.llm.model != embedded.MODEL_ID:
         from gateway.models.litellm_runtime import load_litellm  # noqa: PLC0415 - see above

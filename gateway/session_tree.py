@@ -12,7 +12,7 @@ _FIRST, _LAST = 3, 10
 _SMALLEST_GAP = 3
 
 
-class Born(Protocol):
+class HasParent(Protocol):
     """What has a place in the tree."""
 
     @property
@@ -22,7 +22,7 @@ class Born(Protocol):
     def parent_id(self) -> str | None: ...
 
 
-S = TypeVar("S", bound=Born)
+S = TypeVar("S", bound=HasParent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Strand(Generic[S]):
+class SessionBranch(Generic[S]):
     """A straight line of sessions, each the parent of the next, and the lines that leave it."""
 
     line: Sequence[S | Gap]
-    branches: Mapping[str, Sequence[Strand[S]]]
+    branches: Mapping[str, Sequence[SessionBranch[S]]]
     """By the session they come of."""
 
 
-def strands(
+def build_tree(
     sessions: Sequence[S], live_id: str, *, everything: bool = False, also: Collection[str] = ()
-) -> Strand[S]:
+) -> SessionBranch[S]:
     """The line to the live session; where others leave it, they go on along their heaviest child. Unless everything is
     asked for, the middle of long lines is left out, but for those that are asked for `also`.
 
@@ -55,8 +55,8 @@ def strands(
         children.setdefault(session.parent_id, []).append(session)
     weight = _weights(sessions, live_id)
 
-    def strand_from(first: S) -> Strand[S]:
-        line, branches = [first], dict[str, list[Strand[S]]]()
+    def strand_from(first: S) -> SessionBranch[S]:
+        line, branches = [first], dict[str, list[SessionBranch[S]]]()
         while born := sorted(children.get(line[-1].id, ()), key=lambda child: weight[child.id]):
             heir = None if line[-1].id == live_id else born.pop()
             if born:
@@ -64,13 +64,13 @@ def strands(
             if heir is None:
                 break
             line.append(heir)
-        return Strand(line if everything else list(_with_gaps(line, {*branches, *also})), branches)
+        return SessionBranch(line if everything else list(_with_gaps(line, {*branches, *also})), branches)
 
     (root,) = children[None]
     return strand_from(root)
 
 
-def shown(strand: Strand[S]) -> Iterator[S]:
+def shown(strand: SessionBranch[S]) -> Iterator[S]:
     for member in strand.line:
         if not isinstance(member, Gap):
             yield member

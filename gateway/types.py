@@ -107,7 +107,7 @@ class Press:
 OWNER = "owner"
 """The person at this machine: web chat and terminal share their memory and searches."""
 
-SINGLE_QUESTION = "once_"
+ONE_SHOT_PREFIX = "once_"
 """How the chat ids begin that `hermes chat -q` makes: one for each question, and a script may ask hundreds."""
 
 

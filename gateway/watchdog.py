@@ -24,7 +24,7 @@ import structlog
 from gateway.config.environment import notify_socket, watchdog_seconds
 
 
-def tell_manager(state: str) -> None:
+def sd_notify(state: str) -> None:
     """`READY=1`, `WATCHDOG=1` or `STOPPING=1`. A manager that does not listen is no reason to stop working."""
     address = notify_socket()
     if not address:
@@ -85,7 +85,7 @@ class Watchdog:
         while True:
             self._beat_at = time.monotonic()
             if interval:
-                tell_manager("WATCHDOG=1")
+                sd_notify("WATCHDOG=1")
             await asyncio.sleep(min(_BEAT_SECONDS, interval / 3) if interval else _BEAT_SECONDS)
 
     @property

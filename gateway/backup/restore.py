@@ -14,7 +14,7 @@ from agent.errors import NewerSchema, StoreCorrupt, StoreError, StoreFull
 from gateway.backup.engine_databases import check, copy_checked, is_engine_name, on_disk
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
-from gateway.process_lock import only_process, still_to_do
+from gateway.process_lock import hold_lock, restore_instructions
 from gateway.progress import tell
 from gateway.store.errors import as_store_error
 from gateway.store.sqlite import file_swap as swap
@@ -65,7 +65,7 @@ def restore(
 
     All that can fail comes before anything is touched. Raises AlreadyRunning while a gateway uses the database.
     """
-    with only_process(home, database):
+    with hold_lock(home, database):
         try:
             staged = _staged(file, home, database, workspaces)
             tell("Checking the database", 1, 1)
@@ -76,7 +76,7 @@ def restore(
             raise RestoreFailed(_full(database)) from error
         except OSError as error:
             if swap.is_unfinished(database):
-                raise RestoreUnfinished(still_to_do(database, error)) from error
+                raise RestoreUnfinished(restore_instructions(database, error)) from error
             full = isinstance(as_store_error(error), StoreFull)
             raise RestoreFailed(
                 _full(database) if full else f"{error.filename or file}: {error.strerror}."

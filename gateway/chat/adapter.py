@@ -9,7 +9,7 @@ from gateway.text.unicode import Measure
 from gateway.types import Button, ChatMessage, Place, Press
 
 
-class ChatDesk(Protocol):
+class InboundHandler(Protocol):
     """Takes in what an adapter has received. Raises nothing an adapter would have to handle, but for StoreError."""
 
     async def open(self) -> float:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing, PairingCode
 from gateway.chat.adapter import ChatPort
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
 from gateway.chat.group_context import speaker
 from gateway.core.gateway import Gateway
@@ -16,8 +16,10 @@ from gateway.store.ports import PairingLocked
 from gateway.types import Author, Button, ChatMessage, Press
 
 
-class Introduction:
-    def __init__(self, port: ChatPort, pairing: Pairing, followers: Followers, admins: Sequence[int]) -> None:
+class PairingPrompt:
+    def __init__(
+        self, port: ChatPort, pairing: Pairing, followers: DeliveryManager, admins: Sequence[int]
+    ) -> None:
         self._port = port
         self._pairing = pairing
         self._followers = followers
@@ -58,7 +60,7 @@ _OVER = "This request is no longer open."
 
 class Buttons:
     def __init__(
-        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, followers: Followers
+        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, followers: DeliveryManager
     ) -> None:
         self._gateway = gateway
         self._port = port

@@ -26,7 +26,7 @@ class _Remarks:
     """How many had been made when each listener was last told."""
 
 
-class Overhearing:
+class GroupContext:
     """The newest `most` remarks per place. In a group with a conversation per person, each of them is a listener."""
 
     def __init__(self, most: int) -> None:

@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 Job = Callable[[], Awaitable[object]]
 
 
-class Lines:
+class KeyedQueue:
     """One line per key. A line exists only while somebody stands in it."""
 
     def __init__(self) -> None:

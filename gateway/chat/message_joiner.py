@@ -15,7 +15,7 @@ _CLOCK_STEP = 2.0
 _Key = tuple[Place, str]
 
 
-class Joining:
+class MessageJoiner:
     """Holds back what may be incomplete until nothing more has come for a moment. All else passes at once."""
 
     def __init__(self, seconds: float, deliver: Callable[[ChatMessage], None]) -> None:

@@ -16,22 +16,22 @@ from agent.store import Address, Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.adapter import ChatPort
-from gateway.chat.callbacks import Buttons, Introduction
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.callbacks import Buttons, PairingPrompt
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
-from gateway.chat.group_context import Overheard, Overhearing, as_read
-from gateway.chat.keyed_queue import Lines
-from gateway.chat.message_joiner import Joining
-from gateway.chat.recent_messages import Recent
+from gateway.chat.group_context import GroupContext, Overheard, as_read
+from gateway.chat.keyed_queue import KeyedQueue
+from gateway.chat.message_joiner import MessageJoiner
+from gateway.chat.recent_messages import RecentMessages
 from gateway.commands import is_command
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.gateway import Gateway
-from gateway.core.inbox_codec import as_payload, from_payload, kept_id
-from gateway.core.parked import TakenUp
-from gateway.core.retry import patiently
+from gateway.core.inbox_codec import decode, encode, inbox_id
+from gateway.core.parked import ResumeResult
+from gateway.core.retry import retry_store
 from gateway.errors import QueueFull
-from gateway.media.attachments import MediaIntake
-from gateway.store.ports import Outgoing, Room, Taken
+from gateway.media.attachments import AttachmentReader
+from gateway.store.ports import InboxMessage, OutboxItem, QueueLimits
 from gateway.types import Author, ChatMessage, InboundMessage, Place, Press
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ _NOT_KEPT = (
 )
 
 
-class Reception:
+class ChatReceiver:
     """The `ChatDesk` of one bot."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Reception:
         port: ChatPort,
         gate: Gate,
         pairing: Pairing,
-        media: MediaIntake,
+        media: AttachmentReader,
         settings: BotConfig,
         *,
         join_seconds: float,
@@ -68,23 +68,23 @@ class Reception:
         self._gate = gate
         self._media = media
         self._per_person = settings.groups == "per_person"
-        self._followers = Followers(
+        self._followers = DeliveryManager(
             gateway.hub,
             port,
             gateway.store.outbox,
             streaming=settings.streaming,
             observer=gateway.observer,
         )
-        self._introduction = Introduction(port, pairing, self._followers, settings.admins)
+        self._introduction = PairingPrompt(port, pairing, self._followers, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
-        self._recent = Recent()
-        self._overhearing = Overhearing(settings.group_context)
-        self._changes = Overhearing(_MOST_CHANGES)
+        self._recent = RecentMessages()
+        self._overhearing = GroupContext(settings.group_context)
+        self._changes = GroupContext(_MOST_CHANGES)
         """Edits of messages the model has already read, by conversation."""
-        self._lines = Lines()
+        self._lines = KeyedQueue()
         self._refused: set[tuple[Place, str]] = set()
         """Where somebody was told why a message cannot be taken."""
-        self._joining = Joining(join_seconds, self._stand_in_line)
+        self._joining = MessageJoiner(join_seconds, self._stand_in_line)
         self.is_open = self._has_recovered_replies = False
         gateway.bots[port.platform] = self
 
@@ -135,7 +135,7 @@ class Reception:
                 known.overheard = False
             known.text = message.text
             return
-        await self._inbox.rewrite(self._message_id(message.place, message.id), as_payload(message))
+        await self._inbox.rewrite(self._message_id(message.place, message.id), encode(message))
         known.text = message.text
         if self._joining.replace(message) or is_command(message.text):
             return
@@ -150,13 +150,13 @@ class Reception:
     async def newest(self) -> dict[Place, str]:
         return await self._inbox.newest(self._port.platform, limit=_MOST_PLACES)
 
-    async def take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
+    async def take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
         """It may have come in this process, and is not seen twice then but another time."""
         with suppress(KeyError, TypeError, ValueError):
-            self._recent.forget(from_payload(taken.payload, self._port.fetch))
+            self._recent.forget(decode(taken.payload, self._port.fetch))
         return await self._take_up(taken, has_begun=has_begun)
 
-    def bring(self, outgoing: Outgoing) -> None:
+    def bring(self, outgoing: OutboxItem) -> None:
         self._followers.bring(outgoing)
 
     def follow(self, conversation_id: str, place: Place) -> None:
@@ -184,10 +184,10 @@ class Reception:
         for taken, has_begun in left:
             await self._take_up(taken, has_begun=has_begun)
 
-    async def _take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
+    async def _take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
         """A message that was left at the last stop."""
         try:
-            message = from_payload(taken.payload, self._port.fetch)
+            message = decode(taken.payload, self._port.fetch)
             if self._message_id(message.place, message.id) != taken.id:
                 raise ValueError("It is another message: this one would never be settled.")
         except (KeyError, TypeError, ValueError):
@@ -229,10 +229,10 @@ class Reception:
             self._overhear(message)
             return
         message_id = self._message_id(message.place, message.id)
-        payload = as_payload(message)
+        payload = encode(message)
         # What overtakes stands before older messages that are not kept yet, so it says nothing about what was missed.
         number = "" if self._gateway.commands.overtakes(message.text) else message.id
-        taken = Taken(message_id, self._port.platform, payload, message.place, number)
+        taken = InboxMessage(message_id, self._port.platform, payload, message.place, number)
         try:
             is_new = await self._inbox.take(taken, room=self._room_for(message))
         except QueueFull as error:
@@ -243,7 +243,7 @@ class Reception:
         if is_new:
             self._go_on(message)
 
-    def _room_for(self, message: ChatMessage) -> Room | None:
+    def _room_for(self, message: ChatMessage) -> QueueLimits | None:
         """Half a paste is worth nothing, and `/stop` is what helps against a long line."""
         if self._joining.expects(message) or self._gateway.commands.overtakes(message.text):
             return None
@@ -277,7 +277,7 @@ class Reception:
     async def _bring_in(self, message: ChatMessage, *, has_begun: bool = False) -> None:
         """It is kept, so a store that refuses is waited for, and with it whatever stands behind."""
         try:
-            await patiently(partial(self._hand_over, message, has_begun=has_begun))
+            await retry_store(partial(self._hand_over, message, has_begun=has_begun))
         except HermesError as error:
             log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
             await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
@@ -341,7 +341,7 @@ class Reception:
         return still_allowed
 
     def _message_id(self, place: Place, message_id: str) -> str:
-        return kept_id(self._port.platform, place, message_id)
+        return inbox_id(self._port.platform, place, message_id)
 
     def _all_ids(self, message: ChatMessage) -> list[str]:
         return [self._message_id(message.place, message.id), *self._further_ids(message)]

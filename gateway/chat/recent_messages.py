@@ -11,7 +11,7 @@ _MOST = 10_000
 
 
 @dataclass(slots=True)
-class Known:
+class SeenMessage:
     """A message that was seen."""
 
     text: str
@@ -22,14 +22,14 @@ class Known:
     """What was handed in, if it can be put in the place of a changed one: a plain text and nothing around it."""
 
 
-class Recent:
+class RecentMessages:
     """The newest messages by place and id; the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Place, str], Known] = OrderedDict()
+        self._known: OrderedDict[tuple[Place, str], SeenMessage] = OrderedDict()
 
     def add(self, message: ChatMessage) -> None:
-        self._known[message.place, message.id] = Known(message.text)
+        self._known[message.place, message.id] = SeenMessage(message.text)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
@@ -37,5 +37,5 @@ class Recent:
         """It could not be taken, and will come again."""
         self._known.pop((message.place, message.id), None)
 
-    def get(self, message: ChatMessage) -> Known | None:
+    def get(self, message: ChatMessage) -> SeenMessage | None:
         return self._known.get((message.place, message.id))

@@ -9,7 +9,7 @@ from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent
 from agent.store import Address
-from gateway.core.events import Unseen
+from gateway.core.events import EventDeduplicator
 from gateway.core.gateway import Gateway
 from gateway.types import OWNER, InboundMessage
 
@@ -74,7 +74,7 @@ class LocalChat:
         self._address = Address(PLATFORM, chat)
         conversation = await self._gateway.store.open_conversation(self._address, person=OWNER)
         self.conversation_id = conversation.id
-        self._unseen = Unseen(after=self._gateway.hub.last_number(conversation.id))
+        self._unseen = EventDeduplicator(after=self._gateway.hub.last_number(conversation.id))
         await self._gateway.recover(PLATFORM, chat_id=chat)
 
     async def send(self, text: str) -> Sent:

@@ -15,7 +15,7 @@ from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
 from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
 from gateway.cli.gateway_client import TokenRefused
-from gateway.core.events import Unseen
+from gateway.core.events import EventDeduplicator
 
 _LONGEST_LINE = 2**24
 """Bytes of one event; a tool's whole result fits."""
@@ -52,7 +52,7 @@ class RemoteChat:
         opened = await self._post("/api/conversations", {"platform": PLATFORM, "chat_id": chat})
         self.conversation_id = str(opened["id"])
         self._conversation = f"/api/conversations/{self.conversation_id}"
-        self._unseen = Unseen(after=opened["after"])
+        self._unseen = EventDeduplicator(after=opened["after"])
 
     async def send(self, text: str) -> Sent:
         sent = await self._post(f"{self._conversation}/messages", {"text": text})

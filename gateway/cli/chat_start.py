@@ -11,7 +11,7 @@ import click
 
 from agent.errors import NotFound
 from agent.ids import new_id
-from gateway.app import compose
+from gateway.app import build_app
 from gateway.cli import Options, loaded_for
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_history import Exchange, last_exchange
@@ -79,7 +79,7 @@ async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
     async with AsyncExitStack() as stack:
         try:
             with progress_shown():  # a large store may have to be brought up to date
-                hermes = await stack.enter_async_context(compose(loaded))
+                hermes = await stack.enter_async_context(build_app(loaded))
             for notice in hermes.gateway.plugins.notices:
                 click.echo(f"hermes: {notice}", err=True)
             greeting = "\n".join(filter(None, [hermes.model_choice, hermes.model_line]))

@@ -13,7 +13,7 @@ from agent.context.overflow import in_words
 from agent.errors import HermesError, SandboxNotAvailable, SearchIndexDamaged, StoreCorrupt
 from agent.models.windows import counts
 from agent.tools.terminal import terminal
-from gateway.app import configured_sandbox
+from gateway.app import build_sandbox
 from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite
 from gateway.cli.doctor_checks import Finding, private
@@ -73,7 +73,7 @@ def sandbox(loaded: Loaded) -> Iterator[Finding]:
     tools = loaded.config.tools
     if not any(terminal.name in names for names in (tools.enabled, *tools.platforms.values())):
         return
-    chosen = configured_sandbox(loaded)
+    chosen = build_sandbox(loaded)
     if chosen is None:
         yield Finding(
             "warn",

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from agent.store import Address
     from gateway.config.loader import Loaded
     from gateway.importers.detect import Source
-    from gateway.store.import_types import ImportedConversation, TakenIn
+    from gateway.store.import_types import ImportedConversation, ImportResult
 
-    Verb = Callable[[ImportedConversation], Awaitable[TakenIn]]
+    Verb = Callable[[ImportedConversation], Awaitable[ImportResult]]
 
 _RUNNING = "Hermes is running; stop it first, then import. `--dry-run` works meanwhile."
 
@@ -36,7 +36,7 @@ class _Outcome:
     refused: list[str] = field(default_factory=list)
     """Conversations that cannot be taken in, with the reason."""
 
-    def count(self, imported: ImportedConversation, taken: TakenIn) -> None:
+    def count(self, imported: ImportedConversation, taken: ImportResult) -> None:
         self.conversations += taken.is_new
         self.messages += taken.messages
         self.known += taken.known
@@ -81,12 +81,12 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
 
 def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
     from gateway.store import SqliteStore  # noqa: PLC0415
-    from gateway.store.import_types import TakenIn  # noqa: PLC0415
+    from gateway.store.import_types import ImportResult  # noqa: PLC0415
 
     outcome = _Outcome()
 
-    async def into_nothing(imported: ImportedConversation) -> TakenIn:
-        return TakenIn(imported.id, True, len(imported.messages), 0)
+    async def into_nothing(imported: ImportedConversation) -> ImportResult:
+        return ImportResult(imported.id, True, len(imported.messages), 0)
 
     async def look() -> None:
         if not loaded.database.exists():
@@ -106,7 +106,7 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
     """As the only user of the store: a gateway that runs would wait for it."""
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
-    from gateway.process_lock import only_process  # noqa: PLC0415
+    from gateway.process_lock import hold_lock  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
     from gateway.store.sqlite.offline import finish_index  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
 
     ensure_home(loaded.home)
     try:
-        with only_process(loaded.home, loaded.database):
+        with hold_lock(loaded.home, loaded.database):
             asyncio.run(take_in())
             finish_index(loaded.database)
     except AlreadyRunning:

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from agent.store import Compaction, Overview, Session, SessionStore
 from gateway.cli.output import local_time, one_line
 from gateway.cli.sessions_format import shortest_apart
-from gateway.session_tree import Gap, Strand, shown, strands
+from gateway.session_tree import Gap, SessionBranch, build_tree, shown
 
 _LEFT_BEHIND = "left behind"
 
@@ -36,14 +36,14 @@ class Lineage:
     """Of the sessions to be shown."""
     compactions: dict[str, Compaction]
     """By the session they made."""
-    tree: Strand[Session]
+    tree: SessionBranch[Session]
 
 
 async def read_lineage(store: SessionStore, overview: Overview, *, everything: bool) -> Lineage:
     """Unless everything is asked for, the middle of long lines is left out."""
     conversation = overview.conversation
     sessions = await store.sessions(conversation.id)
-    tree = strands(sessions, conversation.live_session_id, everything=everything)
+    tree = build_tree(sessions, conversation.live_session_id, everything=everything)
     sizes = {session.id: await _size(store, session.id) for session in shown(tree)}
     return Lineage(overview, sessions, sizes, dict(await store.compactions(conversation.id)), tree)
 
@@ -99,7 +99,7 @@ class _Printer:
         self._brief = brief
         self._shown = shortest_apart([session.id for session in lineage.sessions]) if brief else None
 
-    def add(self, tree: Tree, strand: Strand[Session]) -> None:
+    def add(self, tree: Tree, strand: SessionBranch[Session]) -> None:
         """A line is flat, whatever its length; only what leaves it is indented."""
         for member in strand.line:
             if isinstance(member, Gap):

@@ -171,7 +171,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
-    from gateway.process_lock import only_process  # noqa: PLC0415
+    from gateway.process_lock import hold_lock  # noqa: PLC0415
     from gateway.store import SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")
@@ -188,7 +188,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
 
     ensure_home(loaded.home)
     try:
-        with only_process(loaded.home, loaded.database):
+        with hold_lock(loaded.home, loaded.database):
             return asyncio.run(act())
     except AlreadyRunning:
         message = "Hermes is running. Type /undo-compress in the chat, or stop Hermes first."

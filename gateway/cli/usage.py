@@ -13,7 +13,7 @@ from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
     from agent.store import SessionStore
-    from gateway.store.reports import By, Spending
+    from gateway.store.reports import GroupBy, Spending
 
 
 @click.command()
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def usage(options: Options, days: int, by: By, as_json: bool) -> None:
+def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     """Show what the models were asked and what it cost.
 
     Tokens from the cache are a part of those that went in. Cost is what providers and price lists report; a call of a
@@ -51,7 +51,7 @@ def usage(options: Options, days: int, by: By, as_json: bool) -> None:
         click.echo(f"No model was asked since {first}.", err=True)
 
 
-async def _spending(store: SessionStore, since: float, by: By) -> list[Spending]:
+async def _spending(store: SessionStore, since: float, by: GroupBy) -> list[Spending]:
     from gateway.store import SqliteStore  # noqa: PLC0415
 
     return await store.insight.spending(since=since, by=[by]) if isinstance(store, SqliteStore) else []

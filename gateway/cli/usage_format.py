@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gateway.cli.output import one_line
 from gateway.limits.budget import dollars
-from gateway.store.reports import Spending, Total
+from gateway.store.reports import Spending, UsageTotal
 from gateway.text.display import counted
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -23,29 +23,29 @@ _NOBODY = "(nobody)"
 """Hermes asked by itself, as for a summary between turns."""
 
 
-def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[Total]:
+def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[UsageTotal]:
     """Days in their order, also those on which nothing happened; persons and models with the most first."""
-    lines = {f"{day}": Total(f"{day}") for day in days} if by == "day" else {}
+    lines = {f"{day}": UsageTotal(f"{day}") for day in days} if by == "day" else {}
     for spending in spendings:
         name = str(getattr(spending, by))
-        lines.setdefault(name, Total(name)).add(spending)
+        lines.setdefault(name, UsageTotal(name)).add(spending)
     if by == "day":
         return list(lines.values())
     return sorted(lines.values(), key=lambda line: (line.usd, _tokens(line)), reverse=True)
 
 
-def total_of(lines: Iterable[Total]) -> Total:
-    total = Total("total")
+def total_of(lines: Iterable[UsageTotal]) -> UsageTotal:
+    total = UsageTotal("total")
     for line in lines:
         total.add(line)
     return total
 
 
-def _tokens(line: Total) -> int:
+def _tokens(line: UsageTotal) -> int:
     return line.prompt_tokens + line.completion_tokens
 
 
-def as_dict(lines: Sequence[Total], by: str, since: date) -> dict[str, Any]:
+def as_dict(lines: Sequence[UsageTotal], by: str, since: date) -> dict[str, Any]:
     return {
         "since": f"{since}",
         "by": by,
@@ -54,7 +54,7 @@ def as_dict(lines: Sequence[Total], by: str, since: date) -> dict[str, Any]:
     }
 
 
-def _numbers(line: Total) -> dict[str, float]:
+def _numbers(line: UsageTotal) -> dict[str, float]:
     return {
         "calls": line.calls,
         "prompt_tokens": line.prompt_tokens,
@@ -66,7 +66,7 @@ def _numbers(line: Total) -> dict[str, float]:
     }
 
 
-def print_usage(lines: Sequence[Total], by: str, out: Console) -> None:
+def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
     """A table with bars for a person; in a pipe, tabs between exact numbers and no bars."""
     total = total_of(lines)
     if not out.is_terminal:
@@ -90,7 +90,7 @@ def print_usage(lines: Sequence[Total], by: str, out: Console) -> None:
     out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _NARROWEST_BAR), "dim"))
 
 
-def _footnote(total: Total, *, by_cost: bool, has_bars: bool) -> str:
+def _footnote(total: UsageTotal, *, by_cost: bool, has_bars: bool) -> str:
     sentences = [f"{counted(total.calls, 'call')}."]
     if has_bars:
         sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
@@ -103,11 +103,11 @@ def _footnote(total: Total, *, by_cost: bool, has_bars: bool) -> str:
     return " ".join(sentences)
 
 
-def _name(line: Total) -> str:
+def _name(line: UsageTotal) -> str:
     return one_line(line.name, _LONGEST_NAME) or _NOBODY
 
 
-def _exact(line: Total) -> list[float]:
+def _exact(line: UsageTotal) -> list[float]:
     return [
         line.prompt_tokens,
         line.cache_read_tokens,
@@ -117,7 +117,7 @@ def _exact(line: Total) -> list[float]:
     ]
 
 
-def _cells(line: Total) -> list[str]:
+def _cells(line: UsageTotal) -> list[str]:
     return [
         _name(line),
         *(brief(number) for number in (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)),

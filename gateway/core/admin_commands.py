@@ -11,9 +11,9 @@ from agent.ids import new_id
 from agent.store import Conversation
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
-from gateway.core.inbox_codec import as_payload, kept_id
+from gateway.core.inbox_codec import encode, inbox_id
 from gateway.errors import CommandFailed, ShuttingDown
-from gateway.store.ports import Taken
+from gateway.store.ports import InboxMessage
 from gateway.types import OWNER, Author, ChatMessage, InboundMessage, Place
 
 PATIENCE = 20.0
@@ -53,9 +53,9 @@ async def command(
 async def _taken_for_chat(gateway: Gateway, inbound: InboundMessage, chat: Place) -> InboundMessage:
     """As if it had been written there, so that the answer is brought there."""
     platform, number = inbound.address.platform, new_id("cmd")
-    message_id = kept_id(platform, chat, number)
-    payload = as_payload(ChatMessage(number, chat, _AUTHOR, inbound.text))
-    await gateway.store.inbox.take(Taken(message_id, platform, payload, chat))
+    message_id = inbox_id(platform, chat, number)
+    payload = encode(ChatMessage(number, chat, _AUTHOR, inbound.text))
+    await gateway.store.inbox.take(InboxMessage(message_id, platform, payload, chat))
     return replace(inbound, id=message_id, is_taken=True)
 
 

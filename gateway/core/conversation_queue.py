@@ -10,10 +10,10 @@ from itertools import takewhile
 
 from gateway.types import InboundMessage
 
-Handler = Callable[["Mailbox", InboundMessage], Awaitable[None]]
+Handler = Callable[["ConversationQueue", InboundMessage], Awaitable[None]]
 
 
-class Mailbox:
+class ConversationQueue:
     """Messages of one conversation waiting for their turn, and the task that works through them.
 
     All of them are in the inbox as well: what is forgotten here is taken up at the next start.

@@ -122,7 +122,7 @@ async def _drain(queue: asyncio.Queue[Envelope | None]) -> AsyncIterator[Envelop
         yield envelope
 
 
-class Unseen:
+class EventDeduplicator:
     """Lets every event through once.
 
     Whoever watches again gets the whole turn again, its text cut into other pieces. What was printed or sent

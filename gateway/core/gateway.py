@@ -16,19 +16,19 @@ from gateway.commands import Commands, is_command
 from gateway.config.schema import Config
 from gateway.config.schema_platforms import SessionsConfig
 from gateway.core.approvals import Approvals
-from gateway.core.conversation_queue import Mailbox
+from gateway.core.conversation_queue import ConversationQueue
 from gateway.core.events import EventHub
-from gateway.core.inbox_codec import as_taken, from_taken
-from gateway.core.leases import Holder
-from gateway.core.observer import UNOBSERVED, Observer
-from gateway.core.parked import Bot, SecondChances
+from gateway.core.inbox_codec import decode_local, encode_local
+from gateway.core.leases import LeaseHolder
+from gateway.core.observer import NULL_OBSERVER, Observer
+from gateway.core.parked import ParkedItems, RunningBot
 from gateway.core.suspects import SUSPECT_PAUSE
 from gateway.core.turns import Busy, Turns
 from gateway.limits import Limits
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
-from gateway.store.ports import GatewayStore, Taken
-from gateway.types import SINGLE_QUESTION, InboundMessage
+from gateway.store.ports import GatewayStore, InboxMessage
+from gateway.types import ONE_SHOT_PREFIX, InboundMessage
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ class Gateway:
         limits: Limits | None = None,
         needs_restart: Callable[[], Sequence[str]] = tuple,
         refused: Callable[[], Sequence[str]] = tuple,
-        observer: Observer = UNOBSERVED,
+        observer: Observer = NULL_OBSERVER,
         suspect_pause: float = SUSPECT_PAUSE,
     ) -> None:
         self.agent = agent
@@ -79,7 +79,7 @@ class Gateway:
         self._workspaces = workspaces
         self._busy = busy
         self._drain_seconds = drain_seconds
-        self._holder = Holder(store.leases)
+        self._holder = LeaseHolder(store.leases)
         self._turns = Turns(
             self,
             self._holder,
@@ -88,14 +88,14 @@ class Gateway:
             ask=ask_before_danger,
             suspect_pause=suspect_pause,
         )
-        self._mailboxes: dict[str, Mailbox] = {}
+        self._mailboxes: dict[str, ConversationQueue] = {}
         self._arriving: dict[str, list[InboundMessage]] = {}
         """By conversation: what is being kept just now, and will wait then."""
-        self.bots: dict[str, Bot] = {}
+        self.bots: dict[str, RunningBot] = {}
         """Those that run in this process, by platform."""
         self.taking_up = asyncio.Lock()
         """Held while something that was left or given up on is taken up: nothing of it twice."""
-        self.second_chances = SecondChances(self)
+        self.second_chances = ParkedItems(self)
         self.is_closing = False
         self._hooks: set[asyncio.Task[None]] = set()
         """Kept, because the event loop holds tasks only weakly."""
@@ -139,18 +139,18 @@ class Gateway:
     async def _recover(self, platform: str, chat_id: str | None) -> None:
         for taken, has_begun in await self.left_waiting(platform):
             try:
-                inbound = replace(from_taken(taken), has_begun=has_begun)
+                inbound = replace(decode_local(taken), has_begun=has_begun)
             except (KeyError, TypeError, ValueError):
                 log.error("gateway.unreadable", platform=platform, message=taken.id)
                 await self.store.inbox.park([taken.id], "it cannot be read any more")
                 continue
-            if chat_id is None and inbound.address.chat_id.startswith(SINGLE_QUESTION):
+            if chat_id is None and inbound.address.chat_id.startswith(ONE_SHOT_PREFIX):
                 await self.store.inbox.settle([inbound.id])  # whoever asked has left
             elif chat_id in (None, inbound.address.chat_id) and not self._is_in_hand(inbound.id):
                 log.info("gateway.recovered", platform=platform, message=inbound.id)
                 await self.receive(inbound)
 
-    async def left_waiting(self, platform: str) -> list[tuple[Taken, bool]]:
+    async def left_waiting(self, platform: str) -> list[tuple[InboxMessage, bool]]:
         """The messages that an earlier process left, in order, each with whether its turn had begun."""
         waiting = await self.store.inbox.waiting(platform)
         self._turns.suspects.find(waiting)
@@ -231,7 +231,7 @@ class Gateway:
         arriving = self._arriving.setdefault(conversation_id, [])
         arriving.append(inbound)
         try:
-            return await self.store.inbox.take(as_taken(inbound))
+            return await self.store.inbox.take(encode_local(inbound))
         finally:
             arriving.remove(inbound)
             if not arriving:
@@ -250,9 +250,11 @@ class Gateway:
         if how == "interrupt":
             mailbox.stop_turn()
 
-    def _mailbox(self, conversation_id: str) -> Mailbox:
+    def _mailbox(self, conversation_id: str) -> ConversationQueue:
         if conversation_id not in self._mailboxes:
-            self._mailboxes[conversation_id] = Mailbox(conversation_id, self._turns.handle, self._forget)
+            self._mailboxes[conversation_id] = ConversationQueue(
+                conversation_id, self._turns.handle, self._forget
+            )
         return self._mailboxes[conversation_id]
 
     def _is_in_hand(self, message_id: str) -> bool:

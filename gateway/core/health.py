@@ -35,7 +35,7 @@ class _Platform(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthReport:
     platforms: Mapping[str, str]
     """The state of each."""
     problems: Mapping[str, str]
@@ -58,7 +58,7 @@ class Readiness:
         self._looked_at: float | None = None
         self._looking = asyncio.Lock()
 
-    async def check(self) -> Verdict:
+    async def check(self) -> HealthReport:
         problems = {
             platform.name: platform.health.detail or f"It is {platform.health.state}."
             for platform in self._platforms
@@ -68,7 +68,7 @@ class Readiness:
             problems["store"] = problem
         if self._gateway.is_closing:
             problems["gateway"] = _STOPPING
-        return Verdict({each.name: each.health.state for each in self._platforms}, problems)
+        return HealthReport({each.name: each.health.state for each in self._platforms}, problems)
 
     async def _problem_of_the_store(self) -> str:
         clock = asyncio.get_running_loop().time

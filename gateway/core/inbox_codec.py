@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from agent.ids import id_from
 from agent.store import Address
-from gateway.store.ports import Payload, Taken
+from gateway.store.ports import InboxMessage, Payload
 from gateway.types import ChatMessage, InboundMessage, Place
 
 Fetch = Callable[[str, str, int | None, int], Awaitable[bytes]]
@@ -29,12 +29,12 @@ class _Kept:
 _KEPT = TypeAdapter(_Kept)
 
 
-def as_taken(inbound: InboundMessage) -> Taken:
+def encode_local(inbound: InboundMessage) -> InboxMessage:
     kept = _Kept(inbound.address, inbound.person, inbound.text)
-    return Taken(inbound.id, inbound.address.platform, asdict(kept))
+    return InboxMessage(inbound.id, inbound.address.platform, asdict(kept))
 
 
-def from_taken(taken: Taken) -> InboundMessage:
+def decode_local(taken: InboxMessage) -> InboundMessage:
     """Raises ValueError for what was not made here."""
     kept = _KEPT.validate_python(taken.payload)
     return InboundMessage(kept.address, kept.person, kept.text, id=taken.id, is_taken=True)
@@ -43,12 +43,12 @@ def from_taken(taken: Taken) -> InboundMessage:
 _MESSAGE = TypeAdapter(ChatMessage)
 
 
-def kept_id(platform: str, place: Place, message_id: str) -> str:
+def inbox_id(platform: str, place: Place, message_id: str) -> str:
     """The same whenever it is delivered, so that a message is stored once."""
     return id_from("msg", platform, place.chat_id, place.thread_id, message_id)
 
 
-def as_payload(message: ChatMessage) -> Payload:
+def encode(message: ChatMessage) -> Payload:
     """All of it; of a file, where the service keeps it."""
     kept = {
         name: getattr(message, name)
@@ -65,7 +65,7 @@ def as_payload(message: ChatMessage) -> Payload:
     }
 
 
-def from_payload(payload: Payload, fetch: Fetch) -> ChatMessage:
+def decode(payload: Payload, fetch: Fetch) -> ChatMessage:
     """Raises KeyError, TypeError or ValueError for what it has not written itself."""
     files = [
         {**file, "read": partial(fetch, file["ref"], file["name"], file["size"])}

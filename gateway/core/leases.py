@@ -12,7 +12,7 @@ import structlog
 
 from agent.errors import StoreError
 from agent.ids import new_id
-from gateway.core.retry import patiently
+from gateway.core.retry import retry_store
 from gateway.store.ports import Fence, Leases, fence
 
 log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ LEASE_SECONDS = 30.0
 _TRY_AGAIN_SECONDS = 0.5
 
 
-class Holder:
+class LeaseHolder:
     """This process, as a holder of leases."""
 
     def __init__(self, leases: Leases, *, seconds: float = LEASE_SECONDS) -> None:
@@ -59,7 +59,7 @@ class Holder:
     async def _acquire(self, conversation_id: str) -> int:
         while True:
             acquire = partial(self._leases.acquire, conversation_id, holder=self.id, seconds=self._seconds)
-            token = await patiently(acquire)
+            token = await retry_store(acquire)
             if token is not None:
                 return token
             await asyncio.sleep(_TRY_AGAIN_SECONDS)

@@ -35,7 +35,7 @@ class Observer(DeliveryObserver, Protocol):
         ...
 
 
-class Unobserved:
+class NullObserver:
     """Nobody measures."""
 
     def waits(self, message_id: str) -> None: ...
@@ -51,4 +51,4 @@ class Unobserved:
     def delivered(self, platform: str, outcome: str) -> None: ...
 
 
-UNOBSERVED = Unobserved()
+NULL_OBSERVER = NullObserver()

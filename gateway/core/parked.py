@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 
-from gateway.core.inbox_codec import from_taken
-from gateway.store.ports import Outgoing, Taken
+from gateway.core.inbox_codec import decode_local
+from gateway.store.ports import InboxMessage, OutboxItem
 from gateway.types import Place
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _WHEN_BACK = "It waits until {} is connected again."
 _DISMISSED = "Dismissed."
 
 
-TakenUp = Literal["yes", "refused", "unreadable"]
+ResumeResult = Literal["yes", "refused", "unreadable"]
 
 
-class Bot(Protocol):
+class RunningBot(Protocol):
     """A bot that runs in this process."""
 
     @property
@@ -41,11 +41,11 @@ class Bot(Protocol):
         """Whether it has taken up what was left at the last stop; until then it will find more."""
         ...
 
-    async def take_up(self, taken: Taken, *, has_begun: bool) -> TakenUp:
+    async def take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
         """A message that was given up on before. Whether it gets an answer; if not, it is settled or parked again."""
         ...
 
-    def bring(self, outgoing: Outgoing) -> None:
+    def bring(self, outgoing: OutboxItem) -> None:
         """A reply that was given up on before."""
         ...
 
@@ -58,10 +58,10 @@ class Bot(Protocol):
         ...
 
 
-_SENTENCES: dict[TakenUp, str] = {"yes": _TAKEN_UP, "refused": _REFUSED, "unreadable": _UNREADABLE}
+_SENTENCES: dict[ResumeResult, str] = {"yes": _TAKEN_UP, "refused": _REFUSED, "unreadable": _UNREADABLE}
 
 
-class SecondChances:
+class ParkedItems:
     """Every verb gives a sentence for the one who asked for it."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -98,7 +98,7 @@ class SecondChances:
     async def dismiss_reply(self, outgoing_id: str) -> str:
         return _DISMISSED if await self._outbox.dismiss(outgoing_id) else _NOT_PARKED
 
-    async def _take_up(self, taken: Taken) -> str:
+    async def _take_up(self, taken: InboxMessage) -> str:
         has_begun = bool(await self._gateway.store.known([taken.id]))
         if taken.place is not None:
             bot = self._gateway.bots.get(taken.platform)
@@ -106,7 +106,7 @@ class SecondChances:
                 return _WHEN_BACK.format(taken.platform)
             return _SENTENCES[await bot.take_up(taken, has_begun=has_begun)]
         try:
-            inbound = from_taken(taken)
+            inbound = decode_local(taken)
         except (KeyError, TypeError, ValueError):
             await self._inbox.park([taken.id], "it cannot be read any more")
             return _UNREADABLE

@@ -15,12 +15,12 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
-PASSING = (StoreBusy, StoreFull, StoreReadOnly)
+TRANSIENT_STORE_ERRORS = (StoreBusy, StoreFull, StoreReadOnly)
 """What ends without anybody looking into the database."""
 
 
-async def patiently(
-    work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = PASSING
+async def retry_store(
+    work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = TRANSIENT_STORE_ERRORS
 ) -> T:
     """For what has been taken already, or comes only once: nobody is asked to send it again. Whatever else goes wrong
     comes out."""

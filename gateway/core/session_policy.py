@@ -23,7 +23,7 @@ from agent.store import Conversation
 from gateway.config.schema_platforms import SessionsConfig
 
 
-async def begin_anew_if_due(agent: Agent, conversation: Conversation, settings: SessionsConfig) -> str | None:
+async def reset_if_due(agent: Agent, conversation: Conversation, settings: SessionsConfig) -> str | None:
     """Called before a message is stored. The sentence to announce, if a new session has begun."""
     if settings.reset == "none":
         return None
@@ -64,7 +64,7 @@ _SMALLEST_GAIN = 0.10
 """The share of the window that the messages must fill at least: no more than that can be gained."""
 
 
-async def keep_in_bounds(agent: Agent, live: LiveContext) -> list[TurnEvent]:
+async def compact_if_oversized(agent: Agent, live: LiveContext) -> list[TurnEvent]:
     """Compacts the live session if it must; the events tell what was done."""
     if not agent.keeper.enabled or len(live.history) < MIN_MESSAGES:
         return []

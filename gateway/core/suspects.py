@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import structlog
 
-from gateway.store.ports import Taken
+from gateway.store.ports import InboxMessage
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ class Suspects:
         """By message."""
         self._one_at_a_time = asyncio.Lock()
 
-    def find(self, left: Iterable[Taken]) -> None:
+    def find(self, left: Iterable[InboxMessage]) -> None:
         """Looks for suspects among the messages that an earlier process left."""
         self._deaths |= {taken.id: taken.attempts for taken in left if taken.attempts >= SUSPECT_AFTER}
 

@@ -24,10 +24,10 @@ from agent.models.budget import spending_for
 from agent.store import Conversation
 from gateway.commands import Again, CommandContext, is_command
 from gateway.config.schema_platforms import SessionsConfig
-from gateway.core.conversation_queue import Mailbox
-from gateway.core.leases import Holder
-from gateway.core.retry import PASSING, patiently
-from gateway.core.session_policy import begin_anew_if_due, keep_in_bounds
+from gateway.core.conversation_queue import ConversationQueue
+from gateway.core.leases import LeaseHolder
+from gateway.core.retry import TRANSIENT_STORE_ERRORS, retry_store
+from gateway.core.session_policy import compact_if_oversized, reset_if_due
 from gateway.core.suspects import Suspects
 from gateway.store.ports import file_content
 from gateway.types import InboundMessage
@@ -73,7 +73,7 @@ class Turns:
     def __init__(
         self,
         gateway: Gateway,
-        holder: Holder,
+        holder: LeaseHolder,
         *,
         busy: Busy,
         sessions: SessionsConfig,
@@ -95,7 +95,7 @@ class Turns:
         self._sessions = sessions
         self._ask_before_danger = ask
 
-    async def handle(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def handle(self, mailbox: ConversationQueue, inbound: InboundMessage) -> None:
         """Nothing that goes wrong with one message may reach the next one."""
         conversation_id = mailbox.conversation_id
         logged = structlog.contextvars.bound_contextvars(conversation=conversation_id, turn=inbound.id)
@@ -115,7 +115,7 @@ class Turns:
             finally:
                 self._begun.pop(inbound.id, None)
 
-    async def _to_its_end(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def _to_its_end(self, mailbox: ConversationQueue, inbound: InboundMessage) -> None:
         try:
             async with self.suspects.alone(inbound.id):
                 await self._try(mailbox, inbound)
@@ -172,12 +172,12 @@ class Turns:
         )
         return await gateway.commands.run(inbound.text, context)
 
-    async def _try(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def _try(self, mailbox: ConversationQueue, inbound: InboundMessage) -> None:
         """A few times: what breaks down once may have been the moment's fault, and a crash of the whole process counts
         as well. Not after some of an answer was seen, or people would see two; but what a store that refused has cut
         short was no answer, and is taken back."""
         for tries in count(1):
-            attempt = _Attempt(await patiently(partial(self._store.inbox.begin, inbound.id)))
+            attempt = _Attempt(await retry_store(partial(self._store.inbox.begin, inbound.id)))
             self._begun[inbound.id] += 1
             if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
@@ -185,7 +185,7 @@ class Turns:
             try:
                 await self._attempt(mailbox, inbound, attempt)
                 return
-            except PASSING as error:
+            except TRANSIENT_STORE_ERRORS as error:
                 if tries > len(_STORE_PAUSES) or not await self._goes_on(mailbox, inbound, error):
                     raise
                 await asyncio.sleep(_STORE_PAUSES[tries - 1])
@@ -200,7 +200,7 @@ class Turns:
             begun = bool(await self._store.known([inbound.id]))
             inbound = replace(inbound, has_begun=begun, tried=tries)
 
-    async def _goes_on(self, mailbox: Mailbox, inbound: InboundMessage, error: StoreError) -> bool:
+    async def _goes_on(self, mailbox: ConversationQueue, inbound: InboundMessage, error: StoreError) -> bool:
         """Whether a turn that the store has cut short is for this process to take up again. Its author is told. Nobody
         knows what a command has done; and an answer may be complete although what comes after it was refused."""
         is_left = await self._store.inbox.is_waiting(inbound.id)
@@ -211,7 +211,7 @@ class Turns:
         self._publish(inbound, mailbox.conversation_id, Notice(_WHEN_MENDED))
         return True
 
-    async def _attempt(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
+    async def _attempt(self, mailbox: ConversationQueue, inbound: InboundMessage, attempt: _Attempt) -> None:
         conversation_id = mailbox.conversation_id
         if not await _is_still_allowed(inbound):
             await self._store.inbox.settle([inbound.id, *inbound.joined])
@@ -229,7 +229,7 @@ class Turns:
             inbound = replace(inbound, text=again.text, parts=again.parts)
         await self._answer(mailbox, inbound, attempt)
 
-    async def _answer(self, mailbox: Mailbox, inbound: InboundMessage, attempt: _Attempt) -> None:
+    async def _answer(self, mailbox: ConversationQueue, inbound: InboundMessage, attempt: _Attempt) -> None:
         turn, live = await finish_despite_cancel(self._accept(mailbox, inbound))
         if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
             # Somebody has gone on already; what they said last is what they want an answer to.
@@ -237,7 +237,7 @@ class Turns:
             self._publish(inbound, live.conversation.id, TurnDone("", stopped=True))
             return
         await self._gateway.limits.budget.check(inbound.by)
-        for event in await keep_in_bounds(self._agent, live):
+        for event in await compact_if_oversized(self._agent, live):
             self._tell(inbound, live.conversation.id, event)
         async with aclosing(self._agent.run(turn, live)) as events:
             async for event in events:
@@ -251,7 +251,7 @@ class Turns:
         else:
             self._publish(inbound, conversation_id, event)
 
-    async def _accept(self, mailbox: Mailbox, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
+    async def _accept(self, mailbox: ConversationQueue, inbound: InboundMessage) -> tuple[Turn, LiveContext]:
         """The message is stored first of all: nothing that happens to the turn can lose it."""
 
         async def steering() -> Arrived:
@@ -263,7 +263,7 @@ class Turns:
         # Read now, not when it was queued: a command before it may have moved the live session.
         conversation = await self._store.conversation(mailbox.conversation_id)
         if not inbound.has_begun and (
-            announced := await begin_anew_if_due(self._agent, conversation, self._sessions)
+            announced := await reset_if_due(self._agent, conversation, self._sessions)
         ):
             self._publish(inbound, conversation.id, Notice(announced))
             conversation = await self._store.conversation(conversation.id)
@@ -325,7 +325,7 @@ class Turns:
                 outgoing_id = await self._settle(conversation_id, inbound, f"⚠ {error}")
         self._publish(inbound, conversation_id, TurnFailed(error, outgoing_id))
 
-    async def _stopped(self, mailbox: Mailbox, inbound: InboundMessage) -> None:
+    async def _stopped(self, mailbox: ConversationQueue, inbound: InboundMessage) -> None:
         """By its author; or by a shutdown, after which it is taken up again."""
         conversation_id = mailbox.conversation_id
         running = self._gateway.hub.running(conversation_id)

@@ -10,7 +10,7 @@ from gateway.config.schema_limits import LimitsConfig
 from gateway.errors import QueueFull
 from gateway.limits.budget import DailyBudget
 from gateway.limits.rate import RateLimit, Refusal
-from gateway.store.ports import Room
+from gateway.store.ports import QueueLimits
 from gateway.types import OWNER, InboundMessage
 
 _PEOPLE_IN_LINE = 4
@@ -46,7 +46,9 @@ class Limits:
 
     def _take_over(self, config: LimitsConfig) -> None:
         self._config = config
-        self.room = Room(_PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages)
+        self.room = QueueLimits(
+            _PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages
+        )
         """In each conversation. Each message that waits becomes a turn that somebody pays for."""
         people, owner = config.messages_per_minute, config.owner_messages_per_minute
         self._people = RateLimit(people, clock=self._clock) if people else None

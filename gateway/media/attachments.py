@@ -58,14 +58,14 @@ Transcribe = Callable[[str, bytes, Conversation], Awaitable[str]]
 
 
 @dataclass(slots=True)
-class TakenIn:
+class AttachmentText:
     """What the model reads about the files, and the pictures themselves."""
 
     paragraphs: list[str] = field(default_factory=list)
     images: list[ChatDict] = field(default_factory=list)
 
 
-class MediaIntake:
+class AttachmentReader:
     """Fetches attachments and makes of them what the model can use."""
 
     def __init__(self, sees_images: SeesImages, transcribe: Transcribe | None = None) -> None:
@@ -74,9 +74,9 @@ class MediaIntake:
 
     async def take_in(
         self, attachments: Sequence[Attachment], conversation: Conversation, workspace: Path
-    ) -> TakenIn:
+    ) -> AttachmentText:
         """Raises nothing for what is wrong with a file: the model is told, and tells the person."""
-        taken = TakenIn()
+        taken = AttachmentText()
         for attachment in attachments[:_MOST_FILES]:
             name = safe_name(attachment.name, attachment.mime)
             try:
@@ -94,7 +94,7 @@ class MediaIntake:
         name: str,
         conversation: Conversation,
         workspace: Workspace,
-        taken: TakenIn,
+        taken: AttachmentText,
     ) -> str:
         data = await attachment.read(MAX_FILE_BYTES)
         path = await asyncio.to_thread(workspace.write_new, f"{INCOMING}/{name}", data)
@@ -108,7 +108,7 @@ class MediaIntake:
             return kept
         return _as_paragraphs(name, text, path)
 
-    async def _image(self, data: bytes, kept: str, conversation: Conversation, taken: TakenIn) -> str:
+    async def _image(self, data: bytes, kept: str, conversation: Conversation, taken: AttachmentText) -> str:
         if not await self._sees_images(conversation):
             return f"an image, {kept}; this model cannot see images"
         part = await asyncio.to_thread(as_part, data)

@@ -34,7 +34,7 @@ _listeners: list[Listener] = []
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def on_warning(listener: Listener) -> Iterator[None]:
     """To every warning and error, also where `logging.level` keeps warnings out of the log."""
     _listeners.append(listener)
     try:

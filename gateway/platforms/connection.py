@@ -32,7 +32,7 @@ Connect = Callable[[Callable[[], None]], Awaitable[None]]
 """Makes one connection and returns or raises when it has ended. Calls what it is given once messages can come."""
 
 
-class Supervised:
+class ReconnectingConnection:
     """One connection after the other, until it is stopped."""
 
     def __init__(self, name: str, connect: Connect, *, first_pause: float = _FIRST_PAUSE) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.adapter import ChatPort
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import BotConfig, DiscordBotConfig, TelegramBotConfig, bot_in
 from gateway.core.gateway import Gateway
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
-from gateway.reload import Settings
+from gateway.reload import LiveConfig
 from gateway.store.ports import People
-from gateway.store.reports import Insight
+from gateway.store.reports import Reports
 
 if TYPE_CHECKING:
     from gateway.platforms.discord import DiscordPlatform
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 Bot = TypeVar("Bot", bound=BotConfig)
 
 
-def configured_platforms(
-    settings: Settings,
+def build_platforms(
+    settings: LiveConfig,
     gateway: Gateway,
     people: People,
-    insight: Insight,
-    media: MediaIntake,
+    insight: Reports,
+    media: AttachmentReader,
     *,
     model: str,
     model_line: str,
@@ -41,7 +41,7 @@ def configured_platforms(
     platforms: list[Platform] = []
     web = config.platforms.web
     if web.enabled:
-        from gateway.platforms.web import House, WebPlatform  # noqa: PLC0415 - see above
+        from gateway.platforms.web import DashboardContext, WebPlatform  # noqa: PLC0415 - see above
 
         platforms.append(
             WebPlatform(
@@ -52,17 +52,17 @@ def configured_platforms(
                 read_token=web.read_token.get_secret_value() if web.read_token else None,
                 model_line=model_line,
                 platforms=platforms,
-                house=House(gateway, insight, people, settings, model, platforms, metrics),
+                house=DashboardContext(gateway, insight, people, settings, model, platforms, metrics),
                 metrics=metrics,
             )
         )
     pairing = Pairing(people)
 
-    def reception_for(bot: BotConfig) -> Callable[[ChatPort], Reception]:
-        def reception(port: ChatPort) -> Reception:
+    def reception_for(bot: BotConfig) -> Callable[[ChatPort], ChatReceiver]:
+        def reception(port: ChatPort) -> ChatReceiver:
             gate = Gate(port.platform, bot, people)
             join_seconds = config.gateway.join_seconds
-            desk = Reception(gateway, port, gate, pairing, media, bot, join_seconds=join_seconds)
+            desk = ChatReceiver(gateway, port, gate, pairing, media, bot, join_seconds=join_seconds)
             settings.followed_by(
                 lambda new: desk.apply(
                     bot_in(new.platforms, port.platform), join_seconds=new.gateway.join_seconds
@@ -88,9 +88,9 @@ def _bots(main: Bot, named: Mapping[str, Bot]) -> Iterator[tuple[str, Bot]]:
 def _telegram(
     name: str,
     bot: TelegramBotConfig,
-    settings: Settings,
+    settings: LiveConfig,
     gateway: Gateway,
-    reception: Callable[[ChatPort], Reception],
+    reception: Callable[[ChatPort], ChatReceiver],
 ) -> TelegramPlatform:
     from gateway.platforms.telegram import TelegramPlatform  # noqa: PLC0415 - see above
 
@@ -102,9 +102,9 @@ def _telegram(
 def _discord(
     name: str,
     bot: DiscordBotConfig,
-    settings: Settings,
+    settings: LiveConfig,
     gateway: Gateway,
-    reception: Callable[[ChatPort], Reception],
+    reception: Callable[[ChatPort], ChatReceiver],
 ) -> DiscordPlatform:
     from gateway.platforms.discord import DiscordPlatform  # noqa: PLC0415 - see above
 

@@ -24,7 +24,7 @@ _HOST = "agent."
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class EngineEnvironment:
     """What an engine can be told when it is made."""
 
     context_length: int
@@ -64,7 +64,7 @@ class EngineCode:
     """What the owner should know about the folder."""
 
 
-def engine_in_folder(name: str, folder: Path, around: Surroundings) -> EngineCode:
+def engine_in_folder(name: str, folder: Path, around: EngineEnvironment) -> EngineCode:
     """What `register(ctx)` registers goes before what is exported. Raises PluginFault."""
     module = load_package(folder)
     offered = Registrations()
@@ -77,7 +77,7 @@ def engine_in_folder(name: str, folder: Path, around: Surroundings) -> EngineCod
     )
 
 
-def engine_registered(name: str, folder: Path, register: Register, around: Surroundings) -> EngineCode:
+def engine_registered(name: str, folder: Path, register: Register, around: EngineEnvironment) -> EngineCode:
     """Calls `register` for the engine alone: what it offers beside it is left out. Raises PluginFault."""
 
     def register_again() -> ContextEngine:
@@ -101,7 +101,9 @@ def _copies_of(engine: ContextEngine, folder: Path) -> Callable[[], ContextEngin
     return lambda: run_foreign(lambda: copy.deepcopy(untouched), folder)
 
 
-def _ready(make: Callable[[], ContextEngine], name: str, folder: Path, around: Surroundings) -> ContextEngine:
+def _ready(
+    make: Callable[[], ContextEngine], name: str, folder: Path, around: EngineEnvironment
+) -> ContextEngine:
     """An engine that has the right name and knows the model's window."""
     engine = make()
     if (found := _name(engine, folder)) != name:
@@ -112,7 +114,7 @@ def _ready(make: Callable[[], ContextEngine], name: str, folder: Path, around: S
     return engine
 
 
-def _instance(cls: type[ContextEngine], folder: Path, around: Surroundings) -> ContextEngine:
+def _instance(cls: type[ContextEngine], folder: Path, around: EngineEnvironment) -> ContextEngine:
     taken = _declared_by_class(cls, around.arguments)
     try:
         return run_foreign(lambda: cls(**taken), folder)
@@ -138,7 +140,7 @@ def _declared_by_class(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exported_maker(
-    name: str, module: ModuleType, folder: Path, around: Surroundings
+    name: str, module: ModuleType, folder: Path, around: EngineEnvironment
 ) -> Callable[[], ContextEngine]:
     """Of the class that has the name. A package may export others, such as the one it is derived from."""
     names = []

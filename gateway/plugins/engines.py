@@ -23,8 +23,8 @@ from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.plugins.context import warn_of_refused
 from gateway.plugins.engine_loading import (
     EngineCode,
+    EngineEnvironment,
     OptionsRefused,
-    Surroundings,
     engine_in_folder,
     engine_registered,
 )
@@ -126,7 +126,7 @@ def engine_factory(
         return compressor
     place = _find(name, home, plugins)
     try:
-        around = Surroundings(context_length, model, home, options or {})
+        around = EngineEnvironment(context_length, model, home, options or {})
         code = in_time(lambda: place.tried(around), seconds)
         plugins.add(code.beside)
         plugins.notices += code.notices
@@ -239,9 +239,9 @@ class _Place:
     name: str
     origin: str
     folder: Path
-    load: Callable[[Surroundings], EngineCode]
+    load: Callable[[EngineEnvironment], EngineCode]
 
-    def tried(self, around: Surroundings) -> EngineCode:
+    def tried(self, around: EngineEnvironment) -> EngineCode:
         """The code, after one engine was made of it."""
         code = self.load(around)
         code.make()
@@ -260,7 +260,7 @@ def _places(home: Path, plugins: Plugins) -> Iterator[_Place]:
         yield _Place(offered.name, f"plugin {offered.plugin}", offered.folder, load)
 
 
-def _engine_in(folder: Path, home: Path | None, around: Surroundings) -> EngineCode:
+def _engine_in(folder: Path, home: Path | None, around: EngineEnvironment) -> EngineCode:
     notices = check_permissions(folder, home) if home is not None else []
     return replace(engine_in_folder(folder.name, folder, around), notices=notices)
 
@@ -278,7 +278,7 @@ def _find(name: str, home: Path, plugins: Plugins) -> _Place:
     )
 
 
-def _describe(place: _Place, probe: Surroundings | None, *, hidden_by: EngineInfo | None) -> EngineInfo:
+def _describe(place: _Place, probe: EngineEnvironment | None, *, hidden_by: EngineInfo | None) -> EngineInfo:
     manifest, problem, traceback = Manifest(), "", ""
     try:
         manifest = read_manifest(place.folder)
@@ -315,5 +315,5 @@ def _searched(home: Path) -> str:
     return f"Searched, in this order:{folders}\n  the enabled plugins in {home / 'plugins'}"
 
 
-def _probe(home: Path, options: Mapping[str, Any] | None) -> Surroundings:
-    return Surroundings(_PROBE_WINDOW, "", home, options or {})
+def _probe(home: Path, options: Mapping[str, Any] | None) -> EngineEnvironment:
+    return EngineEnvironment(_PROBE_WINDOW, "", home, options or {})

@@ -54,7 +54,7 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
+class ImportResult:
     """What came of one conversation."""
 
     conversation_id: str

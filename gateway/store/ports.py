@@ -51,7 +51,7 @@ State = Literal["pending", "sending", "sent", "parked"]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeliveryProgress:
     """How far one of them has come."""
 
     state: State = "pending"
@@ -69,7 +69,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutboxItem:
     id: str
     conversation_id: str
     turn_id: str
@@ -81,7 +81,7 @@ class Outgoing:
     content: str | None
     """None while the model is still writing it. Of a passing remark: what it is to say in the end, or None if it is to
     go."""
-    progress: Progress = field(default_factory=Progress)
+    progress: DeliveryProgress = field(default_factory=DeliveryProgress)
 
 
 class Outbox(Protocol):
@@ -92,7 +92,7 @@ class Outbox(Protocol):
         there is nothing to bring."""
         ...
 
-    async def note(self, platform: str, *outgoing: Outgoing) -> None:
+    async def note(self, platform: str, *outgoing: OutboxItem) -> None:
         """How far they have come, all of them or none: before a call whose outcome may stay unknown, and after it.
 
         One that is not known yet is from now on: a text that is shown while it is being written, or a passing remark.
@@ -105,7 +105,7 @@ class Outbox(Protocol):
         them becomes something that must not stay; only the doubt whether there is more of it stays with them."""
         ...
 
-    async def open(self, platform: str) -> list[Outgoing]:
+    async def open(self, platform: str) -> list[OutboxItem]:
         """What was neither sent nor parked, in order."""
         ...
 
@@ -119,7 +119,7 @@ class Outbox(Protocol):
         """Whether a part of an unfinished answer to this message may be visible in a message whose id is unknown."""
         ...
 
-    async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
+    async def unpark(self, outgoing_id: str) -> tuple[str, OutboxItem] | None:
         """It is on its way again, on this platform, from where it had come to. None if it is not parked, or if nothing
         can be made of it."""
         ...
@@ -147,7 +147,7 @@ Payload = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class InboxMessage:
     """A message in the inbox."""
 
     id: str
@@ -163,7 +163,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class QueueLimits:
     """How many messages may wait in a chat."""
 
     in_all: int
@@ -171,7 +171,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedItem:
     """What Hermes has given up on: a message that could not be answered, or a reply that could not be delivered."""
 
     kind: Literal["message", "reply"]
@@ -188,7 +188,7 @@ class Inbox(Protocol):
         """When this was first asked for the bot."""
         ...
 
-    async def take(self, taken: Taken, *, room: Room | None = None) -> bool:
+    async def take(self, taken: InboxMessage, *, room: QueueLimits | None = None) -> bool:
         """On the disk when this returns. False if it was taken before. Raises QueueFull if there is no more room in its
         place."""
         ...
@@ -197,7 +197,7 @@ class Inbox(Protocol):
         """Its author has changed it. False once its turn has begun."""
         ...
 
-    async def waiting(self, platform: str) -> list[Taken]:
+    async def waiting(self, platform: str) -> list[InboxMessage]:
         """What is not dealt with, in the order it was taken."""
         ...
 
@@ -238,7 +238,7 @@ class Inbox(Protocol):
         """Forgets what was dealt with so long ago that no service can deliver it again, and its replies."""
         ...
 
-    async def parked(self) -> list[Parked]: ...
+    async def parked(self) -> list[ParkedItem]: ...
 
     async def counts(self) -> dict[tuple[str, str], int]:
         """How many are `waiting` and how many `parked`, by platform and state."""
@@ -248,7 +248,7 @@ class Inbox(Protocol):
         """Whether something was said in its conversation after it, or the conversation is in another session now."""
         ...
 
-    async def unpark(self, message_id: str) -> Taken | None:
+    async def unpark(self, message_id: str) -> InboxMessage | None:
         """It waits again, as if it had just come. None if it is not parked."""
         ...
 

@@ -8,12 +8,12 @@ from typing import Literal, Protocol
 
 from agent.messages import Message
 from agent.store import Compaction, Conversation, SearchHit, SplitReason
-from gateway.store.ports import Parked
+from gateway.store.ports import ParkedItem
 from gateway.types import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ConversationRow:
     """A conversation as a line in a list."""
 
     conversation: Conversation
@@ -29,15 +29,15 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ConversationPage:
     """A page of them."""
 
-    listed: list[Listed]
+    listed: list[ConversationRow]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class FilterOptions:
     """What a list can be narrowed to."""
 
     platforms: list[str]
@@ -46,7 +46,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionInfo:
     """A session as a node of the family tree."""
 
     id: str
@@ -64,7 +64,7 @@ class SessionLine:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall:
+class ContextSample:
     """A call of the model that answers, and how full the window was."""
 
     session_id: str
@@ -73,7 +73,7 @@ class WindowCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class TranscriptPage:
     """Some of what was said, in order, and where it stands among all of it."""
 
     messages: list[Message]
@@ -83,29 +83,31 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class CompactionDiff:
     """What a split put into the context, and what it took out."""
 
     written: list[Message]
     """Summaries and shortened copies, as the engine wrote them."""
     kept: int
     """Messages that stayed as they were."""
-    left: Excerpt
+    left: TranscriptPage
     left_characters: int
     originals: list[Message] = field(default_factory=list)
     """Of the shortened copies."""
 
 
-class ConversationInsight(Protocol):
+class ConversationReports(Protocol):
     """What names an id raises NotFound."""
 
-    async def listing(self, *, person: str | None, platform: str | None, first: int, limit: int) -> Listing:
+    async def listing(
+        self, *, person: str | None, platform: str | None, first: int, limit: int
+    ) -> ConversationPage:
         """Newest activity first, from number `first` (0 is the newest); none in which nothing was said."""
         ...
 
-    async def described(self, conversation_ids: Sequence[str]) -> dict[str, Listed]: ...
+    async def described(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]: ...
 
-    async def choices(self) -> Choices: ...
+    async def choices(self) -> FilterOptions: ...
 
     async def search(
         self, text: str, *, person: str | None, platform: str | None, limit: int
@@ -121,7 +123,7 @@ class ConversationInsight(Protocol):
         """Changes whenever anything was said or split."""
         ...
 
-    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> Excerpt:
+    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
         """Of all that was said up to this session, through its ancestors. Without `first`, the newest. With the
         results of the tool calls at its end, whatever the limit; those at its beginning are in the one before."""
         ...
@@ -130,22 +132,22 @@ class ConversationInsight(Protocol):
         """The session to look at it from, and its number there: the live one, where it leads to the message."""
         ...
 
-    async def sessions(self, conversation_id: str) -> list[SessionLine]:
+    async def sessions(self, conversation_id: str) -> list[SessionInfo]:
         """All of them, oldest first."""
         ...
 
-    async def window(self, session_id: str) -> list[WindowCall]:
+    async def window(self, session_id: str) -> list[ContextSample]:
         """Through all ancestors, in order."""
         ...
 
-    async def replaced(self, session_id: str, *, first: int, limit: int) -> Replaced: ...
+    async def replaced(self, session_id: str, *, first: int, limit: int) -> CompactionDiff: ...
 
     async def chat_of(self, conversation: Conversation) -> Place | None:
         """Where its replies were last brought to; None where people come and read, or it was too long ago."""
         ...
 
 
-By = Literal["day", "person", "model"]
+GroupBy = Literal["day", "person", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class Spending:
 
 
 @dataclass(slots=True)
-class Total:
+class UsageTotal:
     """What many of them come to: all of a day, a person or a model."""
 
     name: str
@@ -181,7 +183,7 @@ class Total:
     usd: float = 0.0
     unpriced_calls: int = 0
 
-    def add(self, spending: Spending | Total) -> None:
+    def add(self, spending: Spending | UsageTotal) -> None:
         self.calls += spending.calls
         self.prompt_tokens += spending.prompt_tokens
         self.completion_tokens += spending.completion_tokens
@@ -192,7 +194,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QueueStatus:
     """How much is under way, and how much was given up on."""
 
     waiting: int
@@ -210,23 +212,23 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp(Parked):
+class ParkedDetail(ParkedItem):
     """With what it says."""
 
     text: str
     """Its beginning; the name of a file. Empty where nothing is left of it."""
 
 
-class Insight(Protocol):
+class Reports(Protocol):
     @property
-    def conversations(self) -> ConversationInsight: ...
+    def conversations(self) -> ConversationReports: ...
 
-    async def spending(self, *, since: float, by: Sequence[By]) -> list[Spending]:
+    async def spending(self, *, since: float, by: Sequence[GroupBy]) -> list[Spending]:
         """From the day of that moment on, a sum for each of these; oldest day first."""
         ...
 
-    async def standing(self, *, since: float) -> Standing: ...
+    async def standing(self, *, since: float) -> QueueStatus: ...
 
-    async def given_up(self, *, limit: int) -> list[GivenUp]:
+    async def given_up(self, *, limit: int) -> list[ParkedDetail]:
         """The newest first."""
         ...

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from gateway.text.fences import Fence, opened_by
-from gateway.text.unbreakable import Harm, Span, spans
+from gateway.text.unbreakable import CutDamage, Span, spans
 
 
 class Place(Enum):
@@ -152,11 +152,11 @@ class _Reader:
 
 def _line_spans(lines: list[_Line]) -> list[Span]:
     harm = {
-        _Kind.OPENING: Harm.BROKEN,
-        _Kind.CLOSING: Harm.BROKEN,
-        _Kind.ROW: Harm.BROKEN,
-        _Kind.ROW_OF_DASHES: Harm.BROKEN,
-        _Kind.CODE: Harm.UGLY,
+        _Kind.OPENING: CutDamage.BROKEN,
+        _Kind.CLOSING: CutDamage.BROKEN,
+        _Kind.ROW: CutDamage.BROKEN,
+        _Kind.ROW_OF_DASHES: CutDamage.BROKEN,
+        _Kind.CODE: CutDamage.UGLY,
     }
     return [Span(line.begin, line.end, harm[line.kind]) for line in lines if line.kind in harm]
 
@@ -167,7 +167,7 @@ def _title_spans(lines: list[_Line]) -> list[Span]:
     seen = [line for line in lines if line.kind is not _Kind.BLANK]
     for line, following in pairwise([*seen, lines[-1]]):
         if line.kind in (_Kind.HEADING, _Kind.ROW_OF_DASHES) or following.kind is _Kind.ROW_OF_DASHES:
-            found.append(Span(line.begin, following.begin + 1, Harm.UGLY))
+            found.append(Span(line.begin, following.begin + 1, CutDamage.UGLY))
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.text.fences import Fence
 from gateway.text.outline import CodeBlock, Place, outline
-from gateway.text.unbreakable import Harm
+from gateway.text.unbreakable import CutDamage
 from gateway.text.unicode import UNSEEN, Measure, belong_together, is_blank, longest_prefix
 
 _SEEN = re.compile(f"[^{re.escape(UNSEEN)}]")
@@ -18,12 +18,12 @@ _WORD_END = re.compile(rf"(?<=\S)(?=[^\S\n]+(?:\S|\Z))|(?<=[、，；：])|(?<={
 _WITHIN_LINES = {Place.SENTENCE: _SENTENCE_END, Place.WORD: _WORD_END}
 
 _ATTEMPTS = (
-    (Harm.NONE, 1 / 2),
-    (Harm.NONE, 1 / 4),
-    (Harm.UGLY, 1 / 2),
-    (Harm.NONE, 0),
-    (Harm.UGLY, 0),
-    (Harm.BROKEN, 0),
+    (CutDamage.NONE, 1 / 2),
+    (CutDamage.NONE, 1 / 4),
+    (CutDamage.UGLY, 1 / 2),
+    (CutDamage.NONE, 0),
+    (CutDamage.UGLY, 0),
+    (CutDamage.BROKEN, 0),
 )
 """What a cut may spoil, and how full the message must be in return."""
 
@@ -105,7 +105,7 @@ class _Window:
 
     def end_of_a_character(self) -> int | None:
         """Within a word, but if possible not within a link or a family of emoji."""
-        for harm in Harm:
+        for harm in CutDamage:
             position = self.room + 1
             while (position := self._harm.rfind(harm, 1, position)) > 0:
                 if self._is_whole(position):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 
-class Harm(IntEnum):
+class CutDamage(IntEnum):
     """What a cut does to the stretch it falls into."""
 
     NONE = 0
@@ -22,7 +22,7 @@ class Harm(IntEnum):
 class Span:
     begin: int
     end: int
-    harm: Harm
+    harm: CutDamage
 
 
 _BLOCK_BEGINS = r"\n(?=[ \t\r]*(?:\n|[-*+][ \t]|\d{1,9}[.)][ \t]|\#|>|\|))"
@@ -43,12 +43,12 @@ def spans(text: str, *, goes_on: bool) -> Iterator[Span]:
     """The stretches in a text without code blocks. `goes_on`: its end is where our knowledge ends, so that
     whatever is open there may yet be closed."""
     code, unfinished = _inline_code(text, goes_on=goes_on)
-    yield from (Span(begin, end, Harm.BROKEN) for begin, end in code)
+    yield from (Span(begin, end, CutDamage.BROKEN) for begin, end in code)
     if unfinished is not None:
-        yield Span(unfinished, len(text), Harm.UGLY)
+        yield Span(unfinished, len(text), CutDamage.UGLY)
     text = _masked(text, code)
     for address in _ADDRESS.finditer(text):
-        yield Span(address.start(), address.end(), Harm.BROKEN)
+        yield Span(address.start(), address.end(), CutDamage.BROKEN)
     yield from _Marks(text).spans(goes_on=goes_on)
 
 
@@ -118,17 +118,17 @@ class _Marks:
                 begin = self._brackets.pop()
                 if target := _TARGET.match(self.text, position):
                     position = target.end()
-                    yield Span(begin, position, Harm.BROKEN)
+                    yield Span(begin, position, CutDamage.BROKEN)
             elif found["run"]:
                 yield from self._emphasised(found)
         if goes_on:
             unfinished = [*self._brackets[:1], *self._emphasis.values()]
-            yield from (Span(begin, len(self.text), Harm.UGLY) for begin in unfinished)
+            yield from (Span(begin, len(self.text), CutDamage.UGLY) for begin in unfinished)
 
     def _emphasised(self, run: re.Match[str]) -> Iterator[Span]:
         before = self.text[run.start() - 1 : run.start()]
         after = self.text[run.end() : run.end() + 1]
         if before.strip() and run[0] in self._emphasis:
-            yield Span(self._emphasis.pop(run[0]), run.end(), Harm.UGLY)
+            yield Span(self._emphasis.pop(run[0]), run.end(), CutDamage.UGLY)
         elif after.strip() and not (run[0][0] == "_" and before.isalnum()):
             self._emphasis.setdefault(run[0], run.start())

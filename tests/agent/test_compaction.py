@@ -26,7 +26,7 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.untrusted import wrap_untrusted
 from gateway.commands import CommandContext, Commands
-from gateway.core.session_policy import keep_in_bounds
+from gateway.core.session_policy import compact_if_oversized
 from gateway.limits import Limits
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
@@ -50,7 +50,7 @@ class Desk:
 
     async def hygiene(self) -> list[TurnEvent]:
         live = await self.agent.open(await self.store.conversation(self.conversation_id))
-        return await keep_in_bounds(self.agent, live)
+        return await compact_if_oversized(self.agent, live)
 
     async def live(self) -> str:
         return (await self.store.conversation(self.conversation_id)).live_session_id

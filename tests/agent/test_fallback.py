@@ -17,7 +17,7 @@ from agent.models.retry import RetryingLLM
 from agent.models.selection import ModelInUse
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
-from gateway.core.session_policy import keep_in_bounds
+from gateway.core.session_policy import compact_if_oversized
 from gateway.store.memory import MemoryStore
 from tests.worlds.agents import make_agent
 
@@ -77,7 +77,7 @@ async def test_a_fallback_elsewhere_changes_nothing_here(tmp_path: Path) -> None
     assert (await at.say("a", "trouble"))[-1] == TurnDone("Spare here.")
     assert await at.fits("b") == MAIN
     conversation = await at.store.open_conversation(Address("web", "b"), person="b")
-    assert await keep_in_bounds(at.agent, await at.agent.open(conversation)) == []
+    assert await compact_if_oversized(at.agent, await at.agent.open(conversation)) == []
     events = await at.say("b", "Still well.")
     assert not any(isinstance(event, Compacted) for event in events)
     assert (await at.store.session(conversation.live_session_id)).model == MAIN.model

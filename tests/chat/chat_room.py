@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from agent.events import TextDelta, TurnDone, TurnEvent, TurnStarted
 from gateway.chat.delivery.item import POSSIBLY_TWICE
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
@@ -37,7 +37,7 @@ class ChatRoom:
     def __init__(self, service: ChatService, *, place: Place, timing: Timing, streaming: bool) -> None:
         self.service = service
         self.hub = EventHub()
-        self.followers = Followers(self.hub, service, streaming=streaming, timing=timing)
+        self.followers = DeliveryManager(self.hub, service, streaming=streaming, timing=timing)
         self.followers.follow(CONVERSATION, place)
 
     def play(self, *events: TurnEvent) -> None:

@@ -20,11 +20,11 @@ from agent.ids import id_from
 from agent.messages import Message
 from agent.store import Address, Conversation
 from gateway.chat.adapter import ChatPort
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.core.events import EventHub
 from gateway.store import MemoryStore, SqliteStore
-from gateway.store.ports import GatewayStore, Kind, Outbox, Outgoing, Taken
+from gateway.store.ports import GatewayStore, InboxMessage, Kind, Outbox, OutboxItem
 from gateway.store.sqlite.outbox import StoredOutbox
 from gateway.types import Place
 from tests.chat.chat_room import ALICE, FAST
@@ -127,7 +127,7 @@ class World:
 
     async def hears(self, message_id: str, place: Place = ALICE, number: str = "") -> None:
         """A message was taken; its turn has not ended."""
-        await self.store.inbox.take(Taken(message_id, self.service.platform, {}, place, number))
+        await self.store.inbox.take(InboxMessage(message_id, self.service.platform, {}, place, number))
 
     async def leaves(self, *texts: str, kind: Kind = "notice") -> None:
         """On their way, under the ids `out_0`, `out_1` and so on."""
@@ -152,7 +152,7 @@ class World:
             await self._bury()
         return died
 
-    async def open(self) -> list[Outgoing]:
+    async def open(self) -> list[OutboxItem]:
         return await self.store.outbox.open(self.service.platform)
 
     async def states(self) -> dict[str, str]:
@@ -165,7 +165,7 @@ class World:
             while not wanted(await self.states()):
                 pass
 
-    async def has_open(self, wanted: Callable[[list[Outgoing]], bool]) -> None:
+    async def has_open(self, wanted: Callable[[list[OutboxItem]], bool]) -> None:
         """The same of what is still open."""
         async with asyncio.timeout(10):
             while not wanted(await self.open()):
@@ -198,7 +198,7 @@ class Process:
         self._hub = EventHub()
         self.outbox = cast(Outbox, _Mortal(world.store.outbox, life))
         port = cast(ChatPort, _Mortal(world.service, life))
-        self.followers = Followers(self._hub, port, self.outbox, timing=world.timing)
+        self.followers = DeliveryManager(self._hub, port, self.outbox, timing=world.timing)
 
     async def work(self, script: Script) -> None:
         await self.followers.recover()

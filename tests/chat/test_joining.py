@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.chat.message_joiner import Joining
+from gateway.chat.message_joiner import MessageJoiner
 from gateway.types import Attachment, Author, ChatMessage, Place, Quote
 
 HERE, GROUP = Place("1"), Place("-5", kind="group", group_id="-5")
@@ -17,7 +17,7 @@ class Counter:
 
     def __init__(self, seconds: float = 0.05) -> None:
         self.arrived: asyncio.Queue[ChatMessage] = asyncio.Queue()
-        self.joining = Joining(seconds, self.arrived.put_nowait)
+        self.joining = MessageJoiner(seconds, self.arrived.put_nowait)
 
     def add(self, *messages: ChatMessage) -> None:
         for message in messages:

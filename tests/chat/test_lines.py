@@ -6,12 +6,12 @@ import asyncio
 from functools import partial
 
 from agent.errors import StoreFull
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.keyed_queue import KeyedQueue
 
 
 async def test_a_line_takes_a_whole_backlog() -> None:
     """A service hands over a hundred messages of one chat at once: none of them is lost, and the order stays."""
-    lines, done = Lines(), list[int]()
+    lines, done = KeyedQueue(), list[int]()
     for number in range(1_000):
         lines.put("chat", partial(_note, done, number))
     await lines.close(10)
@@ -20,7 +20,7 @@ async def test_a_line_takes_a_whole_backlog() -> None:
 
 async def test_whoever_waits_for_a_job_hears_of_a_store_that_refused_it() -> None:
     """Whatever else goes wrong would go wrong again, so nobody is told to try again."""
-    lines, done = Lines(), list[int]()
+    lines, done = KeyedQueue(), list[int]()
 
     async def full() -> None:
         raise StoreFull

@@ -21,7 +21,7 @@ from agent.events import (
 from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
-from gateway.store.ports import Outgoing, Progress, file_content
+from gateway.store.ports import DeliveryProgress, OutboxItem, file_content
 from gateway.types import Place
 from tests.chat.chat_room import reads_as
 from tests.chat.mortal import AT_ONCE, QUESTION, Process, Script, World, nothing_new, step_id
@@ -263,9 +263,9 @@ async def test_a_question_that_was_left_open_says_so() -> None:
 async def test_what_cannot_be_removed_holds_up_nothing() -> None:
     """The service refuses it, or is away for that one verb: the answer that is left comes first."""
     world = await World.made(ChatService(), timing=replace(AT_ONCE, longest_backoff=0.005, patience=0.02))
-    left = Outgoing("out_1", world.conversation.id, QUESTION, "", Place("alice"), "fleeting", None)
+    left = OutboxItem("out_1", world.conversation.id, QUESTION, "", Place("alice"), "fleeting", None)
     await world.store.outbox.note(
-        "memory", replace(left, progress=Progress(shown_in=("m8", "m9"), growing=True))
+        "memory", replace(left, progress=DeliveryProgress(shown_in=("m8", "m9"), growing=True))
     )
     await world.store.outbox.add(
         "out_2", conversation_id=world.conversation.id, turn_id=QUESTION, kind="notice", content="Here I am."
@@ -333,9 +333,9 @@ async def test_what_nobody_can_read_is_parked() -> None:
 async def test_a_text_without_a_turn_that_would_finish_it_is_forgotten() -> None:
     """The message was given up: what is seen of its answer goes, and the doubt about it with it."""
     world = await World.made(ChatService())
-    left = Outgoing(step_id(0), world.conversation.id, QUESTION, "p1", Place("alice"), "text", None)
+    left = OutboxItem(step_id(0), world.conversation.id, QUESTION, "p1", Place("alice"), "text", None)
     await world.store.outbox.note(
-        "memory", replace(left, progress=Progress("sending", ("m1",), growing=True))
+        "memory", replace(left, progress=DeliveryProgress("sending", ("m1",), growing=True))
     )
     await world.store.inbox.park([QUESTION], "it broke down")
     await world.run(nothing_new)

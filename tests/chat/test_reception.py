@@ -18,11 +18,11 @@ from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Busy, Gateway
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.store.memory import MemoryStore
 from gateway.types import Attachment, Author, ChatMessage, Place, Press
@@ -59,8 +59,8 @@ class Bot:
             {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
         )
         gate = Gate(self.service.platform, config, self.store.people)
-        media = MediaIntake(sees_images)
-        self.reception = Reception(
+        media = AttachmentReader(sees_images)
+        self.reception = ChatReceiver(
             self.gateway,
             self.service,
             gate,

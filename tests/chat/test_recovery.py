@@ -18,11 +18,11 @@ from agent.store import Conversation
 from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Attachment, Author, ChatMessage, Place
@@ -48,12 +48,12 @@ class Bot:
             return False
 
         config = TelegramBotConfig.model_validate({"allowed_users": [1], "allowed_groups": [-100]})
-        self.reception = Reception(
+        self.reception = ChatReceiver(
             self.gateway,
             service,
             Gate(service.platform, config, store.people),
             Pairing(store.people),
-            MediaIntake(sees_images),
+            AttachmentReader(sees_images),
             config,
             join_seconds=0.05,
         )

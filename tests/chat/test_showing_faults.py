@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from agent.events import TextDelta, ToolStarted, TurnDone, TurnStarted
 from gateway.chat.delivery.item import POSSIBLY_TWICE
-from gateway.chat.delivery.pacing import Pace, Timing
+from gateway.chat.delivery.pacing import RatePacer, Timing
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import (
     ChatMoved,
@@ -288,7 +288,7 @@ async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
 
 async def test_pauses_between_tries_grow() -> None:
     """A service that comes back slowly is not hammered."""
-    pace = Pace(1.0, Timing())
+    pace = RatePacer(1.0, Timing())
     pauses = []
     now = 0.0
     for _ in range(6):
@@ -300,7 +300,7 @@ async def test_pauses_between_tries_grow() -> None:
 
 async def test_the_pace_adapts() -> None:
     """Slower with every complaint, up to a bound; slowly back to the usual when it goes well."""
-    pace = Pace(2.0, Timing())
+    pace = RatePacer(2.0, Timing())
     for _ in range(20):
         pace.slow_down(5.0, now=100.0)
     assert (pace.held_until, pace.edit_seconds) == (105.0, 30.0)

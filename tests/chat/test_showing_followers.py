@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from agent.events import Notice, Queued, TextDelta, ToolStarted, TurnDone, TurnStarted
 from gateway.chat.delivery.item import POSSIBLY_TWICE
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
 from gateway.core.events import EventHub
@@ -41,7 +41,7 @@ async def test_nothing_old_is_shown() -> None:
     hub, service = EventHub(), ChatService()
     hub.publish("old", TurnStarted("m1", "hi"))
     hub.publish("old", TurnDone("Long ago."))
-    followers = Followers(hub, service, timing=FAST)
+    followers = DeliveryManager(hub, service, timing=FAST)
     followers.follow("old", ALICE)
     hub.publish("old", TurnStarted("m2", "hi"))
     hub.publish("old", TurnDone("Now."))
@@ -52,7 +52,7 @@ async def test_nothing_old_is_shown() -> None:
 async def test_what_is_published_at_once_is_not_missed() -> None:
     """Between following and the first event there is no moment without a watcher."""
     hub, service = EventHub(), ChatService()
-    followers = Followers(hub, service, timing=FAST)
+    followers = DeliveryManager(hub, service, timing=FAST)
     followers.follow(CONVERSATION, ALICE)
     for number in range(3):
         hub.publish(CONVERSATION, TurnStarted(f"m{number}", "hi"))
@@ -169,7 +169,7 @@ async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
 async def test_a_thousand_conversations_at_once() -> None:
     """Each gets its own answer whole, and following them costs little."""
     hub, service = EventHub(), ChatService()
-    followers = Followers(hub, service, timing=FAST)
+    followers = DeliveryManager(hub, service, timing=FAST)
     ids = [f"conv_{number}" for number in range(1_000)]
     for conversation_id in ids:
         followers.follow(conversation_id, Place(conversation_id))

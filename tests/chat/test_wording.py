@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.untrusted import wrap_untrusted
-from gateway.chat.group_context import Overheard, Overhearing, as_read, speaker
+from gateway.chat.group_context import GroupContext, Overheard, as_read, speaker
 from gateway.types import Author, ChatMessage, Place, Quote
 
 DIRECT, GROUP = Place("1"), Place("-5", kind="group", group_id="-5")
@@ -78,7 +78,7 @@ def test_a_name_is_one_short_line(name: str) -> None:
 
 def test_only_the_newest_remarks_are_kept() -> None:
     """And each is told once."""
-    overhearing = Overhearing(2)
+    overhearing = GroupContext(2)
     for text in ("a", "b", "c"):
         overhearing.add(GROUP, Overheard("Bob", text))
     assert [remark.text for remark in overhearing.take(GROUP)] == ["b", "c"]
@@ -87,13 +87,13 @@ def test_only_the_newest_remarks_are_kept() -> None:
 
 def test_places_do_not_mix() -> None:
     """A topic of a group is a place of its own."""
-    overhearing = Overhearing(5)
+    overhearing = GroupContext(5)
     overhearing.add(GROUP, Overheard("Bob", "here"))
     assert overhearing.take(Place("-5", "7", "group", "-5")) == []
 
 
 def test_it_can_be_switched_off() -> None:
     """With 0 nothing is remembered."""
-    overhearing = Overhearing(0)
+    overhearing = GroupContext(0)
     overhearing.add(GROUP, Overheard("Bob", "secret"))
     assert overhearing.take(GROUP) == []

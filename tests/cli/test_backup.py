@@ -10,7 +10,7 @@ import pytest
 
 from gateway.backup.archive import holds_secret
 from gateway.config.loader import SHIPPED
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 from tests.worlds.hermes_process import environment
@@ -151,7 +151,7 @@ def test_the_configuration_that_comes_with_hermes_holds_no_key() -> None:
 
 def test_what_is_refused(state: StateDirectory, elsewhere: Path) -> None:
     """In a sentence, with what to do."""
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         running = hermes("restore", "whatever.tar.gz")
     assert (running.returncode, running.stdout) == (1, "")
     assert "Hermes is running; stop it first" in running.stderr

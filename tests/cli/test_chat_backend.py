@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Notice, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnStarted
-from gateway.core.events import EventHub, Unseen
+from gateway.core.events import EventDeduplicator, EventHub
 
 TURN: list[TurnEvent] = [
     TurnStarted("msg_1", "Hi"),
@@ -34,7 +34,7 @@ def joined(events: list[TurnEvent]) -> list[TurnEvent]:
     return result
 
 
-async def watched(hub: EventHub, unseen: Unseen, count: int) -> list[TurnEvent]:
+async def watched(hub: EventHub, unseen: EventDeduplicator, count: int) -> list[TurnEvent]:
     """What gets through of the first `count` envelopes of a new connection."""
     seen: list[TurnEvent] = []
     with hub.watch("conv", after=unseen.last) as envelopes:
@@ -49,7 +49,7 @@ async def watched(hub: EventHub, unseen: Unseen, count: int) -> list[TurnEvent]:
 async def test_broken_connections_lose_and_repeat_nothing(breaks: set[int]) -> None:
     """The hub replays the turn with its text joined into other pieces; the watcher sees each letter once."""
     hub = EventHub()
-    unseen = Unseen(after=hub.last_number("conv"))
+    unseen = EventDeduplicator(after=hub.last_number("conv"))
     seen: list[TurnEvent] = []
     for number, event in enumerate(TURN, start=1):
         hub.publish("conv", event)
@@ -62,7 +62,7 @@ async def test_broken_connections_lose_and_repeat_nothing(breaks: set[int]) -> N
 async def test_what_was_told_before_the_first_turn_is_not_repeated() -> None:
     """The answers to `/status` and `/stop` belong to no turn; asking for the second must not bring the first."""
     hub = EventHub()
-    unseen = Unseen(after=hub.last_number("conv"))
+    unseen = EventDeduplicator(after=hub.last_number("conv"))
     hub.publish("conv", Notice("one"))
     assert await watched(hub, unseen, 1) == [Notice("one")]
     hub.publish("conv", Notice("two"))
@@ -71,7 +71,7 @@ async def test_what_was_told_before_the_first_turn_is_not_repeated() -> None:
 
 def test_a_gateway_that_begins_to_count_anew_is_heard() -> None:
     """After a restart the numbers are small again; a new turn must not be taken for an old one."""
-    unseen = Unseen(after=500)
+    unseen = EventDeduplicator(after=500)
     assert unseen.take(3, TurnStarted("msg_9", "Hi")) == TurnStarted("msg_9", "Hi")
     assert unseen.take(4, TextDelta("Yes")) == TextDelta("Yes")
     assert unseen.take(5, TurnDone("Yes")) == TurnDone("Yes")

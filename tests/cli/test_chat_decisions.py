@@ -14,8 +14,8 @@ from agent.messages import ToolCall
 from agent.untrusted import without_marks
 from gateway.cli.chat_backend import LocalChat
 from gateway.cli.chat_single import ask
-from gateway.platforms.web.owner_conversations import Desk
-from gateway.process_lock import only_process
+from gateway.platforms.web.owner_conversations import OwnerConversations
+from gateway.process_lock import hold_lock
 from tests.cli.house import Gate, House, Shell, inhabited
 from tests.worlds import sandboxed
 from tests.worlds.openai import OpenAIWorld
@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
     """A state directory that belongs to a running gateway: the one in the test."""
     home = tmp_path / "home"
     home.mkdir()
-    with only_process(home), capture_logs():
+    with hold_lock(home), capture_logs():
         yield home
 
 
@@ -132,7 +132,7 @@ async def test_single_questions_stay_out_of_the_list(attached: tuple[House, Shel
     await shell.chat("-q", "just this")
     await shell.chat("--chat", "work", "-q", "one of several")
     assert len(await house.store.conversations()) == 2
-    desk = Desk(house.gateway)
+    desk = OwnerConversations(house.gateway)
     assert [overview.title for overview in await desk.overviews()] == ["one of several"]
 
 

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.platforms.web import WebPlatform
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store import SqliteStore
 from tests.cli.house import LOOK_UP, Gate, House, Shell
 from tests.worlds.openai import OpenAIWorld
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def in_use(home: Path) -> Iterator[None]:
     """The state directory belongs to a running gateway: the one in the test."""
-    with only_process(home), capture_logs():
+    with hold_lock(home), capture_logs():
         yield
 
 

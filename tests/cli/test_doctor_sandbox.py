@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.sandbox.sandbox import Sandbox
-from gateway.app import configured_sandbox
+from gateway.app import build_sandbox
 from gateway.cli.doctor_checks_host import sandbox as examined
 from gateway.config.loader import Loaded, load
 from tests.worlds.sandboxed import NEEDS_SANDBOX
@@ -67,7 +67,7 @@ def test_settings(configured: Configured, private_home: Path) -> None:
         "tools: {sandbox: {network: true, memory_mb: 65, processes: 5, seconds: 6, cpu_seconds: 7, file_mb: 8}}\n"
         "storage: {path: /srv/hermes/state.db}"
     )
-    assert configured_sandbox(loaded) == Sandbox(
+    assert build_sandbox(loaded) == Sandbox(
         network=True,
         memory_mb=65,
         processes=5,
@@ -76,12 +76,12 @@ def test_settings(configured: Configured, private_home: Path) -> None:
         file_mb=8,
         hidden=(private_home, Path("/srv/hermes"), loaded.path or Path()),
     )
-    assert configured_sandbox(configured("tools: {sandbox: {mode: off}}")) is None
+    assert build_sandbox(configured("tools: {sandbox: {mode: off}}")) is None
 
 
 def test_the_defaults_are_the_same_everywhere(configured: Configured) -> None:
     """In the configuration and in the tool itself, which plugins and tests use without one."""
-    chosen = configured_sandbox(configured("{}"))
+    chosen = build_sandbox(configured("{}"))
     assert chosen is not None
     assert chosen == Sandbox(hidden=chosen.hidden)
 

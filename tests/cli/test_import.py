@@ -14,7 +14,7 @@ import pytest
 from agent.messages import Message
 from agent.store import Conversation, Overview
 from gateway.config.loader import load
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store import SqliteStore
 from tests.cli.foreign_files import BEGAN, AgentFile, agent_file, discord_file, telegram_file
 from tests.store.backup_house import with_texts
@@ -227,7 +227,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, private_home: Path) -> None:
     assert taken_in(file, "--dry-run").startswith("Would import 1 new conversation and 7 new messages")
     assert not (private_home / "state.db").exists()
     state = with_texts(private_home, "first")
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         assert "1 new conversation and 7 new messages" in taken_in(file, "--dry-run")
         refused = hermes("import", str(file))
     assert refused.returncode == 1

@@ -15,7 +15,7 @@ import yaml
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
-from gateway.process_lock import is_running, only_process
+from gateway.process_lock import hold_lock, is_running
 from gateway.store import SqliteStore
 from tests.worlds import warm
 from tests.worlds.hermes_process import environment, hermes
@@ -84,7 +84,7 @@ def test_somebody_holds_it_and_does_not_answer(filled: Path, tmp_path: Path) -> 
     (tmp_path / "web.yaml").write_text(yaml.safe_dump({"platforms": {"web": {"port": free_port()}}}))
     (tmp_path / "off.yaml").write_text(yaml.safe_dump({"platforms": {"web": {"enabled": False}}}))
     assert not is_running(filled)
-    with only_process(filled, filled / "state.db"):
+    with hold_lock(filled, filled / "state.db"):
         assert is_running(filled)
         silent = status(config=tmp_path / "web.yaml")
         off = status(config=tmp_path / "off.yaml")

@@ -13,9 +13,9 @@ from agent.store import Conversation
 from agent.testing import Step
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.dashboard.world import Watched
@@ -29,12 +29,12 @@ class Bot:
         store = house.store
         config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
         gate = Gate(self.service.platform, config, store.people)
-        self.reception = Reception(
+        self.reception = ChatReceiver(
             house.gateway,
             self.service,
             gate,
             Pairing(store.people),
-            MediaIntake(_sees_nothing),
+            AttachmentReader(_sees_nothing),
             config,
             join_seconds=0.01,
         )

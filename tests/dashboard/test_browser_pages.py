@@ -17,7 +17,7 @@ from playwright.async_api import Browser
 from agent.store import Address
 from gateway.access.pairing import Pairing
 from gateway.config.schema import Config
-from gateway.core.inbox_codec import as_taken
+from gateway.core.inbox_codec import encode_local
 from gateway.platforms.base import Health
 from gateway.types import OWNER, Author, InboundMessage
 from tests.dashboard.test_overview import Service
@@ -51,7 +51,7 @@ async def a_busy_house(tmp_path: Path) -> AsyncIterator[Watched]:
         conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
         await house.store._write(_spend, conversation.live_session_id)
         question = InboundMessage(Address("web", "desk"), OWNER, "What is 1/0?")
-        await house.store.inbox.take(as_taken(question))
+        await house.store.inbox.take(encode_local(question))
         await house.store.inbox.park([question.id], "Hermes broke down over it")
         pairing = Pairing(house.store.people)
         await pairing.request("telegram", Author("4711", "Zoe <b>Stranger</b>"))

@@ -15,11 +15,11 @@ from agent.messages import Message
 from agent.store import Compaction, Split
 from gateway.config.schema import Config
 from gateway.core.admin_commands import command
-from gateway.core.inbox_codec import as_payload, kept_id
+from gateway.core.inbox_codec import encode, inbox_id
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches, thinned
 from gateway.platforms.web.dashboard.session_graph import family
-from gateway.store.ports import Taken
-from gateway.store.reports import SessionLine, WindowCall
+from gateway.store.ports import InboxMessage
+from gateway.store.reports import ContextSample, SessionInfo
 from gateway.types import Author, ChatMessage, Place
 from tests.dashboard.bots import ANNA, bot
 from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, told
@@ -29,17 +29,17 @@ from tests.web.world import Gate
 WINDOW = Window("m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_000, 0.5, "compressor")])
 
 
-def session(session_id: str, parent_id: str | None = None) -> SessionLine:
-    return SessionLine(session_id, parent_id, "branch" if parent_id else None, 0.0, "", "", None, 1, None)
+def session(session_id: str, parent_id: str | None = None) -> SessionInfo:
+    return SessionInfo(session_id, parent_id, "branch" if parent_id else None, 0.0, "", "", None, 1, None)
 
 
-def compacted(session_id: str, parent_id: str) -> SessionLine:
+def compacted(session_id: str, parent_id: str) -> SessionInfo:
     done = Compaction("loop", "compressor", 20, 8, 50_000, 20_000)
     return replace(session(session_id, parent_id), reason="compression", compaction=done)
 
 
 def picture_of(tokens: list[int]) -> Markup:
-    calls = [WindowCall("a", float(at), each) for at, each in enumerate(tokens)]
+    calls = [ContextSample("a", float(at), each) for at, each in enumerate(tokens)]
     return drawn(stretches([session("a")], ["a"], calls), WINDOW)
 
 
@@ -66,7 +66,7 @@ def test_many_drops_stay_readable() -> None:
     """All are drawn; only a few have a number, and a thousand have not even a dot."""
     for times, dots, numbers in ((12, 12, 12), (100, 100, 0), (1_000, 0, 0)):
         line = [session("s0"), *(compacted(f"s{at}", f"s{at - 1}") for at in range(1, times + 1))]
-        calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
+        calls = [ContextSample(each.id, 0.0, 20_000) for each in line]
         picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
         drops = re.search(r'<path d="([^"]*)" class="drop"', picture)
         assert drops and drops[1].count("V") == times
@@ -76,7 +76,7 @@ def test_many_drops_stay_readable() -> None:
 def test_a_call_that_is_alone_in_its_session_is_drawn() -> None:
     """As a step as wide as its place: a point alone would be nothing."""
     line = [session("s0"), *(session(f"s{at}", f"s{at - 1}") for at in range(1, 5))]
-    calls = [WindowCall(each.id, 0.0, 20_000) for each in line]
+    calls = [ContextSample(each.id, 0.0, 20_000) for each in line]
     picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
     curve = re.search(r'<path d="([^"]*)" class="curve"', picture)
     assert curve
@@ -87,7 +87,7 @@ def test_a_call_that_is_alone_in_its_session_is_drawn() -> None:
 def test_a_curve_is_broken_where_it_begins_anew() -> None:
     """Nothing leads from the end of a session to the one after a reset."""
     line = [session("a"), session("b", "a")]
-    calls = [WindowCall("a", 0.0, 900), WindowCall("b", 1.0, 100)]
+    calls = [ContextSample("a", 0.0, 900), ContextSample("b", 1.0, 100)]
     curve = re.search(r'<path d="([^"]*)" class="curve"', drawn(stretches(line, ["a", "b"], calls), WINDOW))
     assert curve and curve[1].count("M") == 2
 
@@ -280,7 +280,7 @@ async def test_a_command_that_a_crash_left_behind(house: Watched) -> None:
     """Nobody promised it to anybody: it is neither carried out by a stranger nor given up on."""
     place = Place(ANNA.id)
     message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
-    taken = Taken(kept_id("memory", place, message.id), "memory", as_payload(message), place)
+    taken = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
     await house.store.inbox.take(taken)
     async with bot(house) as memory:
         assert await house.store.inbox.waiting("memory") == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.store import Address
 from gateway.chat.errors import Undeliverable
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.store.reports import GivenUp
+from gateway.store.reports import ParkedDetail
 from gateway.types import OWNER, InboundMessage
 from tests.dashboard.bots import ANNA, Bot, bot, breaking_down, until
 from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
@@ -16,7 +16,7 @@ from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
 RETRY, DISMISS = "/api/dashboard/parked/retry", "/api/dashboard/parked/dismiss"
 
 
-async def parked(house: Watched, count: int = 1) -> list[GivenUp]:
+async def parked(house: Watched, count: int = 1) -> list[ParkedDetail]:
     """Waits until so many are."""
     await until(lambda: _has(house, count))
     return await house.store.insight.given_up(limit=10)
@@ -26,7 +26,7 @@ async def _has(house: Watched, count: int) -> bool:
     return len(await house.store.insight.given_up(limit=10)) == count
 
 
-async def a_message_on_the_page(house: Watched, text: str = "What is 1/0?") -> GivenUp:
+async def a_message_on_the_page(house: Watched, text: str = "What is 1/0?") -> ParkedDetail:
     house.script.will(*breaking_down(3))
     await house.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, text))
     (given_up,) = await parked(house)

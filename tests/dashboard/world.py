@@ -17,8 +17,8 @@ from gateway.config.schema import Config
 from gateway.limits import Limits
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
-from gateway.platforms.web import House
-from gateway.reload import Settings
+from gateway.platforms.web import DashboardContext
+from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.web.browser import Tab
 from tests.web.world import Script, World, make_gateway, serving
@@ -36,7 +36,7 @@ class Watched(World):
     """A running Hermes and whoever looks at its dashboard. `get` and `post` are the owner's."""
 
     store: SqliteStore
-    house: House
+    house: DashboardContext
 
     async def page(self, path: str) -> str:
         """As the owner sees it."""
@@ -67,8 +67,8 @@ async def watched(
     gateway = make_gateway(store, script, folder)
     loaded = loaded or Loaded(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store)
-    settings = await asyncio.to_thread(Settings, loaded)
-    house = House(gateway, store.insight, store.people, settings, "A model.", platforms, metrics)
+    settings = await asyncio.to_thread(LiveConfig, loaded)
+    house = DashboardContext(gateway, store.insight, store.people, settings, "A model.", platforms, metrics)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pydantic import SecretStr
 
 from agent.errors import StoreFull
-from gateway.chat.adapter import ChatDesk, ChatPort
+from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.commands import Command, CommandContext
 from gateway.config.schema_platforms import DiscordBotConfig
 from gateway.platforms.discord import DiscordPlatform
@@ -132,7 +132,7 @@ class Bot:
             settings, self._desk_for, commands, bot_name=name, mending_seconds=mending_seconds
         )
 
-    def _desk_for(self, port: ChatPort) -> ChatDesk:
+    def _desk_for(self, port: ChatPort) -> InboundHandler:
         self.handed_out = port
         return self.desk
 

@@ -20,7 +20,7 @@ from gateway.chat.errors import (
     Undeliverable,
     Unreachable,
 )
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.keyed_queue import KeyedQueue
 from gateway.config.schema_platforms import DiscordBotConfig
 from gateway.platforms.discord.catch_up import LastSeen
 from gateway.platforms.discord.client import BotClient
@@ -47,7 +47,7 @@ async def room() -> AsyncIterator[Room]:
         desk,
         COMMANDS,
         LastSeen(),
-        Lines(),
+        KeyedQueue(),
         DiscordBotConfig(),
         up=lambda: None,
         lost=lambda: None,

@@ -14,12 +14,12 @@ from agent.store import Address, Conversation
 from agent.tool import Tool
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
-from gateway.core.observer import UNOBSERVED, Observer
-from gateway.media.attachments import MediaIntake
+from gateway.core.observer import NULL_OBSERVER, Observer
+from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore, SqliteStore
 from gateway.types import Author, ChatMessage, Place
@@ -43,7 +43,7 @@ class House:
         service: ChatService,
         tools: Sequence[Tool],
         workspaces: Path,
-        observer: Observer = UNOBSERVED,
+        observer: Observer = NULL_OBSERVER,
     ) -> None:
         self.store = store
         self.service = service
@@ -56,12 +56,12 @@ class House:
             observer=observer,
         )
         settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
-        self.reception = Reception(
+        self.reception = ChatReceiver(
             self.gateway,
             service,
             Gate(service.platform, settings, store.people),
             Pairing(store.people),
-            MediaIntake(_sees_no_images),
+            AttachmentReader(_sees_no_images),
             settings,
             join_seconds=0.05,
         )
@@ -113,7 +113,7 @@ async def house(
     service: ChatService | None = None,
     tools: Sequence[Tool] = (),
     workspaces: Path,
-    observer: Observer = UNOBSERVED,
+    observer: Observer = NULL_OBSERVER,
 ) -> AsyncIterator[House]:
     await store.leases.expire_all()
     at = House(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)

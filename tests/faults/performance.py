@@ -12,10 +12,10 @@ from agent.events import StepStarted, TextDelta, TurnDone, TurnStarted
 from agent.ids import new_id
 from agent.messages import Message
 from agent.store import Address
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
-from gateway.store.ports import GatewayStore, Taken
+from gateway.store.ports import GatewayStore, InboxMessage
 from gateway.store.sqlite.outbox import StoredOutbox
 from tests.chat.chat_room import FAST
 from tests.chat.service import Made, Shown
@@ -65,9 +65,9 @@ async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Mom
     question, step = new_id("msg"), new_id("msg")
     platform = chat.port.platform
     conversation = await store.open_conversation(Address(platform, chat.place.chat_id), person="ada")
-    await store.inbox.take(Taken(question, platform, {}, chat.place, "1"))
+    await store.inbox.take(InboxMessage(question, platform, {}, chat.place, "1"))
     hub = EventHub()
-    followers = Followers(hub, chat.port, store.outbox, timing=UNHURRIED)
+    followers = DeliveryManager(hub, chat.port, store.outbox, timing=UNHURRIED)
     followers.follow(conversation.id, chat.place)
     chat.meet(trouble, moment.verb, moment.wanted, moment.skip)
 

@@ -15,7 +15,7 @@ from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.callbacks import Buttons
-from gateway.chat.delivery.manager import Followers
+from gateway.chat.delivery.manager import DeliveryManager
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
@@ -52,7 +52,7 @@ async def test_only_the_right_word_from_the_right_person_counts(
     gateway = Gateway(make_agent(ScriptedLLM([]), store), store, COMMANDS, Plugins(), workspaces=tmp_path)
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.people)
-    followers = Followers(gateway.hub, service)
+    followers = DeliveryManager(gateway.hub, service)
     buttons = Buttons(gateway, service, Gate("memory", settings, store.people), pairing, followers)
     conversation = await store.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
     code = await pairing.request("memory", STRANGER)

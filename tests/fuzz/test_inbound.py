@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from telegram import Update, User
 
 from agent.errors import StoreError, StoreFull
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.keyed_queue import KeyedQueue
 from gateway.platforms.discord.client import INTENTS
 from gateway.platforms.telegram.api import BotApi, _PollRequest
 from gateway.platforms.telegram.attachments import Files
@@ -69,7 +69,7 @@ def numbered(updates: list[Any]) -> list[Any]:
 @tries(80)
 async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
     """They are taken in one poll: raises StoreError if one of them was not kept, and nothing else ever."""
-    desk, lines = Desk(refuses), Lines()
+    desk, lines = Desk(refuses), KeyedQueue()
     api = BotApi("1:fake", NOBODY_LISTENS)
     me = User(7_000_000_001, "Hermes", True, username="hermes_bot")
     intake = Intake(desk, TelegramReader(me, {"compress"}, Files(api.bot)), lines)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from agent.events import FileSent
 from agent.ids import id_from, new_id
 from agent.testing import ScriptedLLM
 from gateway.core.gateway import Gateway
-from gateway.core.inbox_codec import as_payload
+from gateway.core.inbox_codec import encode
 from gateway.plugins import Plugins
 from gateway.store import MemoryStore
 from gateway.store.ports import file_content
@@ -32,7 +32,7 @@ from tests.fuzz.nonsense import anything, spoilt, texts, tries
 from tests.worlds.agents import make_agent
 
 PLATFORM = "memory"
-PAYLOAD: dict[str, Any] = as_payload(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {
+PAYLOAD: dict[str, Any] = encode(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {
     "attachments": [{"name": "a.txt", "mime": "text/plain", "kind": "document", "size": 3, "ref": "r"}]
 }
 WEB_PAYLOAD: dict[str, Any] = {

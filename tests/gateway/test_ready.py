@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.watchdog import tell_manager
+from gateway.watchdog import sd_notify
 
 
 def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,12 +16,12 @@ def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: p
     address = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", address)
     with _manager(address) as manager:
-        tell_manager("READY=1")
+        sd_notify("READY=1")
         assert manager.recv(100) == b"READY=1"
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
         try:
-            tell_manager("WATCHDOG=1")
+            sd_notify("WATCHDOG=1")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert manager.recv(100) == b"WATCHDOG=1"
@@ -32,12 +32,12 @@ def test_a_manager_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     address = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", address)
     with _manager(address) as manager:
-        tell_manager("READY=1")
+        sd_notify("READY=1")
         assert manager.recv(100) == b"READY=1"
     Path(address).unlink()
-    tell_manager("WATCHDOG=1")
+    sd_notify("WATCHDOG=1")
     with _manager(address) as manager:
-        tell_manager("WATCHDOG=1")
+        sd_notify("WATCHDOG=1")
         assert manager.recv(100) == b"WATCHDOG=1"
 
 

@@ -31,11 +31,11 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
-from gateway.core.leases import Holder
+from gateway.core.leases import LeaseHolder
 from gateway.core.suspects import SUSPECT_AFTER
 from gateway.core.turns import MOST_ATTEMPTS, Busy
 from gateway.plugins import Plugins
-from gateway.store.ports import Fence, Outgoing, Progress, Taken, fence
+from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem, fence
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, Place
 from tests.worlds.agents import make_agent
@@ -168,7 +168,7 @@ async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path)
         await before.send("first")
         await before.send("second")
         await before.until(TurnDone, count=2)
-        taken = Taken(
+        taken = InboxMessage(
             "msg_command",
             "web",
             {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "/undo"},
@@ -210,8 +210,8 @@ async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) ->
         poison = await at.send("poison")
         await at.until(TextDelta)
         conversation = await at.conversation_id()
-        sending = Outgoing(
-            "out_1", conversation, poison.id, "", Place("1"), "text", None, Progress("sending")
+        sending = OutboxItem(
+            "out_1", conversation, poison.id, "", Place("1"), "text", None, DeliveryProgress("sending")
         )
         await at.store.outbox.note("telegram", sending)
         for _ in range(MOST_ATTEMPTS):
@@ -313,9 +313,9 @@ async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Pat
 async def test_an_unreadable_row_keeps_nobody_from_starting(path: Path) -> None:
     """It is parked; the others are answered."""
     async with house(path, "Fine.") as at:
-        await at.store.inbox.take(Taken("msg_strange", "web", {"what": "ever"}))
+        await at.store.inbox.take(InboxMessage("msg_strange", "web", {"what": "ever"}))
         taken = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
-        await at.store.inbox.take(Taken("msg_good", "web", taken))
+        await at.store.inbox.take(InboxMessage("msg_good", "web", taken))
         await at.gateway.recover("web")
         assert (await at.until(TurnDone))[-1] == TurnDone("Fine.")
         assert [parked.id for parked in await at.store.inbox.parked()] == ["msg_strange"]
@@ -359,7 +359,7 @@ async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
     payload = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
     async with house(path, "Fine.") as at:
         await at.conversation_id()
-        await at.store.inbox.take(Taken("msg_1", "web", payload))
+        await at.store.inbox.take(InboxMessage("msg_1", "web", payload))
         await _only_reading(at.store, on=True)
         with structlog.testing.capture_logs() as logs:
             await at.gateway.recover("web")
@@ -391,7 +391,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
     gate = asyncio.Event()
     place = Place("4711")
     async with house(path, ["Fine", gate, "."]) as at:
-        await at.store.inbox.take(Taken("msg_1", "web", {"text": "x"}, place, "17"))
+        await at.store.inbox.take(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
         await at.send("hello", id="msg_1", is_taken=True)
         await at.until(TextDelta)
         look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
@@ -408,7 +408,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
 async def test_a_failure_is_a_reply_too(path: Path) -> None:
     """The sentence about it is on its way in the same commit that ends the turn."""
     async with house(path) as at:
-        await at.store.inbox.take(Taken("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
+        await at.store.inbox.take(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
         await at.send("/nonsense", id="msg_1", is_taken=True)
         await at.until(TurnDone)
         (outgoing,) = await at.store.outbox.open("web")
@@ -509,7 +509,7 @@ async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
     """Work left running in the background by one turn may still write during the next."""
     async with house(path) as at:
         conversation_id = await at.conversation_id()
-        holder = Holder(at.store.leases)
+        holder = LeaseHolder(at.store.leases)
         tokens: Sequence[int] = []
         for _ in range(2):
             async with holder.holding(conversation_id):
@@ -527,7 +527,7 @@ async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
     """The process still holds another one and renews that; nobody holds this one."""
     async with house(path) as at:
         left, held = [await at.conversation_id(Address("web", name)) for name in ("left", "held")]
-        holder = Holder(at.store.leases, seconds=0.3)
+        holder = LeaseHolder(at.store.leases, seconds=0.3)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(
                 """

@@ -23,7 +23,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from gateway.config.loader import load
-from gateway.reload import Settings
+from gateway.reload import LiveConfig
 from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.worlds.openai import OpenAIWorld
@@ -242,7 +242,7 @@ async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_hom
         "platforms": {"telegram": {"token": "1:a", "allowed_users": [ADA, BOB]}},
     }
     await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
-    settings = await asyncio.to_thread(lambda: Settings(load(file)))
+    settings = await asyncio.to_thread(lambda: LiveConfig(load(file)))
     applied = asyncio.Event()
     settings.followed_by(lambda new: applied.set())
     watching = asyncio.create_task(settings.watch())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.chat.errors import ConnectionRefused, Unreachable
-from gateway.platforms.connection import Supervised
+from gateway.platforms.connection import ReconnectingConnection
 
 
 async def test_up_is_told_once_messages_can_come() -> None:
@@ -18,7 +18,7 @@ async def test_up_is_told_once_messages_can_come() -> None:
         up()
         await asyncio.Event().wait()
 
-    connection = Supervised("telegram", connect)
+    connection = ReconnectingConnection("telegram", connect)
     await connection.start()
     assert connection.health.state == "up"
     await connection.stop()
@@ -38,7 +38,7 @@ async def test_what_went_wrong_is_told(problem: Exception, state: str) -> None:
     async def connect(up: Callable[[], None]) -> None:
         raise problem
 
-    connection = Supervised("telegram", connect)
+    connection = ReconnectingConnection("telegram", connect)
     await connection.start()
     assert connection.health.state == state
     if not isinstance(problem, RuntimeError):
@@ -63,7 +63,7 @@ async def test_it_comes_back() -> None:
         up_again.set()
         await asyncio.Event().wait()
 
-    connection = Supervised("telegram", connect, first_pause=0.01)
+    connection = ReconnectingConnection("telegram", connect, first_pause=0.01)
     await connection.start()
     states = [connection.health.state]
     await asyncio.wait_for(up_again.wait(), 10)

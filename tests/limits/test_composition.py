@@ -12,7 +12,7 @@ from agent.errors import BudgetReached
 from agent.events import TurnDone, TurnFailed
 from agent.llm import ChatRequest, Usage
 from agent.store import Address
-from gateway.app import compose
+from gateway.app import build_app
 from gateway.config.loader import load
 from gateway.types import OWNER, InboundMessage
 
@@ -34,7 +34,7 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
     }
     file.write_text(yaml.safe_dump(settings))
     loaded = await asyncio.to_thread(load, file)
-    async with compose(loaded) as hermes:
+    async with build_app(loaded) as hermes:
         gateway, here = hermes.gateway, Address("web", "desk")
         conversation = await hermes.store.open_conversation(here, person=OWNER)
         await hermes.store.record_usage(

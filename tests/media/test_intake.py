@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from agent.store import Address, Conversation
 from agent.untrusted import outside_words, own_words, wrap_untrusted
 from gateway.config.schema import TranscriptionConfig
-from gateway.media.attachments import MediaIntake, TakenIn, safe_name
+from gateway.media.attachments import AttachmentReader, AttachmentText, safe_name
 from gateway.models.litellm_runtime import close_connections
 from gateway.models.transcription import Transcriber, transcriber
 from gateway.types import Attachment
@@ -27,7 +27,7 @@ CHAT = Conversation("conv_1", Address("telegram", "1"), "telegram:1", "ses_1", 0
 
 async def take_in(
     folder: Path, *attachments: Attachment, sees: bool = True, transcriber: Transcriber | None = None
-) -> TakenIn:
+) -> AttachmentText:
     async def sees_images(conversation: Conversation) -> bool:
         return sees
 
@@ -36,10 +36,12 @@ async def take_in(
         return (await transcriber(name, data)).text
 
     given: Sequence[Attachment] = attachments
-    return await MediaIntake(sees_images, transcribe if transcriber else None).take_in(given, CHAT, folder)
+    return await AttachmentReader(sees_images, transcribe if transcriber else None).take_in(
+        given, CHAT, folder
+    )
 
 
-def decoded(taken: TakenIn) -> Image.Image:
+def decoded(taken: AttachmentText) -> Image.Image:
     url = taken.images[0]["image_url"]["url"]
     return Image.open(io.BytesIO(base64.b64decode(url.removeprefix("data:image/jpeg;base64,"))))
 

@@ -16,7 +16,7 @@ from agent.testing import ScriptedLLM
 from gateway.chat.errors import SlowDown, Undeliverable
 from gateway.observability import Metrics
 from gateway.observability.definitions import Bounded
-from gateway.observability.logs import listening
+from gateway.observability.logs import on_warning
 from gateway.store import MemoryStore
 from tests.chat.service import ChatService
 from tests.faults.house import house
@@ -163,7 +163,7 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
     """By the name of the line and the class it names; also where warnings are kept out of the log, and without any of
     the words that a line or a library brings."""
     metrics = Metrics()
-    with logging_as_configured(level, "json"), listening(metrics.logged):
+    with logging_as_configured(level, "json"), on_warning(metrics.logged):
         ours = structlog.get_logger("tests")
         ours.info("turn.done")
         ours.warning("turn.failed", error="RateLimited")

@@ -16,7 +16,7 @@ import gateway.media
 from agent.events import FileSent, TextDelta, TurnDone, TurnStarted
 from agent.store import Address, Conversation
 from gateway.errors import AttachmentRefused
-from gateway.media.attachments import MediaIntake, TakenIn
+from gateway.media.attachments import AttachmentReader, AttachmentText
 from gateway.platforms.web.markdown import render_markdown
 from gateway.types import Attachment
 from tests.chat.chat_room import chat_room
@@ -27,11 +27,11 @@ TWO_GIGABYTES = 2 * 1024**3
 PDF_WORKER = Path(gateway.media.__file__).with_name("pdf_worker.py")
 
 
-async def _take_in(workspace: Path, *files: Attachment) -> TakenIn:
+async def _take_in(workspace: Path, *files: Attachment) -> AttachmentText:
     async def sees_images(conversation: Conversation) -> bool:
         return True
 
-    return await MediaIntake(sees_images).take_in(files, CHAT, workspace)
+    return await AttachmentReader(sees_images).take_in(files, CHAT, workspace)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from agent.tokens import estimate_text_tokens
 from agent.tools.memory import memory
 from agent.untrusted import outside_words, own_words, parts_of, wrap_untrusted
 from gateway.chat.group_context import Overheard, as_read
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.store.memory import MemoryStore
 from gateway.store.sqlite.validation import title_from
 from gateway.types import Author, ChatMessage, Place, Quote
@@ -102,7 +102,7 @@ async def _taken(folder: Path, *files: Any, transcript: str = "") -> str:
     async def transcribe(name: str, data: bytes, conversation: Conversation) -> str:
         return transcript
 
-    taken = await MediaIntake(sees_images, transcribe).take_in(files, CHAT, folder)
+    taken = await AttachmentReader(sees_images, transcribe).take_in(files, CHAT, folder)
     return as_read(_message("Look at this."), (), taken.paragraphs)
 
 

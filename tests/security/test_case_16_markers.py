@@ -22,7 +22,7 @@ from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
 from agent.untrusted import Part, own_words, parts_of, strip_role_markers, without_marks, wrap_untrusted
 from gateway.cli.sessions_format import Record
-from gateway.platforms.web.renderer import Views
+from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.plugins.context import PluginContext
 from gateway.store.memory import MemoryStore
 from tests.cli.exported import as_markdown
@@ -204,7 +204,7 @@ async def test_nobody_sees_the_marks() -> None:
     )
     assert await store.search("instructions") == [], "every mark says that word"
     record = Record(conversation, [], await store.transcript(conversation.id))
-    page = await asyncio.to_thread(lambda: Views("").transcript("conv_1", record.messages))
+    page = await asyncio.to_thread(lambda: HtmlRenderer("").transcript("conv_1", record.messages))
     shown = [as_markdown(record), first_words(said.content), page]
     for each in shown:
         assert "lunch menu" in each and "outside-" not in each

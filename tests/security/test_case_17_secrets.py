@@ -33,7 +33,7 @@ from agent.tools.search_files import search_files
 from gateway.chat.delivery.status_message import tool_line
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
-from gateway.platforms.web.renderer import ToolView, Views
+from gateway.platforms.web.renderer import HtmlRenderer, ToolView
 from gateway.store.memory import MemoryStore
 from tests.cli.exported import as_jsonl, as_markdown
 from tests.security.log_lines import logging_as_configured
@@ -170,7 +170,9 @@ def test_long_arguments_hold_nobody_up() -> None:
     began = time.process_time()
     json.loads(arguments)
     tool_line([ToolStarted("c1", "write_file", arguments)])
-    assert "more characters" in Views("").tool(ToolView(ToolCall("c1", "write_file", arguments), "running"))
+    assert "more characters" in HtmlRenderer("").tool(
+        ToolView(ToolCall("c1", "write_file", arguments), "running")
+    )
     assert time.process_time() - began < 1
 
 
@@ -231,7 +233,7 @@ async def test_into_the_last_look_before_a_compaction(tmp_path: Path) -> None:
 def test_what_is_shown_of_a_call(tmp_path: Path) -> None:
     """Case 17: the line about a running tool leaves secrets out, in chats, in the terminal and on the page."""
     arguments = json.dumps({"command": f"curl -H 'Authorization: Bearer {KEY}' https://example.org"})
-    page = Views("").tool(ToolView(ToolCall("c1", "terminal", arguments), "running"))
+    page = HtmlRenderer("").tool(ToolView(ToolCall("c1", "terminal", arguments), "running"))
     shown = [
         tool_line([ToolStarted("c1", "terminal", arguments)]),
         describe_call("terminal", arguments),

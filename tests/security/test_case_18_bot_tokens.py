@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from agent.redaction import REDACTED, keeping_secret, own_rules, redact
-from gateway.app import compose
+from gateway.app import build_app
 from gateway.config.loader import Loaded, load
 from gateway.config.secrets import secret_values, secrets_of
 from tests.security.log_lines import Style, logging_as_configured
@@ -240,6 +240,6 @@ async def test_every_secret_that_is_configured_is_known(loaded: Loaded) -> None:
     assert found.isdisjoint({"", "anything", "disabled", "not-needed", "example.org", "/etc/google.json"})
     assert "" not in list(secret_values(loaded.config)), "which is in every text"
     said = " and ".join(sorted(known - {TOKEN}))
-    async with compose(loaded):
+    async with build_app(loaded):
         assert redact(said, own_rules()) == " and ".join([REDACTED] * 4)
     assert redact(said, own_rules()) == said

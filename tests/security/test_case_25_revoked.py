@@ -14,10 +14,10 @@ import pytest
 from agent.messages import ToolCall
 from agent.store import Address, Conversation
 from gateway.access.gate import Gate
-from gateway.chat.receiver import Reception
+from gateway.chat.receiver import ChatReceiver
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
-from gateway.media.attachments import MediaIntake
+from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.types import Place, Press
 from tests.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
@@ -131,12 +131,12 @@ def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
     async def sees_images(conversation: Conversation) -> bool:
         return False
 
-    after.reception = Reception(
+    after.reception = ChatReceiver(
         after.gateway,
         after.service,
         gate,
         before.pairing,
-        MediaIntake(sees_images),
+        AttachmentReader(sees_images),
         config,
         join_seconds=0.05,
     )

@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from agent.errors import HermesError, StoreError
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store.sqlite.connection import connect_reader
 from tests.store.backup_house import StateDirectory, texts_in
 
@@ -73,7 +73,7 @@ def seen(state: StateDirectory) -> str:
 
 def described(state: StateDirectory) -> dict[str, object]:
     before = seen(state)
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         pass
     notes = state.workspaces / "notes.txt"
     kept = [path for path in state.home.glob("state.db.before-restore-*") if path.name[-1].isdigit()]

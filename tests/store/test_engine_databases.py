@@ -21,7 +21,7 @@ from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.errors import BackupUnusable
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store.sqlite import file_swap as swap
 from tests.store.backup_house import StateDirectory, with_texts
 
@@ -148,7 +148,7 @@ def test_a_restore_that_was_interrupted_is_finished(state: StateDirectory, backu
         connection.execute("PRAGMA journal_mode = DELETE")
     swap.staging(state.database).mkdir()
     swap.commit(state.database, swap.moves_for_database(state.home / NAME, staged / NAME, "later"))
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         assert words_in(state.home / NAME) == ["newest"]
     assert words_in(swap.aside(state.home / NAME, "later")) == ["new"]
     assert not staged.exists()

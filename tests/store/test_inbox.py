@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import QueueFull
-from gateway.store.ports import Room, Taken
+from gateway.store.ports import InboxMessage, QueueLimits
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Place
 
 HERE = Place("1")
 A_MONTH = 31 * 86_400
-NO_ROOM = Room(in_all=1, of_one_person=1)
+NO_ROOM = QueueLimits(in_all=1, of_one_person=1)
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-def message(number: int) -> Taken:
-    return Taken(f"msg_{number}", "telegram", {"author": {"id": "7"}}, HERE, str(number))
+def message(number: int) -> InboxMessage:
+    return InboxMessage(f"msg_{number}", "telegram", {"author": {"id": "7"}}, HERE, str(number))
 
 
 async def test_a_message_that_is_known_needs_no_room(store: SqliteStore) -> None:

@@ -12,7 +12,7 @@ from agent.errors import StoreError
 from agent.messages import Message
 from agent.store import Conversation
 from gateway.store import SqliteStore
-from gateway.store.ports import GatewayStore, Kind, Outgoing, Progress, Taken
+from gateway.store.ports import DeliveryProgress, GatewayStore, InboxMessage, Kind, OutboxItem
 from gateway.store.sqlite.outbox import StoredOutbox
 from gateway.types import Place
 
@@ -21,12 +21,12 @@ PLACE = Place("alice", "7", "group", "club")
 
 @pytest.fixture
 async def question(store: GatewayStore) -> str:
-    await store.inbox.take(Taken("msg_q", "telegram", {}, PLACE, "p1"))
+    await store.inbox.take(InboxMessage("msg_q", "telegram", {}, PLACE, "p1"))
     return "msg_q"
 
 
-def _text(conversation: Conversation, message_id: str = "msg_a", content: str | None = None) -> Outgoing:
-    return Outgoing(message_id, conversation.id, "msg_q", "p1", PLACE, "text", content)
+def _text(conversation: Conversation, message_id: str = "msg_a", content: str | None = None) -> OutboxItem:
+    return OutboxItem(message_id, conversation.id, "msg_q", "p1", PLACE, "text", content)
 
 
 async def _answer(store: GatewayStore, conversation: Conversation, text: str = "Hello.", **more: Any) -> None:
@@ -47,7 +47,7 @@ async def test_an_answer_that_is_not_stored_is_not_on_its_way(
     sqlite_store: SqliteStore,
 ) -> None:
     """Both or neither."""
-    await sqlite_store.inbox.take(Taken("msg_q", "telegram", {}, PLACE, "p1"))
+    await sqlite_store.inbox.take(InboxMessage("msg_q", "telegram", {}, PLACE, "p1"))
     with pytest.raises(StoreError):
         said = Message("assistant", "Hello.", id="msg_a")
         await sqlite_store.append("ses_nowhere", [said], answers="msg_q")
@@ -58,7 +58,7 @@ async def test_whoever_comes_and_reads_gets_nothing_brought(
     store: GatewayStore, conversation: Conversation
 ) -> None:
     """A message of the page has no place."""
-    await store.inbox.take(Taken("msg_q", "web", {}))
+    await store.inbox.take(InboxMessage("msg_q", "web", {}))
     await _answer(store, conversation)
     about = {"conversation_id": conversation.id, "turn_id": "msg_q"}
     assert not await store.outbox.add("out_1", **about, kind="notice", content="Well.")
@@ -82,7 +82,7 @@ async def test_a_text_that_is_shown_while_it_is_written(
     store: GatewayStore, conversation: Conversation, question: str
 ) -> None:
     """It is known before its first call, and gets its content when it is stored; how far it has come stays."""
-    how_far = Progress("sending", ("m1", "m2"), growing=True, dealt=12, rest="```py\n")
+    how_far = DeliveryProgress("sending", ("m1", "m2"), growing=True, dealt=12, rest="```py\n")
     await store.outbox.note("telegram", replace(_text(conversation), progress=how_far))
     assert await store.outbox.open("telegram") == [replace(_text(conversation), progress=how_far)]
     await _answer(store, conversation)
@@ -96,25 +96,27 @@ async def test_what_is_over_is_not_open(
     store: GatewayStore, conversation: Conversation, question: str, state: Any
 ) -> None:
     """And stays so if its content comes late."""
-    await store.outbox.note("telegram", replace(_text(conversation), progress=Progress(state)))
+    await store.outbox.note("telegram", replace(_text(conversation), progress=DeliveryProgress(state)))
     await _answer(store, conversation)
     assert await store.outbox.open("telegram") == []
 
 
 async def test_what_has_arrived_is_forgotten(sqlite_store: SqliteStore, path: Path) -> None:
     """Nothing of its text is left in the outbox, and of a passing remark nothing at all; what is parked keeps it."""
-    await sqlite_store.inbox.take(Taken("msg_q", "telegram", {}, PLACE, "p1"))
+    await sqlite_store.inbox.take(InboxMessage("msg_q", "telegram", {}, PLACE, "p1"))
     about = {"conversation_id": "conv_1", "turn_id": "msg_q"}
-    passing = Outgoing("out_0", "conv_1", "msg_q", "", PLACE, "fleeting", "Bye.", Progress(shown_in=("m1",)))
+    passing = OutboxItem(
+        "out_0", "conv_1", "msg_q", "", PLACE, "fleeting", "Bye.", DeliveryProgress(shown_in=("m1",))
+    )
     await sqlite_store.outbox.note("telegram", passing)
     for outgoing_id in ("out_1", "out_2"):
         await sqlite_store.outbox.add(outgoing_id, **about, kind="notice", content="A secret.")
     one, two = (await sqlite_store.outbox.open("telegram"))[1:]
     await sqlite_store.outbox.note(
         "telegram",
-        replace(passing, progress=Progress("sent", ("m1",))),
-        replace(one, progress=Progress("sent", ("m2",), rest="secret")),
-        replace(two, progress=Progress("parked", reason="Nobody there.")),
+        replace(passing, progress=DeliveryProgress("sent", ("m1",))),
+        replace(one, progress=DeliveryProgress("sent", ("m2",), rest="secret")),
+        replace(two, progress=DeliveryProgress("parked", reason="Nobody there.")),
     )
     rows = await sqlite_store._read(
         lambda database: database.execute("SELECT id, content, rest, shown_in, reason FROM outbox").fetchall()
@@ -127,9 +129,11 @@ async def test_notes_are_made_together_or_not_at_all(
 ) -> None:
     """A message that becomes another's must not be lost between the two."""
     await _answer(store, conversation)
-    broken = replace(_text(conversation, "msg_b"), progress=Progress("nonsense"))  # type: ignore[arg-type]
+    broken = replace(_text(conversation, "msg_b"), progress=DeliveryProgress("nonsense"))  # type: ignore[arg-type]
     with pytest.raises(Exception, match="CHECK"):
-        await store.outbox.note("telegram", replace(_text(conversation), progress=Progress("sent")), broken)
+        await store.outbox.note(
+            "telegram", replace(_text(conversation), progress=DeliveryProgress("sent")), broken
+        )
     assert await store.outbox.open("telegram") == [_text(conversation, content="Hello.")]
 
 
@@ -145,9 +149,14 @@ async def test_before_a_call_the_disk_is_waited_for() -> None:
         written.append("soon")
 
     outbox = StoredOutbox(write, write, write_soon)
-    pending = Outgoing("msg_a", "conv_1", "msg_q", "", PLACE, "text", None)
-    sending = replace(pending, progress=Progress("sending"))
-    for outgoing in ([sending], [pending], [pending, sending], [replace(pending, progress=Progress("sent"))]):
+    pending = OutboxItem("msg_a", "conv_1", "msg_q", "", PLACE, "text", None)
+    sending = replace(pending, progress=DeliveryProgress("sending"))
+    for outgoing in (
+        [sending],
+        [pending],
+        [pending, sending],
+        [replace(pending, progress=DeliveryProgress("sent"))],
+    ):
         await outbox.note("telegram", *outgoing)
     assert written == ["lasting", "soon", "lasting", "soon"]
 
@@ -160,12 +169,14 @@ async def test_an_unfinished_text_is_withdrawn(
     store: GatewayStore, conversation: Conversation, question: str, state: Any
 ) -> None:
     """What is seen of it must go. It is written anew, and knows only if more of it may be there than anybody knows."""
-    how_far = Progress(state, ("m1", "m2"), growing=True, dealt=12, rest="```py\n")
+    how_far = DeliveryProgress(state, ("m1", "m2"), growing=True, dealt=12, rest="```py\n")
     await store.outbox.note("telegram", replace(_text(conversation), progress=how_far))
     await store.outbox.withdraw("telegram")
     await store.outbox.withdraw("telegram")  # another crash meanwhile changes nothing
     *in_doubt, gone = await store.outbox.open("telegram")
-    expected = [replace(_text(conversation), progress=Progress("sending"))] if state == "sending" else []
+    expected = (
+        [replace(_text(conversation), progress=DeliveryProgress("sending"))] if state == "sending" else []
+    )
     assert in_doubt == expected
     assert (gone.kind, gone.content, gone.progress.shown_in) == ("fleeting", None, ("m1", "m2"))
     assert gone.id != "msg_a"
@@ -178,11 +189,11 @@ async def test_what_is_whole_is_not_withdrawn(
 ) -> None:
     """Nor what belongs to another platform."""
     whole = replace(
-        _text(conversation, content="Hello."), progress=Progress("sending", ("m1",), growing=True)
+        _text(conversation, content="Hello."), progress=DeliveryProgress("sending", ("m1",), growing=True)
     )
     await _answer(store, conversation)
     await store.outbox.note("telegram", whole)
-    other = replace(_text(conversation, "msg_b"), progress=Progress("pending", ("m1",), growing=True))
+    other = replace(_text(conversation, "msg_b"), progress=DeliveryProgress("pending", ("m1",), growing=True))
     await store.outbox.note("discord", other)
     await store.outbox.withdraw("telegram")
     assert await store.outbox.open("telegram") == [whole]
@@ -194,7 +205,7 @@ async def test_a_text_that_nobody_will_write_is_forgotten(
     store: GatewayStore, conversation: Conversation, question: str, end: str
 ) -> None:
     """What is seen of it goes, also where its turn has come to its end: then it was said in other words."""
-    how_far = Progress("sending", ("m1",), growing=True)
+    how_far = DeliveryProgress("sending", ("m1",), growing=True)
     await store.outbox.note("telegram", replace(_text(conversation), progress=how_far))
     if end == "parked":
         await store.inbox.park([question], "it broke down")

@@ -21,7 +21,7 @@ import pytest
 
 from agent.store import Address
 from gateway.errors import AlreadyRunning, BackupUnusable, RestoreFailed
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store import SqliteStore
 from gateway.store.sqlite.migrate import load_migrations, schema_version
 from gateway.store.sqlite.offline import examine
@@ -129,7 +129,7 @@ def test_everything_works_afterwards(state: StateDirectory, backup: Path) -> Non
 
 def test_refused_while_hermes_runs(state: StateDirectory, backup: Path) -> None:
     """It would go on writing to a file that is no longer there."""
-    with only_process(state.home, state.database), pytest.raises(AlreadyRunning):
+    with hold_lock(state.home, state.database), pytest.raises(AlreadyRunning):
         state.restore(backup)
     assert state.texts() == ["old"]
 

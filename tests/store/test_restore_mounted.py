@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import RestoreFailed, RestoreUnfinished
-from gateway.process_lock import only_process
+from gateway.process_lock import hold_lock
 from gateway.store.sqlite import file_swap as swap
 from tests.store.backup_house import StateDirectory, with_texts
 
@@ -77,7 +77,7 @@ def refused_and_untouched(state: StateDirectory, backup: Path, place: Path) -> N
         state.restore(backup)
     assert state.names() == before
     assert state.texts() == ["old"]
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         pass
 
 
@@ -116,10 +116,10 @@ def test_what_cannot_be_finished_yet(state: StateDirectory) -> None:
     swap.staging(state.database).mkdir()
     away = state.home / "away"
     swap.commit(state.database, [swap.Move(state.workspaces, away / "workspaces")])
-    with pytest.raises(RestoreUnfinished) as stuck, only_process(state.home, state.database):
+    with pytest.raises(RestoreUnfinished) as stuck, hold_lock(state.home, state.database):
         pass
     assert f"{state.workspaces}: No such file or directory." in str(stuck.value)
     assert str(swap.journal(state.database)) in str(stuck.value)
     away.mkdir()
-    with only_process(state.home, state.database):
+    with hold_lock(state.home, state.database):
         assert (away / "workspaces").is_dir() and not swap.is_unfinished(state.database)

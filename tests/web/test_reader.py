@@ -11,8 +11,8 @@ import pytest
 
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from gateway.platforms.web import House
-from gateway.reload import Settings
+from gateway.platforms.web import DashboardContext
+from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import Script, World, make_gateway, serving
 
@@ -29,7 +29,9 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
     script = Script()
     gateway = make_gateway(store, script, tmp_path)
     loaded = Loaded(Config(), None, tmp_path)
-    house = House(gateway, store.insight, store.people, await asyncio.to_thread(Settings, loaded), "A model.")
+    house = DashboardContext(
+        gateway, store.insight, store.people, await asyncio.to_thread(LiveConfig, loaded), "A model."
+    )
     async with (
         serving(gateway, token=OWNER, read_token=READER, house=house) as web,
         aiohttp.ClientSession() as http,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.events import ApprovalAsked
-from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Block, Call, Edit, Send
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Call, DeliveryItem, Edit, Send
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
-from gateway.store.ports import Progress
+from gateway.store.ports import DeliveryProgress
 from gateway.text.display import code, code_block, in_full
 from gateway.text.unicode import longest_prefix
 from gateway.types import Button
@@ -31,10 +31,12 @@ _LEFT_OPEN = "⌛ No longer open; Hermes was restarted"
 _REFUSED = "⚠ The chat service did not take my question whether a tool may run, so it does not run."
 
 
-class Question(Block):
+class Question(DeliveryItem):
     """While it is open, that is entered, with what it is to say if a crash leaves it so."""
 
-    def __init__(self, venue: Venue, event: ApprovalAsked, new_entry: Callable[[str], Entry | None]) -> None:
+    def __init__(
+        self, venue: ChatTarget, event: ApprovalAsked, new_entry: Callable[[str], OutboxHandle | None]
+    ) -> None:
         super().__init__(venue)
         port = venue.port
         self.command = in_full(event.arguments)
@@ -87,7 +89,7 @@ class Question(Block):
             self._close_entry()
         elif self._can_edit and (entry := self._new_entry(self._closing_with(_LEFT_OPEN))):
             self.entry = entry
-            entry.note(Progress(shown_in=(message_id,), growing=True))
+            entry.note(DeliveryProgress(shown_in=(message_id,), growing=True))
 
     def put_off(self) -> None:
         super().put_off()

@@ -8,11 +8,11 @@ from pathlib import Path
 from agent.errors import ToolError
 from agent.events import FileSent
 from agent.tool_support.workspace import Workspace
-from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Block, Call, SendFile
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Call, DeliveryItem, SendFile
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
-from gateway.store.ports import Progress
+from gateway.store.ports import DeliveryProgress
 from gateway.text.display import code
 
 
@@ -20,17 +20,17 @@ class _Unsendable(ContentRefused):
     """This file cannot be sent:"""
 
 
-class Parcel(Block):
+class Parcel(DeliveryItem):
     """Whatever happens to it, what comes after it is shown."""
 
     def __init__(
         self,
-        venue: Venue,
+        venue: ChatTarget,
         name: str,
         read: Callable[[], bytes],
         caption: str = "",
         *,
-        entry: Entry | None = None,
+        entry: OutboxHandle | None = None,
         in_doubt: bool = False,
     ) -> None:
         """`in_doubt`: an earlier process may have sent it."""
@@ -46,12 +46,12 @@ class Parcel(Block):
 
     def call(self, now: float) -> Call:
         mark = POSSIBLY_TWICE if self._doubtful_tries else ""
-        self._note(Progress("sending"))
+        self._note(DeliveryProgress("sending"))
         return SendFile(self._name, self._read, "\n".join(filter(None, (self._caption, mark))))
 
     def done(self, call: Call, message_id: str, now: float) -> None:
         self.over = True
-        self._note(Progress("sent", (message_id,)))
+        self._note(DeliveryProgress("sent", (message_id,)))
 
     def put_off(self) -> None:
         super().put_off()
@@ -71,9 +71,9 @@ class Parcel(Block):
         return f"⚠ {code(self._name)}: {reason}"
 
     def _note_waiting(self) -> None:
-        self._note(Progress("sending" if self._doubtful_tries else "pending"))
+        self._note(DeliveryProgress("sending" if self._doubtful_tries else "pending"))
 
-    def _note(self, progress: Progress) -> None:
+    def _note(self, progress: DeliveryProgress) -> None:
         if self.entry:
             self.entry.note(progress)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import inf
 
 from gateway.chat.adapter import ChatPort
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import DeliveryError
 from gateway.types import Button, Place
 
@@ -22,7 +22,7 @@ POSSIBLY_TWICE = "(possibly sent twice)"
 """Stands on a message that is sent again because nobody knows whether it has arrived."""
 
 
-class Block(ABC):
+class DeliveryItem(ABC):
     """Pure state: it says which call is due when, and hears what came of it.
 
     At most one of its calls is under way at any time; events may change it meanwhile. Pauses that the service asks
@@ -30,7 +30,7 @@ class Block(ABC):
     far it has come: that the next call may send something, before that call is made, and all the rest afterwards.
     """
 
-    def __init__(self, venue: Venue, entry: Entry | None = None) -> None:
+    def __init__(self, venue: ChatTarget, entry: OutboxHandle | None = None) -> None:
         self.venue = venue
         self.entry = entry
         self.act = 0

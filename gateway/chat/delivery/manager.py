@@ -11,16 +11,16 @@ import structlog
 
 from agent.events import TurnEvent, TurnStarted
 from gateway.chat.adapter import ChatPort
-from gateway.chat.delivery.outbox_tracker import Ledger
-from gateway.chat.delivery.pacing import Timing, Venue, Venues
-from gateway.chat.delivery.send_queue import Stage
+from gateway.chat.delivery.outbox_tracker import OutboxTracker
+from gateway.chat.delivery.pacing import ChatTarget, ChatTargets, Timing
+from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.sender import Performer
 from gateway.chat.delivery.text_message import Passage, Style
-from gateway.chat.delivery.turn_view import Scene
+from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
-from gateway.core.events import EventHub, Unseen
-from gateway.core.observer import UNOBSERVED, DeliveryObserver
-from gateway.store.ports import Outbox, Outgoing
+from gateway.core.events import EventDeduplicator, EventHub
+from gateway.core.observer import NULL_OBSERVER, DeliveryObserver
+from gateway.store.ports import Outbox, OutboxItem
 from gateway.types import Button, Place
 
 log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 class TypingSign:
     """Given again and again for as long as a turn works and nothing else shows it. Nobody waits for it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TurnView) -> None:
         self._scene = scene
         self._task: asyncio.Task[None] | None = None
 
@@ -60,7 +60,7 @@ _KNOWN_MESSAGES = 10_000
 """Of these the service's own ids are remembered; the oldest are forgotten."""
 
 
-class Followers:
+class DeliveryManager:
     """One follower for each conversation in which something has happened lately.
 
     With an outbox, what has an id there is brought even if this process ends before; all else as well as it goes.
@@ -74,7 +74,7 @@ class Followers:
         *,
         streaming: bool = True,
         timing: Timing | None = None,
-        observer: DeliveryObserver = UNOBSERVED,
+        observer: DeliveryObserver = NULL_OBSERVER,
     ) -> None:
         self._observer = observer
         self._hub = hub
@@ -82,8 +82,8 @@ class Followers:
         self._outbox = outbox
         self._streaming = streaming
         self._timing = timing or Timing()
-        self._venues = Venues(port, self._timing)
-        self._followers: dict[str, _Follower] = {}
+        self._venues = ChatTargets(port, self._timing)
+        self._followers: dict[str, ConversationDelivery] = {}
         self._platform_ids: OrderedDict[str, str] = OrderedDict()
         self._closed = False
 
@@ -95,7 +95,7 @@ class Followers:
         platform = self._port.platform
         await self._outbox.withdraw(platform)
         left = await self._outbox.open(platform)
-        by_conversation: defaultdict[str, list[Outgoing]] = defaultdict(list)
+        by_conversation: defaultdict[str, list[OutboxItem]] = defaultdict(list)
         for outgoing in left:
             by_conversation[outgoing.conversation_id].append(outgoing)
         for conversation_id, outgoing_ones in by_conversation.items():
@@ -104,7 +104,7 @@ class Followers:
         if left:
             log.info("chat.recovered", platform=platform, count=len(left))
 
-    def bring(self, outgoing: Outgoing) -> None:
+    def bring(self, outgoing: OutboxItem) -> None:
         """One that was given up on gets another chance. What has no time left here is brought at the next start."""
         if self._closed:
             return
@@ -141,7 +141,7 @@ class Followers:
         service wants a longer pause than a caller can be kept waiting."""
         venue = self._venues.at(place)
         passage = Passage(venue, Style(), whole=text, reply_to=reply_to, buttons=buttons)
-        stage = Stage()
+        stage = SendQueue()
         stage.add(passage)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.telling):
@@ -160,23 +160,23 @@ class Followers:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    def _new_follower(self, conversation_id: str, venue: Venue) -> _Follower:
-        scene = Scene(
+    def _new_follower(self, conversation_id: str, venue: ChatTarget) -> ConversationDelivery:
+        scene = TurnView(
             conversation_id,
             venue,
-            Ledger(self._port.platform, self._outbox, self._observer),
+            OutboxTracker(self._port.platform, self._outbox, self._observer),
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
         leave = self._followers.pop
-        return _Follower(self._hub, conversation_id, scene, on_end=lambda: leave(conversation_id))
+        return ConversationDelivery(self._hub, conversation_id, scene, on_end=lambda: leave(conversation_id))
 
 
-class _Follower:
+class ConversationDelivery:
     """Reads the events of one conversation as they come; showing them takes as long as it takes."""
 
     def __init__(
-        self, hub: EventHub, conversation_id: str, scene: Scene, *, on_end: Callable[[], object]
+        self, hub: EventHub, conversation_id: str, scene: TurnView, *, on_end: Callable[[], object]
     ) -> None:
         self._hub = hub
         self._idle = scene.venue.timing.idle
@@ -185,7 +185,7 @@ class _Follower:
         self._on_end = on_end
         self._performer = Performer(scene.stage, scene.ledger)
         self._typing = TypingSign(scene)
-        self._unseen = Unseen(after=hub.last_number(conversation_id))
+        self._unseen = EventDeduplicator(after=hub.last_number(conversation_id))
         self._watching = ExitStack()
         self._watch()
         self._reader = asyncio.create_task(self._read(), name=f"follower {conversation_id}")
@@ -193,11 +193,11 @@ class _Follower:
         self._last_stir = self._clock.time()
         self._rest_check = self._clock.call_later(self._idle, self._rest_if_idle)
 
-    def restore(self, left: Sequence[Outgoing], venues: Venues) -> None:
+    def restore(self, left: Sequence[OutboxItem], venues: ChatTargets) -> None:
         self._scene.restore(left, venues)
         self._performer.nudge()
 
-    def go_to(self, venue: Venue) -> None:
+    def go_to(self, venue: ChatTarget) -> None:
         self._last_stir = self._clock.time()
         if venue is not self._scene.venue:
             self._scene.go_to(venue)

@@ -7,39 +7,39 @@ from dataclasses import replace
 import structlog
 
 from agent.errors import StoreError
-from gateway.core.observer import UNOBSERVED, DeliveryObserver
-from gateway.store.ports import Outbox, Outgoing, Progress
+from gateway.core.observer import NULL_OBSERVER, DeliveryObserver
+from gateway.store.ports import DeliveryProgress, Outbox, OutboxItem
 
 log = structlog.get_logger(__name__)
 
 
-class Ledger:
+class OutboxTracker:
     """Entries are made at once, and written before and after each call: all that have changed in one transaction.
 
     Without an outbox nothing is written, and what is shown is shown as well as it goes.
     """
 
     def __init__(
-        self, platform: str = "", outbox: Outbox | None = None, observer: DeliveryObserver = UNOBSERVED
+        self, platform: str = "", outbox: Outbox | None = None, observer: DeliveryObserver = NULL_OBSERVER
     ) -> None:
         self.observer = observer
         self._platform = platform
         self._outbox = outbox
-        self._changed: dict[str, Outgoing] = {}
-        self._not_written: dict[str, Outgoing] = {}
+        self._changed: dict[str, OutboxItem] = {}
+        self._not_written: dict[str, OutboxItem] = {}
         """What the store did not take; it is given again with the next change, or when somebody thinks of it."""
 
     @property
     def has_news(self) -> bool:
         return bool(self._changed)
 
-    def entry(self, outgoing: Outgoing) -> Entry | None:
-        return Entry(self, outgoing) if self._outbox else None
+    def entry(self, outgoing: OutboxItem) -> OutboxHandle | None:
+        return OutboxHandle(self, outgoing) if self._outbox else None
 
-    def add(self, outgoing: Outgoing) -> None:
+    def add(self, outgoing: OutboxItem) -> None:
         self._changed[outgoing.id] = outgoing
 
-    def settled(self, outgoing: Outgoing) -> None:
+    def settled(self, outgoing: OutboxItem) -> None:
         """It has arrived, or never will. What was to pass anyway counts as neither."""
         if outgoing.kind != "fleeting":
             self.observer.delivered(self._platform, outgoing.progress.state)
@@ -63,14 +63,14 @@ class Ledger:
             self._not_written = {}
 
 
-class Entry:
+class OutboxHandle:
     """One of them: a text, a notice, a file, or a message that must not stay."""
 
-    def __init__(self, ledger: Ledger, outgoing: Outgoing) -> None:
+    def __init__(self, ledger: OutboxTracker, outgoing: OutboxItem) -> None:
         self._ledger = ledger
         self.outgoing = outgoing
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: DeliveryProgress) -> None:
         before = self.outgoing.progress
         if progress != before:
             self.outgoing = replace(self.outgoing, progress=progress)
@@ -80,7 +80,7 @@ class Entry:
 
     def close(self) -> None:
         """Nothing is left to be done about it."""
-        self.note(Progress("sent", self.outgoing.progress.shown_in))
+        self.note(DeliveryProgress("sent", self.outgoing.progress.shown_in))
 
     def forget(self) -> None:
         """As if it had never been on its way."""

@@ -55,7 +55,7 @@ _MOST_MOVES = 5
 """A chat moves once in its life; more is a service that contradicts itself."""
 
 
-class Pace:
+class RatePacer:
     """Shared by all places that share one limit of the service: the topics of a group, say."""
 
     def __init__(self, edit_seconds: float, timing: Timing) -> None:
@@ -100,10 +100,10 @@ class Pace:
         self.held_until = max(self.held_until, until)
 
 
-class Venue:
+class ChatTarget:
     """Shared by everything that is shown in one place."""
 
-    def __init__(self, port: ChatPort, place: Place, pace: Pace, timing: Timing) -> None:
+    def __init__(self, port: ChatPort, place: Place, pace: RatePacer, timing: Timing) -> None:
         self.port = port
         self.place = place
         self.pace = pace
@@ -119,24 +119,24 @@ class Venue:
         return True
 
 
-class Venues:
+class ChatTargets:
     """The venue of each place where something is being shown."""
 
     def __init__(self, port: ChatPort, timing: Timing) -> None:
         self._port = port
         self._timing = timing
-        self._venues: WeakValueDictionary[Place, Venue] = WeakValueDictionary()
-        self._paces: WeakValueDictionary[str, Pace] = WeakValueDictionary()
+        self._venues: WeakValueDictionary[Place, ChatTarget] = WeakValueDictionary()
+        self._paces: WeakValueDictionary[str, RatePacer] = WeakValueDictionary()
 
-    def at(self, place: Place) -> Venue:
+    def at(self, place: Place) -> ChatTarget:
         venue = self._venues.get(place)
         if venue is None:
-            venue = self._venues[place] = Venue(self._port, place, self._pace(place), self._timing)
+            venue = self._venues[place] = ChatTarget(self._port, place, self._pace(place), self._timing)
         return venue
 
-    def _pace(self, place: Place) -> Pace:
+    def _pace(self, place: Place) -> RatePacer:
         key = self._port.pace_key(place)
         pace = self._paces.get(key)
         if pace is None:
-            pace = self._paces[key] = Pace(self._port.edit_seconds(place), self._timing)
+            pace = self._paces[key] = RatePacer(self._port.edit_seconds(place), self._timing)
         return pace

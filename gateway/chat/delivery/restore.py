@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gateway.chat.delivery.file_message import Parcel, file_of
-from gateway.chat.delivery.item import Block
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.item import DeliveryItem
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.delivery.status_message import Remains
 from gateway.chat.delivery.text_message import Passage, Style
 from gateway.store.ports import UNREADABLE, file_from
 
 
-def restored(entry: Entry, venue: Venue) -> Block | None:
+def restored(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
     """Of one whose content is known, or that must not stay. None if nothing can be made of it."""
     outgoing = entry.outgoing
     progress, content = outgoing.progress, outgoing.content or ""

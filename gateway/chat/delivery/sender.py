@@ -8,9 +8,9 @@ from math import inf
 
 import structlog
 
-from gateway.chat.delivery.item import NEVER, Block, Call, Edit
-from gateway.chat.delivery.outbox_tracker import Ledger
-from gateway.chat.delivery.send_queue import Stage
+from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Edit
+from gateway.chat.delivery.outbox_tracker import OutboxTracker
+from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.errors import (
     ChatMoved,
     ContentRefused,
@@ -30,13 +30,13 @@ _BROKE_DOWN = "Showing it broke down; the log says more."
 class Performer:
     """Works only while something is due or to be written down; a nudge makes it look again."""
 
-    def __init__(self, stage: Stage, ledger: Ledger | None = None) -> None:
+    def __init__(self, stage: SendQueue, ledger: OutboxTracker | None = None) -> None:
         self._stage = stage
-        self._ledger = ledger or Ledger()
+        self._ledger = ledger or OutboxTracker()
         self._wake = asyncio.Event()
         self._asleep_until = -inf
         self._task: asyncio.Task[None] | None = None
-        self._block: Block | None = None
+        self._block: DeliveryItem | None = None
         """What the latest call was for."""
 
     @property
@@ -78,7 +78,7 @@ class Performer:
                 await self._wake.wait()
         self._asleep_until = -inf
 
-    async def _perform(self, block: Block) -> None:
+    async def _perform(self, block: DeliveryItem) -> None:
         self._block = block
         venue = block.venue
         clock = asyncio.get_running_loop().time
@@ -107,7 +107,7 @@ class Performer:
             venue.pace.went_well()
             self._stage.done(block, call, message_id, clock())
 
-    def _failed(self, block: Block, call: Call, error: DeliveryError) -> None:
+    def _failed(self, block: DeliveryItem, call: Call, error: DeliveryError) -> None:
         now = asyncio.get_running_loop().time()
         if _is_temporary(call, error):
             block.venue.pace.unreachable(now)

@@ -8,22 +8,22 @@ from math import inf
 
 from agent.events import Queued, ToolStarted
 from agent.redaction import own_rules, redact
-from gateway.chat.delivery.item import AT_ONCE, NEVER, Block, Call, Delete, Edit, Send
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.item import AT_ONCE, NEVER, Call, Delete, DeliveryItem, Edit, Send
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
-from gateway.store.ports import Progress
+from gateway.store.ports import DeliveryProgress
 from gateway.text.display import brief, one_line
 from gateway.types import Place
 
-EntryAt = Callable[[Place], Entry | None]
+EntryAt = Callable[[Place], OutboxHandle | None]
 
 
-class Fleeting(Block):
+class Fleeting(DeliveryItem):
     """One message at most. A courtesy: whatever goes wrong with it is left at that. Only that it is there is entered,
     so that it goes also after a crash."""
 
-    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
+    def __init__(self, venue: ChatTarget, new_entry: EntryAt) -> None:
         super().__init__(venue)
         self._new_entry = new_entry
         self._can_change = venue.port.can_edit
@@ -45,7 +45,7 @@ class Fleeting(Block):
         self._wanted = ""
         self._muted = False
 
-    def move(self, venue: Venue) -> None:
+    def move(self, venue: ChatTarget) -> None:
         """For the next message; one that is there stays where it is."""
         if not self._message_id:
             self.venue = venue
@@ -83,7 +83,7 @@ class Fleeting(Block):
                 self._message_id, self._shown, self._sent_at = message_id, call.text, now
                 self.entry = self._new_entry(self.venue.place) if self._can_change else None
                 if self.entry:
-                    self.entry.note(Progress(shown_in=(message_id,), growing=True))
+                    self.entry.note(DeliveryProgress(shown_in=(message_id,), growing=True))
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         if isinstance(call, Delete):
@@ -112,7 +112,7 @@ _LOOKED_AT = 2_000
 class ToolLine(Fleeting):
     """Appears when a tool takes long; becomes the text that follows, or goes."""
 
-    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
+    def __init__(self, venue: ChatTarget, new_entry: EntryAt) -> None:
         super().__init__(venue, new_entry)
         self._running: dict[str, ToolStarted] = {}
         self._waits = False
@@ -177,7 +177,7 @@ def tool_line(calls: Sequence[ToolStarted]) -> str:
 class Acknowledgement(Fleeting):
     """One message for all that wait; it goes when the last of them is taken up."""
 
-    def __init__(self, venue: Venue, new_entry: EntryAt) -> None:
+    def __init__(self, venue: ChatTarget, new_entry: EntryAt) -> None:
         super().__init__(venue, new_entry)
         self._ahead: dict[str, int] = {}
         """By the id of a message that waits: how many turns come before its own."""
@@ -223,10 +223,10 @@ class Acknowledgement(Fleeting):
         return "this one" if nearest <= 1 else f"{nearest} others"
 
 
-class Remains(Block):
+class Remains(DeliveryItem):
     """Its messages are taken away, or say that it is over. Nothing waits for that."""
 
-    def __init__(self, venue: Venue, entry: Entry) -> None:
+    def __init__(self, venue: ChatTarget, entry: OutboxHandle) -> None:
         super().__init__(venue, entry)
         self._last_words = entry.outgoing.content or ""
         self._message_ids = list(entry.outgoing.progress.shown_in) if venue.port.can_edit else []

@@ -8,12 +8,12 @@ from math import inf
 
 import structlog
 
-from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Block, Call, Delete, Edit, Send
+from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Call, Delete, DeliveryItem, Edit, Send
 from gateway.chat.delivery.message_buffer import Draft, common_ending
-from gateway.chat.delivery.outbox_tracker import Entry
-from gateway.chat.delivery.pacing import Venue
+from gateway.chat.delivery.outbox_tracker import OutboxHandle
+from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Undeliverable, Unreachable
-from gateway.store.ports import Progress, State
+from gateway.store.ports import DeliveryProgress, State
 from gateway.text.splitter import first_piece
 from gateway.text.unicode import is_blank
 from gateway.types import Button
@@ -52,7 +52,7 @@ class _Attempt:
     """What of them does not fit into the final message."""
 
 
-class Passage(Block):
+class Passage(DeliveryItem):
     """Markdown: shown as it is while it grows, formatted when it is finished.
 
     `whole` is all of the text where that is known, or all that is left of it after what is there `so_far`. `reply_to`
@@ -62,15 +62,15 @@ class Passage(Block):
 
     def __init__(
         self,
-        venue: Venue,
+        venue: ChatTarget,
         style: Style,
         *,
         whole: str | None = None,
         reply_to: str = "",
         buttons: Sequence[Button] = (),
         take_over: Callable[[float], str] = _nothing,
-        entry: Entry | None = None,
-        so_far: Progress | None = None,
+        entry: OutboxHandle | None = None,
+        so_far: DeliveryProgress | None = None,
         in_doubt: bool = False,
     ) -> None:
         super().__init__(venue, entry)
@@ -86,7 +86,7 @@ class Passage(Block):
         self._attempt: _Attempt | None = None
         self._leftover = ""
         """A message that cannot become text; it has to go."""
-        so_far = so_far or Progress()
+        so_far = so_far or DeliveryProgress()
         self._shown_in = list(so_far.shown_in)
         self._dealt = so_far.dealt
         """Where in the text the draft begins, after its first characters that are `_rest`."""
@@ -199,19 +199,21 @@ class Passage(Block):
         elif self.entry and not self.lost:
             self.entry.note(self._progress())
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> DeliveryProgress:
         if self._taken_back:
             left = tuple(self._shown_in)
-            return Progress("sending" if self._in_doubt else "pending", left, growing=bool(left))
+            return DeliveryProgress("sending" if self._in_doubt else "pending", left, growing=bool(left))
         if self.over and not self._cut_short:
             state: State = "parked" if self._refused else "sent"
-            return Progress(state, tuple(self._shown_in), reason=_PARTLY_REFUSED if self._refused else "")
+            return DeliveryProgress(
+                state, tuple(self._shown_in), reason=_PARTLY_REFUSED if self._refused else ""
+            )
         draft = self._draft
         is_sending = self._attempt is not None and not draft.message_id
         # While the model writes, all of it may yet have to be written anew, and the doubt is about all of it.
         is_whole = self._closed and not self._cut_short
         in_doubt = draft.may_be_there or (self._in_doubt and not is_whole)
-        return Progress(
+        return DeliveryProgress(
             "sending" if is_sending or in_doubt else "pending",
             tuple(self._shown_in),
             bool(draft.message_id or self._leftover),

@@ -25,13 +25,13 @@ from agent.events import (
 from agent.ids import new_id
 from gateway.chat.delivery.approval_message import Question
 from gateway.chat.delivery.file_message import Parcel, file_of
-from gateway.chat.delivery.outbox_tracker import Entry, Ledger
-from gateway.chat.delivery.pacing import Venue, Venues
+from gateway.chat.delivery.outbox_tracker import OutboxHandle, OutboxTracker
+from gateway.chat.delivery.pacing import ChatTarget, ChatTargets
 from gateway.chat.delivery.restore import restored
-from gateway.chat.delivery.send_queue import Stage
+from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.status_message import Acknowledgement, ToolLine
 from gateway.chat.delivery.text_message import Passage, Style
-from gateway.store.ports import Kind, Outgoing
+from gateway.store.ports import Kind, OutboxItem
 from gateway.text.code_files import long_code_files
 from gateway.text.unicode import is_blank
 from gateway.types import Place
@@ -42,14 +42,14 @@ _LONGEST_CAPTION = 1_000
 """Services cut or refuse longer ones."""
 
 
-class Scene:
+class TurnView:
     """One conversation, in the place where it is held."""
 
     def __init__(
         self,
         conversation_id: str,
-        venue: Venue,
-        ledger: Ledger,
+        venue: ChatTarget,
+        ledger: OutboxTracker,
         *,
         streaming: bool,
         platform_id: Callable[[str], str],
@@ -64,7 +64,7 @@ class Scene:
         self._platform_id = platform_id
         self._tools = ToolLine(venue, self._passing_entry)
         self._acknowledgement = Acknowledgement(venue, self._passing_entry)
-        self.stage = Stage((self._acknowledgement, self._tools), conversation_id)
+        self.stage = SendQueue((self._acknowledgement, self._tools), conversation_id)
         self._turn_id = self._step_id = ""
         self._in_doubt: set[str] = set()
         """Turns of which an earlier attempt may have begun to show a text that is written anew now."""
@@ -88,13 +88,13 @@ class Scene:
         is_shown = is_writing or is_asking or self._tools.is_visible
         return self.running and not is_shown and not self.stage.abandoned_because
 
-    def go_to(self, venue: Venue) -> None:
+    def go_to(self, venue: ChatTarget) -> None:
         """The conversation is held there now; a turn that is being shown is not torn apart."""
         self._next_venue = venue
         if not self.running:
             self._change_place()
 
-    def restore(self, left: Iterable[Outgoing], venues: Venues) -> None:
+    def restore(self, left: Iterable[OutboxItem], venues: ChatTargets) -> None:
         """What an earlier process did not bring to its end comes before anything new."""
         turn_id = None
         for outgoing in left:
@@ -292,28 +292,28 @@ class Scene:
             self._say(event.caption)
 
     def _send_file(
-        self, name: str, read: Callable[[], bytes], caption: str = "", entry: Entry | None = None
+        self, name: str, read: Callable[[], bytes], caption: str = "", entry: OutboxHandle | None = None
     ) -> None:
         self.stage.add(Parcel(self.venue, name, read, caption, entry=entry))
 
-    def _say(self, text: str, *, silent: bool = True, entry: Entry | None = None) -> None:
+    def _say(self, text: str, *, silent: bool = True, entry: OutboxHandle | None = None) -> None:
         self.stage.add(Passage(self.venue, Style(silent=silent), whole=text, entry=entry))
 
     # -- what must not be lost -------------------------------------------------------------------------------
 
-    def _entry(self, kind: Kind, outgoing_id: str) -> Entry | None:
+    def _entry(self, kind: Kind, outgoing_id: str) -> OutboxHandle | None:
         """None for what is shown as well as it goes."""
         return self._entry_at(self.venue.place, kind, outgoing_id) if outgoing_id else None
 
-    def _passing_entry(self, place: Place, last_words: str | None = None) -> Entry | None:
+    def _passing_entry(self, place: Place, last_words: str | None = None) -> OutboxHandle | None:
         return self._entry_at(place, "fleeting", new_id("out"), last_words)
 
     def _entry_at(
         self, place: Place, kind: Kind, outgoing_id: str, content: str | None = None
-    ) -> Entry | None:
+    ) -> OutboxHandle | None:
         reply_to = self._platform_id(self._turn_id)
         return self.ledger.entry(
-            Outgoing(outgoing_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
+            OutboxItem(outgoing_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
         )
 
     def _give_up(self, kind: Kind, outgoing_id: str) -> None:

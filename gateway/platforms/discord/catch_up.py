@@ -12,7 +12,7 @@ import discord
 import structlog
 from discord.utils import time_snowflake, utcnow
 
-from gateway.chat.adapter import ChatDesk
+from gateway.chat.adapter import InboundHandler
 from gateway.config.schema_platforms import BotConfig
 from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
 from gateway.platforms.discord.message_reader import channel_id_of, place_of
@@ -30,7 +30,7 @@ class LastSeen:
         self._newest: OrderedDict[Place, int] = OrderedDict()
         self._began = 0
 
-    async def begin(self, desk: ChatDesk) -> None:
+    async def begin(self, desk: InboundHandler) -> None:
         """At the first connection: what an earlier process has seen is known to the desk. There is nothing before the
         bot's first day, nor before a longer absence."""
         if self._began:

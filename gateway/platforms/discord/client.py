@@ -15,11 +15,11 @@ import discord
 import structlog
 
 from agent.errors import StoreError
-from gateway.chat.adapter import ChatDesk
-from gateway.chat.keyed_queue import Job, Lines
+from gateway.chat.adapter import InboundHandler
+from gateway.chat.keyed_queue import Job, KeyedQueue
 from gateway.commands import Command
 from gateway.config.schema_platforms import BotConfig
-from gateway.core.retry import patiently
+from gateway.core.retry import retry_store
 from gateway.platforms.discord.catch_up import Channel, LastSeen, Missed
 from gateway.platforms.discord.errors import GONE, SERVICE_ERRORS
 from gateway.platforms.discord.interactions import command_message, echo, obstacle, press_of
@@ -56,10 +56,10 @@ class BotClient(discord.Client):
 
     def __init__(
         self,
-        desk: ChatDesk,
+        desk: InboundHandler,
         commands: Sequence[Command],
         seen: LastSeen,
-        lines: Lines,
+        lines: KeyedQueue,
         access: BotConfig,
         *,
         up: Callable[[], None],
@@ -339,7 +339,7 @@ class BotClient(discord.Client):
 
     async def _kept(self, message: ChatMessage) -> bool:
         """Discord delivers a message once, so the line waits here until it can be kept."""
-        return await patiently(partial(self._desk.message, message), trouble=(StoreError,))
+        return await retry_store(partial(self._desk.message, message), trouble=(StoreError,))
 
     async def _read(self, message: discord.Message) -> ChatMessage | None:
         """None if it cannot be found out where it was written: from another place it would be another message, and

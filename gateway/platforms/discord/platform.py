@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import discord
 
 from agent.errors import StoreError
-from gateway.chat.adapter import ChatDesk, ChatPort
+from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.chat.errors import ConnectionRefused, Unreachable
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.keyed_queue import KeyedQueue
 from gateway.commands import Command
 from gateway.config.schema import Config
 from gateway.config.schema_platforms import BotConfig, DiscordBotConfig, bot_in
 from gateway.platforms.base import Health
-from gateway.platforms.connection import Supervised
+from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.discord.catch_up import LastSeen
 from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
 from gateway.platforms.discord.endpoints import discord_at
@@ -43,7 +43,7 @@ class DiscordPlatform:
     def __init__(
         self,
         settings: DiscordBotConfig,
-        desk_for: Callable[[ChatPort], ChatDesk],
+        desk_for: Callable[[ChatPort], InboundHandler],
         commands: Sequence[Command],
         *,
         bot_name: str = "",
@@ -58,9 +58,9 @@ class DiscordPlatform:
         self._answer_seconds = answer_seconds
         self._desk = desk_for(self.port)
         self._commands = commands
-        self._supervised = Supervised(self.name, self._connect)
+        self._supervised = ReconnectingConnection(self.name, self._connect)
         self._seen = LastSeen()
-        self._lines = Lines()
+        self._lines = KeyedQueue()
         """What stands there was delivered, and is not again after a reconnection."""
         self._client: BotClient | None = None
         self._introduction = ""

@@ -9,16 +9,16 @@ import structlog
 from telegram import Bot, User
 from telegram.error import TelegramError
 
-from gateway.chat.adapter import ChatDesk, ChatPort
+from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.chat.errors import ConnectionRefused
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.keyed_queue import KeyedQueue
 from gateway.commands import Command, spelled
 from gateway.config.schema import Config
 from gateway.config.schema_platforms import BotConfig, TelegramBotConfig, bot_in
 from gateway.config.secrets import token_problem
 from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
-from gateway.platforms.connection import Supervised
+from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.errors import connection_failure, token_place
@@ -45,7 +45,7 @@ class TelegramPlatform:
     def __init__(
         self,
         settings: TelegramBotConfig,
-        desk_for: Callable[[ChatPort], ChatDesk],
+        desk_for: Callable[[ChatPort], InboundHandler],
         commands: Sequence[Command],
         *,
         bot_name: str = "",
@@ -62,8 +62,8 @@ class TelegramPlatform:
         self._api = BotApi(settings.token.get_secret_value() if settings.token else "", settings.base_url)
         self.port: ChatPort = TelegramPort(self.name, self._api.bot)
         self._desk = desk_for(self.port)
-        self._lines = Lines()
-        self._supervised = Supervised(self.name, self._connect, first_pause=retry_seconds)
+        self._lines = KeyedQueue()
+        self._supervised = ReconnectingConnection(self.name, self._connect, first_pause=retry_seconds)
         self._source = (
             Webhook(
                 settings.webhook,

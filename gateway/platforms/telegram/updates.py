@@ -17,8 +17,8 @@ from telegram import Bot, CallbackQuery, Message, Update
 from telegram.error import Conflict, TelegramError
 
 from agent.errors import StoreError
-from gateway.chat.adapter import ChatDesk
-from gateway.chat.keyed_queue import Lines
+from gateway.chat.adapter import InboundHandler
+from gateway.chat.keyed_queue import KeyedQueue
 from gateway.platforms.telegram.errors import WentSilent, delivery_failure
 from gateway.platforms.telegram.message_reader import Reader
 from gateway.text.unicode import longest_prefix, utf16_units
@@ -101,7 +101,7 @@ _LONGEST_ANSWER = 200
 
 
 class Intake:
-    def __init__(self, desk: ChatDesk, reader: Reader, lines: Lines) -> None:
+    def __init__(self, desk: InboundHandler, reader: Reader, lines: KeyedQueue) -> None:
         self._desk = desk
         self._reader = reader
         self._lines = lines

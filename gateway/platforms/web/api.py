@@ -21,7 +21,7 @@ from agent.tool_support.workspace import Workspace
 from agent.untrusted import without_marks
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
-from gateway.platforms.web.owner_conversations import PLATFORMS, Desk
+from gateway.platforms.web.owner_conversations import PLATFORMS, OwnerConversations
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.tool_history import SentFile, sent_files
 from gateway.types import OWNER, InboundMessage
@@ -35,7 +35,7 @@ _MOST_MESSAGES = 10_000
 class Api:
     """Handlers under `/api`."""
 
-    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams) -> None:
+    def __init__(self, gateway: Gateway, desk: OwnerConversations, streams: EventStreams) -> None:
         self._gateway = gateway
         self._desk = desk
         self._streams = streams

@@ -7,7 +7,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from agent.errors import HermesError, NotFound
-from gateway.platforms.web.renderer import Views
+from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.security import may_act
 
 log = structlog.get_logger(__name__)
@@ -19,7 +19,7 @@ _SENTENCES = {
 }
 
 
-def problems_as_sentences(views: Views) -> Middleware:
+def problems_as_sentences(views: HtmlRenderer) -> Middleware:
     """Bugs are not handled here: the server logs them and answers 500."""
 
     @web.middleware
@@ -51,7 +51,7 @@ def _sentence(error: web.HTTPException) -> str:
     return said
 
 
-def _answer(views: Views, request: web.Request, status: int, sentence: str) -> web.Response:
+def _answer(views: HtmlRenderer, request: web.Request, status: int, sentence: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if for_programs(request):
         return web.json_response({"error": sentence}, status=status, headers=headers)

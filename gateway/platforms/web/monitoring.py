@@ -15,10 +15,10 @@ from gateway.core.health import Readiness
 from gateway.observability import Metrics
 from gateway.observability.prometheus import Scrape
 from gateway.platforms.base import Platform
-from gateway.platforms.web.dashboard import House
+from gateway.platforms.web.dashboard import DashboardContext
 
 
-def routes(house: House) -> list[web.RouteDef]:
+def routes(house: DashboardContext) -> list[web.RouteDef]:
     began, installed = time.time(), version("hermes-gateway")  # which is read from a file
 
     async def status(request: web.Request) -> web.Response:

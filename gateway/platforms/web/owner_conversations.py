@@ -10,7 +10,7 @@ from agent.ids import new_id
 from agent.messages import Message
 from agent.store import Address, Conversation, Overview
 from gateway.core.gateway import Gateway
-from gateway.types import OWNER, SINGLE_QUESTION
+from gateway.types import ONE_SHOT_PREFIX, OWNER
 
 PLATFORMS = ("web", "terminal")
 
@@ -19,7 +19,7 @@ _LOOKED_THROUGH = 500
 """Conversations of one platform among which those that are listed are found."""
 
 
-class Desk:
+class OwnerConversations:
     """The owner's conversations in the store."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -66,4 +66,4 @@ class Desk:
 
 
 def _is_listed(overview: Overview) -> bool:
-    return overview.messages > 0 and not overview.conversation.address.chat_id.startswith(SINGLE_QUESTION)
+    return overview.messages > 0 and not overview.conversation.address.chat_id.startswith(ONE_SHOT_PREFIX)

@@ -14,8 +14,8 @@ from agent.store import Conversation
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.platforms.web.api import whole_number
-from gateway.platforms.web.owner_conversations import Desk
-from gateway.platforms.web.renderer import Views, title_of
+from gateway.platforms.web.owner_conversations import OwnerConversations
+from gateway.platforms.web.renderer import HtmlRenderer, title_of
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.turn_stream import LiveTurn, Update
 
@@ -28,7 +28,9 @@ _MOST_SHOWN = 10_000
 class Pages:
     """Handlers that answer with HTML."""
 
-    def __init__(self, gateway: Gateway, desk: Desk, streams: EventStreams, views: Views) -> None:
+    def __init__(
+        self, gateway: Gateway, desk: OwnerConversations, streams: EventStreams, views: HtmlRenderer
+    ) -> None:
         self._gateway = gateway
         self._desk = desk
         self._streams = streams

@@ -19,12 +19,12 @@ from gateway.platforms.base import Health, Platform
 from gateway.platforms.clients import REQUEST_SECONDS, body_in_time, listen
 from gateway.platforms.web import monitoring as status
 from gateway.platforms.web.api import Api
-from gateway.platforms.web.dashboard import Dashboard, House
+from gateway.platforms.web.dashboard import Dashboard, DashboardContext
 from gateway.platforms.web.error_middleware import problems_as_sentences
 from gateway.platforms.web.monitoring import Operations
-from gateway.platforms.web.owner_conversations import Desk
+from gateway.platforms.web.owner_conversations import OwnerConversations
 from gateway.platforms.web.pages import STATIC, Pages
-from gateway.platforms.web.renderer import Views
+from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.security import (
     TokenGate,
     add_security_headers,
@@ -60,7 +60,7 @@ class WebPlatform:
         request_seconds: float = REQUEST_SECONDS,
         platforms: Sequence[Platform] = (),
         metrics: Metrics | None = None,
-        house: House | None = None,
+        house: DashboardContext | None = None,
     ) -> None:
         """`platforms` are all that run in this process; `/healthz` tells about each. Without `metrics` there is no
         `/metrics`, without a `house` no dashboard."""
@@ -130,8 +130,8 @@ class WebPlatform:
 
     def _app(self) -> web.Application:
         has_token = self._token is not None
-        views = Views(self._model_line, has_dashboard=self._house is not None, has_token=has_token)
-        desk = Desk(self._gateway)
+        views = HtmlRenderer(self._model_line, has_dashboard=self._house is not None, has_token=has_token)
+        desk = OwnerConversations(self._gateway)
         streams = EventStreams(self._heartbeat_seconds, write_seconds=self._request_seconds)
 
         def port() -> int:

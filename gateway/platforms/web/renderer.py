@@ -42,7 +42,7 @@ class ToolView:
     seconds: float | None = None
 
 
-class Views:
+class HtmlRenderer:
     """The templates. All are read here: later would be file work on the event loop."""
 
     def __init__(self, model_line: str, *, has_dashboard: bool = False, has_token: bool = False) -> None:

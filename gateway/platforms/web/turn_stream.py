@@ -31,7 +31,7 @@ from agent.events import (
 )
 from agent.llm import Usage
 from agent.messages import ToolCall
-from gateway.platforms.web.renderer import ToolView, Views
+from gateway.platforms.web.renderer import HtmlRenderer, ToolView
 from gateway.platforms.web.tool_history import SentFile
 
 Update = dict[str, Any]
@@ -45,7 +45,7 @@ So the work grows with the length of an answer, not with its square."""
 class LiveTurn:
     """Follows the turns of one conversation for one page."""
 
-    def __init__(self, views: Views, conversation_id: str) -> None:
+    def __init__(self, views: HtmlRenderer, conversation_id: str) -> None:
         self._views = views
         self._conversation_id = conversation_id
         self._drawn = ""

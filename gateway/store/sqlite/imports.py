@@ -8,7 +8,7 @@ from agent.errors import NotFound
 from agent.messages import Message
 from agent.store import Conversation, Session
 from gateway.errors import ImportRefused
-from gateway.store.import_types import ImportedConversation, ImportedSession, TakenIn
+from gateway.store.import_types import ImportedConversation, ImportedSession, ImportResult
 from gateway.store.sqlite import reads
 from gateway.store.sqlite.access import Run
 from gateway.store.sqlite.validation import check_appended
@@ -20,16 +20,16 @@ class StoredImports:
         self._read = read
         self._write = write
 
-    async def take_in(self, imported: ImportedConversation) -> TakenIn:
+    async def take_in(self, imported: ImportedConversation) -> ImportResult:
         """On the disk when this returns. What is there already stays as it is."""
         return await self._write(_take_in, imported)
 
-    async def look(self, imported: ImportedConversation) -> TakenIn:
+    async def look(self, imported: ImportedConversation) -> ImportResult:
         """What `take_in` would do, without doing it."""
         return await self._read(_look, imported)
 
 
-def _look(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
+def _look(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
     return _compared(connection, imported, _known(connection, imported))
 
 
@@ -37,14 +37,16 @@ def _known(connection: sqlite3.Connection, imported: ImportedConversation) -> se
     return reads.known(connection, [message.id for message in imported.messages])
 
 
-def _compared(connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]) -> TakenIn:
+def _compared(
+    connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]
+) -> ImportResult:
     for session in imported.sessions:
         _check_order(connection, session, known)
     is_new = _live_session(connection, imported.id) is None
-    return TakenIn(imported.id, is_new, len(imported.messages) - len(known), len(known))
+    return ImportResult(imported.id, is_new, len(imported.messages) - len(known), len(known))
 
 
-def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> TakenIn:
+def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
     known = _known(connection, imported)
     found = _compared(connection, imported, known)
     live = _live_session(connection, imported.id)

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.messages import Message
 from gateway.errors import QueueFull
-from gateway.store.ports import Parked, Payload, Room, Taken
+from gateway.store.ports import InboxMessage, ParkedItem, Payload, QueueLimits
 from gateway.store.sqlite import outbox
 from gateway.store.sqlite.access import Run
 from gateway.store.sqlite.queue_status import Counts, in_inbox, parked_messages
@@ -37,13 +37,13 @@ class StoredInbox:
     async def listening_since(self, platform: str) -> float:
         return await self._write_soon(_listening_since, platform)
 
-    async def take(self, taken: Taken, *, room: Room | None = None) -> bool:
+    async def take(self, taken: InboxMessage, *, room: QueueLimits | None = None) -> bool:
         return await self._write(_take, taken, room)
 
     async def rewrite(self, message_id: str, payload: Payload) -> bool:
         return await self._write(_rewrite, message_id, payload)
 
-    async def waiting(self, platform: str) -> list[Taken]:
+    async def waiting(self, platform: str) -> list[InboxMessage]:
         return await self._read(_waiting, platform)
 
     async def is_waiting(self, message_id: str) -> bool:
@@ -79,7 +79,7 @@ class StoredInbox:
         while await self._write_soon(_tidy, before):
             pass  # in small steps, between which others write
 
-    async def parked(self) -> list[Parked]:
+    async def parked(self) -> list[ParkedItem]:
         return await self._read(parked_messages)
 
     async def counts(self) -> Counts:
@@ -88,7 +88,7 @@ class StoredInbox:
     async def has_gone_on(self, message_id: str) -> bool:
         return await self._read(_has_gone_on, message_id)
 
-    async def unpark(self, message_id: str) -> Taken | None:
+    async def unpark(self, message_id: str) -> InboxMessage | None:
         return await self._write(_unpark, message_id)
 
     async def dismiss(self, message_id: str) -> bool:
@@ -131,7 +131,7 @@ def _listening_since(connection: sqlite3.Connection, platform: str) -> float:
     return float(connection.execute("SELECT since FROM bots WHERE platform = ?", (platform,)).fetchone()[0])
 
 
-def _take(connection: sqlite3.Connection, taken: Taken, room: Room | None) -> bool:
+def _take(connection: sqlite3.Connection, taken: InboxMessage, room: QueueLimits | None) -> bool:
     place = None if taken.place is None else _as_json(asdict(taken.place))
     if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (taken.id,)).fetchone():
         return False  # whoever sent it must not hear that there is no room for it
@@ -144,7 +144,9 @@ def _take(connection: sqlite3.Connection, taken: Taken, room: Room | None) -> bo
     return True
 
 
-def _check_room(connection: sqlite3.Connection, taken: Taken, place: str | None, room: Room) -> None:
+def _check_room(
+    connection: sqlite3.Connection, taken: InboxMessage, place: str | None, room: QueueLimits
+) -> None:
     """In a group, what one person sends leaves room for the others."""
     in_all, own = connection.execute(
         """
@@ -165,7 +167,7 @@ def _rewrite(connection: sqlite3.Connection, message_id: str, payload: Payload) 
     return written.rowcount > 0
 
 
-def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
+def _waiting(connection: sqlite3.Connection, platform: str) -> list[InboxMessage]:
     rows = connection.execute(
         """
         SELECT id, payload, place, number, attempts FROM inbox INDEXED BY inbox_waiting
@@ -178,13 +180,13 @@ def _waiting(connection: sqlite3.Connection, platform: str) -> list[Taken]:
 
 def _taken_from(
     platform: str, message_id: str, payload: str, place: str | None, number: str, attempts: int
-) -> Taken:
+) -> InboxMessage:
     """What cannot be read has nothing in it, and nobody takes that for a message."""
     try:
         where = None if place is None else place_from(place)
-        return Taken(message_id, platform, json.loads(payload), where, number, attempts)
+        return InboxMessage(message_id, platform, json.loads(payload), where, number, attempts)
     except (ValueError, RecursionError):
-        return Taken(message_id, platform, {}, None, number, attempts)
+        return InboxMessage(message_id, platform, {}, None, number, attempts)
 
 
 def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
@@ -271,7 +273,7 @@ def _has_gone_on(connection: sqlite3.Connection, message_id: str) -> bool:
     return bool(row and row[0])
 
 
-def _unpark(connection: sqlite3.Connection, message_id: str) -> Taken | None:
+def _unpark(connection: sqlite3.Connection, message_id: str) -> InboxMessage | None:
     row = connection.execute(
         """
         UPDATE inbox SET state = 'waiting', attempts = 0, reason = '' WHERE id = ? AND state = 'parked'

@@ -16,7 +16,7 @@ from agent.messages import Message
 from agent.store import LearnedWindow, Overview, Session
 from gateway.progress import tell
 from gateway.store.errors import translated
-from gateway.store.ports import Parked
+from gateway.store.ports import ParkedItem
 from gateway.store.sqlite import reads
 from gateway.store.sqlite.batch_writer import commit_together
 from gateway.store.sqlite.connection import connect_reader, connect_writer
@@ -104,7 +104,7 @@ def _last_compaction(connection: sqlite3.Connection) -> LastCompaction | None:
 @dataclass(frozen=True, slots=True)
 class Health:
     index_damage: str | None
-    parked: list[Parked]
+    parked: list[ParkedItem]
     log_bytes: int
     """Of the file in which what was written last waits to be taken over."""
 
@@ -118,7 +118,7 @@ def examine(path: Path) -> Health:
         return Health(index_damage(connection), parked(connection), log.stat().st_size if log.exists() else 0)
 
 
-def parked_in(path: Path) -> list[Parked]:
+def parked_in(path: Path) -> list[ParkedItem]:
     with translated(), closing(connect_reader(path)) as connection:
         return parked(connection)
 

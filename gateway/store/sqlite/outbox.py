@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agent.ids import id_from
-from gateway.store.ports import UNREADABLE, Kind, Outgoing, Progress
+from gateway.store.ports import UNREADABLE, DeliveryProgress, Kind, OutboxItem
 from gateway.store.sqlite.access import Run
 from gateway.store.sqlite.queue_status import Counts, in_outbox
 from gateway.store.sqlite.rows import place_from
@@ -48,7 +48,7 @@ class StoredOutbox:
     ) -> bool:
         return await self._write(_add, outgoing_id, conversation_id, turn_id, kind, content)
 
-    async def note(self, platform: str, *outgoing: Outgoing) -> None:
+    async def note(self, platform: str, *outgoing: OutboxItem) -> None:
         # What is being sent must be known for certain; that it has arrived may be forgotten, for then it is in doubt.
         is_lasting = any(each.progress.state == "sending" for each in outgoing)
         await (self._write if is_lasting else self._write_soon)(_note_all, platform, outgoing)
@@ -56,7 +56,7 @@ class StoredOutbox:
     async def withdraw(self, platform: str) -> None:
         await self._write(_withdraw, platform)
 
-    async def open(self, platform: str) -> list[Outgoing]:
+    async def open(self, platform: str) -> list[OutboxItem]:
         readable, unreadable = await self._read(_open, platform)
         if unreadable:
             await self._write(_park_unreadable, unreadable)
@@ -71,7 +71,7 @@ class StoredOutbox:
     async def may_be_half_seen(self, turn_id: str) -> bool:
         return await self._read(_may_be_half_seen, turn_id)
 
-    async def unpark(self, outgoing_id: str) -> tuple[str, Outgoing] | None:
+    async def unpark(self, outgoing_id: str) -> tuple[str, OutboxItem] | None:
         return await self._write(_unpark, outgoing_id)
 
     async def dismiss(self, outgoing_id: str) -> bool:
@@ -117,7 +117,7 @@ def _add(
     )
 
 
-def _note_all(connection: sqlite3.Connection, platform: str, outgoing: tuple[Outgoing, ...]) -> None:
+def _note_all(connection: sqlite3.Connection, platform: str, outgoing: tuple[OutboxItem, ...]) -> None:
     for each in outgoing:
         if each.kind == "fleeting" and each.progress.state == "sent":
             connection.execute("DELETE FROM outbox WHERE id = ?", (each.id,))
@@ -125,7 +125,7 @@ def _note_all(connection: sqlite3.Connection, platform: str, outgoing: tuple[Out
             _note(connection, platform, each)
 
 
-def _note(connection: sqlite3.Connection, platform: str, outgoing: Outgoing) -> None:
+def _note(connection: sqlite3.Connection, platform: str, outgoing: OutboxItem) -> None:
     """What has arrived is forgotten but for the fact: its text is in the conversation."""
     progress = outgoing.progress
     has_arrived = progress.state == "sent"
@@ -186,7 +186,7 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
     )
 
 
-def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[Outgoing], list[str]]:
+def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
     """Those, and the ids of what another version of Hermes, or nobody, has written."""
     rows = connection.execute(
         f"""
@@ -215,7 +215,7 @@ def _may_be_half_seen(connection: sqlite3.Connection, turn_id: str) -> bool:
     return connection.execute(query, (turn_id,)).fetchone() is not None
 
 
-def _unpark(connection: sqlite3.Connection, outgoing_id: str) -> tuple[str, Outgoing] | None:
+def _unpark(connection: sqlite3.Connection, outgoing_id: str) -> tuple[str, OutboxItem] | None:
     """A text that the model never finished has no content, and there is nobody who would write it now."""
     row = connection.execute(
         f"SELECT platform, {_COLUMNS} FROM outbox WHERE id = ? AND state = 'parked' AND content IS NOT NULL",
@@ -259,9 +259,9 @@ def _outgoing_from(
     shown_in: str,
     growing: int,
     *how_far: Any,
-) -> Outgoing:
+) -> OutboxItem:
     shown = _SHOWN_IN.validate_json(shown_in)
-    progress = Progress(state, shown, bool(growing and shown), *how_far)
-    return Outgoing(
+    progress = DeliveryProgress(state, shown, bool(growing and shown), *how_far)
+    return OutboxItem(
         outgoing_id, conversation_id, turn_id, reply_to, place_from(place), kind, content, progress
     )

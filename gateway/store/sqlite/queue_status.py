@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from gateway.store.ports import Parked
-from gateway.store.reports import GivenUp
+from gateway.store.ports import ParkedItem
+from gateway.store.reports import ParkedDetail
 
 _MESSAGES = "SELECT 'message', id, platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
 _REPLIES = (
@@ -31,26 +31,26 @@ _GIVEN_UP = """
 """Chosen before they are read: thousands may be parked, and an open page asks every other second."""
 
 
-def given_up(connection: sqlite3.Connection, limit: int) -> list[GivenUp]:
+def given_up(connection: sqlite3.Connection, limit: int) -> list[ParkedDetail]:
     rows = connection.execute(_GIVEN_UP, {"limit": limit, "longest": _LONGEST_TEXT})
     return [
-        GivenUp(kind, row_id, platform, _chat_in(place), since, reason, str(text))
+        ParkedDetail(kind, row_id, platform, _chat_in(place), since, reason, str(text))
         for kind, row_id, platform, place, since, reason, text in rows
     ]
 
 
-def parked(connection: sqlite3.Connection) -> list[Parked]:
+def parked(connection: sqlite3.Connection) -> list[ParkedItem]:
     """Messages first; each in the order in which they came."""
     return [*parked_messages(connection), *_listed(connection, _REPLIES)]
 
 
-def parked_messages(connection: sqlite3.Connection) -> list[Parked]:
+def parked_messages(connection: sqlite3.Connection) -> list[ParkedItem]:
     return _listed(connection, _MESSAGES)
 
 
-def _listed(connection: sqlite3.Connection, query: str) -> list[Parked]:
+def _listed(connection: sqlite3.Connection, query: str) -> list[ParkedItem]:
     return [
-        Parked(kind, row_id, platform, _chat_in(place), since, reason)
+        ParkedItem(kind, row_id, platform, _chat_in(place), since, reason)
         for kind, row_id, platform, place, since, reason in connection.execute(query)
     ]
 

@@ -13,17 +13,17 @@ from agent.errors import NotFound
 from agent.messages import Message
 from agent.store import Compaction, Conversation, SearchHit
 from gateway.store.reports import (
-    By,
-    Choices,
-    Excerpt,
-    GivenUp,
-    Listed,
-    Listing,
-    Replaced,
-    SessionLine,
+    CompactionDiff,
+    ContextSample,
+    ConversationPage,
+    ConversationRow,
+    FilterOptions,
+    GroupBy,
+    ParkedDetail,
+    QueueStatus,
+    SessionInfo,
     Spending,
-    Standing,
-    WindowCall,
+    TranscriptPage,
 )
 from gateway.store.sqlite import reads
 from gateway.store.sqlite.access import Run
@@ -41,20 +41,20 @@ class StoredInsight:
         self._read = read
         self.conversations = StoredConversations(read)
 
-    async def spending(self, *, since: float, by: Sequence[By]) -> list[Spending]:
+    async def spending(self, *, since: float, by: Sequence[GroupBy]) -> list[Spending]:
         return await self._read(spending, since, by)
 
-    async def standing(self, *, since: float) -> Standing:
+    async def standing(self, *, since: float) -> QueueStatus:
         return await self._read(_standing, since)
 
-    async def given_up(self, *, limit: int) -> list[GivenUp]:
+    async def given_up(self, *, limit: int) -> list[ParkedDetail]:
         return await self._read(given_up, limit)
 
 
 _SPENDING = {"day": "day", "person": "spender", "model": "model"}
 
 
-def spending(connection: sqlite3.Connection, since: float, by: Sequence[By]) -> list[Spending]:
+def spending(connection: sqlite3.Connection, since: float, by: Sequence[GroupBy]) -> list[Spending]:
     """There is a row per day, person and model: they are added up as calls are recorded."""
     columns = [column if name in by else "''" for name, column in _SPENDING.items()]
     rows = connection.execute(
@@ -69,7 +69,7 @@ def spending(connection: sqlite3.Connection, since: float, by: Sequence[By]) -> 
     return [Spending(*row) for row in rows]
 
 
-def _standing(connection: sqlite3.Connection, since: float) -> Standing:
+def _standing(connection: sqlite3.Connection, since: float) -> QueueStatus:
     """Each count has an index of its own that holds only what is counted."""
     row = connection.execute(
         """
@@ -84,7 +84,7 @@ def _standing(connection: sqlite3.Connection, since: float) -> Standing:
         """,
         (since,),
     ).fetchone()
-    return Standing(*row)
+    return QueueStatus(*row)
 
 
 _MOST_RESULTS = 50
@@ -139,13 +139,15 @@ class StoredConversations:
     def __init__(self, read: Run) -> None:
         self._read = read
 
-    async def listing(self, *, person: str | None, platform: str | None, first: int, limit: int) -> Listing:
+    async def listing(
+        self, *, person: str | None, platform: str | None, first: int, limit: int
+    ) -> ConversationPage:
         return await self._read(_listing, person, platform, first, limit)
 
-    async def described(self, conversation_ids: Sequence[str]) -> dict[str, Listed]:
+    async def described(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
         return await self._read(_described, conversation_ids)
 
-    async def choices(self) -> Choices:
+    async def choices(self) -> FilterOptions:
         return await self._read(_choices)
 
     async def search(
@@ -159,19 +161,19 @@ class StoredConversations:
     async def version(self, conversation_id: str) -> tuple[object, ...]:
         return await self._read(_version, conversation_id)
 
-    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> Excerpt:
+    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
         return await self._read(_excerpt, session_id, first, limit)
 
     async def place_of_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
         return await self._read(_place_of_message, conversation_id, message_id)
 
-    async def sessions(self, conversation_id: str) -> list[SessionLine]:
+    async def sessions(self, conversation_id: str) -> list[SessionInfo]:
         return await self._read(_sessions, conversation_id)
 
-    async def window(self, session_id: str) -> list[WindowCall]:
+    async def window(self, session_id: str) -> list[ContextSample]:
         return await self._read(_window, session_id)
 
-    async def replaced(self, session_id: str, *, first: int, limit: int) -> Replaced:
+    async def replaced(self, session_id: str, *, first: int, limit: int) -> CompactionDiff:
         return await self._read(_replaced, session_id, first, limit)
 
     async def chat_of(self, conversation: Conversation) -> Place | None:
@@ -180,7 +182,7 @@ class StoredConversations:
 
 def _listing(
     connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
-) -> Listing:
+) -> ConversationPage:
     """Only those on the page are described."""
     heard = connection.execute(
         f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_WANTED}",
@@ -189,17 +191,17 @@ def _listing(
     newest = sorted((row for row in heard if row[0] is not None), reverse=True)
     ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
     described = _described(connection, ids)
-    return Listing([described[each] for each in ids], len(newest))
+    return ConversationPage([described[each] for each in ids], len(newest))
 
 
-def _described(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, Listed]:
+def _described(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
     rows = connection.execute(_DESCRIBED, (json.dumps(list(conversation_ids)),)).fetchall()
     return {row[0]: _listed(row) for row in rows}
 
 
-def _listed(row: tuple[Any, ...]) -> Listed:
+def _listed(row: tuple[Any, ...]) -> ConversationRow:
     *conversation, title, messages, sessions, tokens, usd, unpriced, updated_at = row
-    return Listed(
+    return ConversationRow(
         conversation_from(tuple(conversation)),
         title_from(title),
         messages,
@@ -211,7 +213,7 @@ def _listed(row: tuple[Any, ...]) -> Listed:
     )
 
 
-def _choices(connection: sqlite3.Connection) -> Choices:
+def _choices(connection: sqlite3.Connection) -> FilterOptions:
     """A bot's name is its service's, and perhaps one of its own; people are known to the service."""
     platforms = connection.execute("SELECT DISTINCT platform FROM conversations ORDER BY platform").fetchall()
     names = {
@@ -219,7 +221,7 @@ def _choices(connection: sqlite3.Connection) -> Choices:
         for platform, user_id, name in connection.execute("SELECT platform, user_id, name FROM people")
     }
     people = connection.execute("SELECT DISTINCT person FROM conversations ORDER BY person").fetchall()
-    return Choices([name for (name,) in platforms], [(key, names.get(key) or key) for (key,) in people])
+    return FilterOptions([name for (name,) in platforms], [(key, names.get(key) or key) for (key,) in people])
 
 
 def _newest(connection: sqlite3.Connection) -> int:
@@ -241,7 +243,9 @@ def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[obje
     return tuple(row)
 
 
-def _excerpt(connection: sqlite3.Connection, session_id: str, first: int | None, limit: int) -> Excerpt:
+def _excerpt(
+    connection: sqlite3.Connection, session_id: str, first: int | None, limit: int
+) -> TranscriptPage:
     """Chosen in the index alone, before a message is touched."""
     (total,) = connection.execute(f"SELECT count(*) FROM ({_SAID_UP_TO})", (session_id,)).fetchone()
     first = max(1, total - limit + 1) if first is None else first
@@ -253,7 +257,7 @@ def _excerpt(connection: sqlite3.Connection, session_id: str, first: int | None,
     found = messages_from(rows)
     early = len(list(takewhile(_is_result, found))) if first > 1 else 0
     late = takewhile(_is_result, found[limit:])
-    return Excerpt([*found[early:limit], *late], first + early, total)
+    return TranscriptPage([*found[early:limit], *late], first + early, total)
 
 
 def _is_result(message: Message) -> bool:
@@ -284,7 +288,7 @@ def _place_of_message(
     return session_id, before + 1
 
 
-def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[SessionLine]:
+def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[SessionInfo]:
     """Without their prompts, which are long."""
     reads.conversation(connection, conversation_id)
     rows = connection.execute(
@@ -306,16 +310,16 @@ def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Sess
     return [_session_line(row) for row in rows]
 
 
-def _session_line(row: tuple[Any, ...]) -> SessionLine:
+def _session_line(row: tuple[Any, ...]) -> SessionInfo:
     """The trigger is the first column of a compaction, and empty where there was none."""
     session_id, parent_id, reason, created_at, engine, model, tokens, said, has_summary, *compaction = row
     done = None if compaction[0] is None else Compaction(*compaction)
-    return SessionLine(
+    return SessionInfo(
         session_id, parent_id, reason, created_at, engine, model, tokens, said, done, bool(has_summary)
     )
 
 
-def _window(connection: sqlite3.Connection, session_id: str) -> list[WindowCall]:
+def _window(connection: sqlite3.Connection, session_id: str) -> list[ContextSample]:
     rows = connection.execute(
         f"""
         {reads.ANCESTRY}
@@ -324,10 +328,10 @@ def _window(connection: sqlite3.Connection, session_id: str) -> list[WindowCall]
         """,
         (session_id,),
     ).fetchall()
-    return [WindowCall(*row) for row in rows]
+    return [ContextSample(*row) for row in rows]
 
 
-def _replaced(connection: sqlite3.Connection, session_id: str, first: int, limit: int) -> Replaced:
+def _replaced(connection: sqlite3.Connection, session_id: str, first: int, limit: int) -> CompactionDiff:
     child = reads.session(connection, session_id)
     named = {"child": child.id, "parent": child.parent_id, "at": child.created_at}
     written = messages_from(
@@ -351,14 +355,14 @@ def _replaced(connection: sqlite3.Connection, session_id: str, first: int, limit
         f"SELECT {MESSAGE_COLUMNS} {_LEFT} ORDER BY place LIMIT :limit OFFSET :first",
         {**named, "limit": limit, "first": first - 1},
     )
-    left = Excerpt(messages_from(rows), first, total)
+    left = TranscriptPage(messages_from(rows), first, total)
     originals = messages_from(
         connection.execute(
             f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id IN (SELECT value FROM json_each(?))",
             (json.dumps([message.source_id for message in written if message.source_id]),),
         )
     )
-    return Replaced(written, in_all - len(written), left, characters, originals)
+    return CompactionDiff(written, in_all - len(written), left, characters, originals)
 
 
 def _chat_of(connection: sqlite3.Connection, conversation: Conversation) -> Place | None:

@@ -16,13 +16,13 @@ from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens
 from gateway.platforms.web.dashboard import request_params as address
 from gateway.platforms.web.dashboard.conversation import facts
 from gateway.platforms.web.dashboard.conversations import ADDRESS
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.session_graph import line_to
 from gateway.platforms.web.dashboard.transcript import REASONS, Reader, Spoken, discreet
 from gateway.platforms.web.markdown import remembered_markdown
-from gateway.platforms.web.renderer import Views
+from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.templating import local_time
-from gateway.store.reports import Replaced
+from gateway.store.reports import CompactionDiff
 
 _SHOWN = 50
 _CHARACTERS_A_TOKEN = 4
@@ -40,8 +40,8 @@ class Summary:
     tokens: int
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
-    reader = Reader(Views(house.model))
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+    reader = Reader(HtmlRenderer(house.model))
 
     async def show(request: web.Request) -> web.Response:
         about = await facts(house, request)
@@ -75,7 +75,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     return [web.get(f"{ADDRESS}/{{id}}/splits/{{session_id}}", show)]
 
 
-def _drawn(reader: Reader, replaced: Replaced, person: str) -> dict[str, Any]:
+def _drawn(reader: Reader, replaced: CompactionDiff, person: str) -> dict[str, Any]:
     summaries = [message for message in replaced.written if message.kind == "summary"]
     count, left = replaced.left.total, replaced.left
     return {
@@ -91,7 +91,7 @@ def _drawn(reader: Reader, replaced: Replaced, person: str) -> dict[str, Any]:
     }
 
 
-def _pairs(reader: Reader, replaced: Replaced, person: str) -> list[tuple[Spoken, Spoken]]:
+def _pairs(reader: Reader, replaced: CompactionDiff, person: str) -> list[tuple[Spoken, Spoken]]:
     """What was shortened, and what it was before."""
     originals = {message.id: message for message in replaced.originals}
     pairs = [(each, originals[each.source_id]) for each in replaced.written if each.source_id in originals]
@@ -114,7 +114,7 @@ def _summary(message: Message) -> Summary:
     )
 
 
-def _pages(address: str, session_id: str, replaced: Replaced) -> dict[str, str]:
+def _pages(address: str, session_id: str, replaced: CompactionDiff) -> dict[str, str]:
     here, left = f"{address}/splits/{session_id}", replaced.left
     earlier = f"{here}?from={max(1, left.first - _SHOWN)}" if left.first > 1 else ""
     follows = left.first + _SHOWN

@@ -13,14 +13,14 @@ from gateway.platforms.web.dashboard import request_params as address
 from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches
 from gateway.platforms.web.dashboard.conversation import facts, version_of
 from gateway.platforms.web.dashboard.conversations import ADDRESS
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.session_graph import UNFOLDED, family, line_to
 
 _NEWEST = 100
 """So many sessions are in the chart and in its table, unless all are asked for: a thousand drops are a wall."""
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
         about = await facts(house, request)
         conversation = about["conversation"]
@@ -57,7 +57,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     return frame.page(f"{ADDRESS}/{{id}}/context", "dashboard/conversation_context.html", gather, version)
 
 
-async def _window(house: House, conversation: Conversation) -> Window:
+async def _window(house: DashboardContext, conversation: Conversation) -> Window:
     """Where the engine compacts, as it says itself once it is at work; before that, as it is configured."""
     agent = house.gateway.agent
     llm = await agent.models.in_use(conversation)
@@ -72,7 +72,7 @@ async def _window(house: House, conversation: Conversation) -> Window:
     return Window(llm.model, llm.context_length, limits)
 
 
-def _rule(house: House, window: Window) -> str:
+def _rule(house: DashboardContext, window: Window) -> str:
     hygiene, engine = window.limits
     if not house.gateway.agent.keeper.enabled:
         return (

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from gateway.platforms.web.dashboard.charts import element, linear
 from gateway.platforms.web.dashboard.transcript import REASONS
 from gateway.platforms.web.templating import local_time
-from gateway.store.reports import SessionLine, WindowCall
+from gateway.store.reports import ContextSample, SessionInfo
 
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232
@@ -47,8 +47,8 @@ class Stretch:
     """What happened in one session: a row of the table, and a piece of the curve."""
 
     number: int
-    session: SessionLine
-    calls: list[WindowCall]
+    session: SessionInfo
+    calls: list[ContextSample]
 
     @property
     def reason(self) -> str:
@@ -64,10 +64,10 @@ class Stretch:
 
 
 def stretches(
-    sessions: Sequence[SessionLine], line: Sequence[str], calls: Sequence[WindowCall]
+    sessions: Sequence[SessionInfo], line: Sequence[str], calls: Sequence[ContextSample]
 ) -> list[Stretch]:
     """Of the sessions on this line, those in which something can be seen."""
-    by_session: dict[str, list[WindowCall]] = {}
+    by_session: dict[str, list[ContextSample]] = {}
     for call in calls:
         by_session.setdefault(call.session_id, []).append(call)
     on_line = set(line)

@@ -16,12 +16,12 @@ from gateway.errors import CommandFailed
 from gateway.platforms.web.api import json_object
 from gateway.platforms.web.dashboard import request_params as address
 from gateway.platforms.web.dashboard.conversations import ADDRESS, discreetly
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.request_params import line, said
 from gateway.platforms.web.dashboard.session_graph import line_to
 from gateway.platforms.web.dashboard.transcript import Reader
-from gateway.platforms.web.renderer import Views
-from gateway.store.reports import Excerpt
+from gateway.platforms.web.renderer import HtmlRenderer
+from gateway.store.reports import TranscriptPage
 from gateway.types import OWNER
 
 _SHOWN = 100
@@ -40,8 +40,8 @@ class Wanted:
     message_id: str
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
-    reader = Reader(Views(house.model))
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+    reader = Reader(HtmlRenderer(house.model))
 
     async def gather(request: web.Request) -> dict[str, Any]:
         about = await facts(house, request)
@@ -76,7 +76,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     return frame.page(f"{ADDRESS}/{{id}}", "dashboard/conversation.html", gather, version)
 
 
-async def facts(house: House, request: web.Request) -> dict[str, Any]:
+async def facts(house: DashboardContext, request: web.Request) -> dict[str, Any]:
     """What every page about a conversation begins with."""
     conversation = await house.gateway.store.conversation(request.match_info["id"])
     described = await house.insight.conversations.described([conversation.id])
@@ -93,7 +93,7 @@ async def facts(house: House, request: web.Request) -> dict[str, Any]:
     }
 
 
-async def version_of(house: House, request: web.Request) -> object:
+async def version_of(house: DashboardContext, request: web.Request) -> object:
     conversation_id = request.match_info["id"]
     version = await house.insight.conversations.version(conversation_id)
     gateway = house.gateway
@@ -101,7 +101,7 @@ async def version_of(house: House, request: web.Request) -> object:
     return version, running, gateway.works_on(conversation_id), len(gateway.queued(conversation_id))
 
 
-async def _wanted(house: House, request: web.Request, conversation: Conversation) -> Wanted:
+async def _wanted(house: DashboardContext, request: web.Request, conversation: Conversation) -> Wanted:
     message_id = address.text(request, "message", longest=_LONGEST_ID)
     if message_id:
         place = await house.insight.conversations.place_of_message(conversation.id, message_id)
@@ -113,7 +113,7 @@ async def _wanted(house: House, request: web.Request, conversation: Conversation
     return Wanted(session_id, first or None, "")
 
 
-def _pages(conversation: Conversation, wanted: Wanted, excerpt: Excerpt) -> dict[str, str]:
+def _pages(conversation: Conversation, wanted: Wanted, excerpt: TranscriptPage) -> dict[str, str]:
     address = f"{ADDRESS}/{conversation.id}"
     seen_from = {} if wanted.session_id == conversation.live_session_id else {"session": wanted.session_id}
 
@@ -137,7 +137,7 @@ _IS_LIVE = "This session is live already."
 _NO_TOPIC = "A topic does not begin with a dash."
 
 
-def action_routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def action_routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
         conversation = await house.gateway.store.conversation(request.match_info["id"])
         topic = line(await json_object(request), "topic", longest=_LONGEST_TOPIC)
@@ -169,7 +169,7 @@ def action_routes(house: House, frame: Frame) -> list[web.RouteDef]:
     return [web.post(f"{one}/compress", compress), web.post(f"{one}/restore", restore)]
 
 
-async def _carried_out(house: House, conversation: Conversation, text: str) -> web.Response:
+async def _carried_out(house: DashboardContext, conversation: Conversation, text: str) -> web.Response:
     chat = await house.insight.conversations.chat_of(conversation)
     try:
         return said(await on_behalf.command(house.gateway, conversation, text, chat))

@@ -13,9 +13,9 @@ from markupsafe import Markup, escape
 
 from agent.store import SearchHit
 from gateway.platforms.web.dashboard import request_params as address
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.transcript import discreet
-from gateway.store.reports import Listed
+from gateway.store.reports import ConversationRow
 
 ADDRESS = "/dashboard/conversations"
 
@@ -30,7 +30,7 @@ _SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "A tool"}
 class Found:
     """A message that a search has found."""
 
-    listed: Listed
+    listed: ConversationRow
     address: str
     who: str
     person: str
@@ -38,7 +38,7 @@ class Found:
     snippet: Markup
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
         query = address.text(request, "q", longest=_LONGEST_QUERY)
         platform = address.text(request, "platform", longest=_LONGEST_CHOICE)
@@ -82,7 +82,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
 
 
 async def _search(
-    house: House, query: str, names: dict[str, str], wanted: dict[str, str | None]
+    house: DashboardContext, query: str, names: dict[str, str], wanted: dict[str, str | None]
 ) -> list[Found]:
     conversations = house.insight.conversations
     hits = await conversations.search(query, limit=_MOST_HITS, **wanted)
@@ -90,7 +90,7 @@ async def _search(
     return [_found(hit, discreetly(described[hit.conversation_id]), names) for hit in hits]
 
 
-def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
+def _found(hit: SearchHit, listed: ConversationRow, names: dict[str, str]) -> Found:
     message = hit.message
     person = names.get(listed.conversation.person, listed.conversation.person)
     who = message.name if message.role == "user" and message.name else ""
@@ -99,7 +99,7 @@ def _found(hit: SearchHit, listed: Listed, names: dict[str, str]) -> Found:
     return Found(listed, address, who, person, message.created_at, marked(hit.snippet))
 
 
-def discreetly(listed: Listed) -> Listed:
+def discreetly(listed: ConversationRow) -> ConversationRow:
     """A title is the beginning of what somebody said."""
     return replace(listed, title=discreet(listed.title))
 

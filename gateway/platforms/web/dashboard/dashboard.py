@@ -16,7 +16,7 @@ from gateway.platforms.web.dashboard import (
     spend,
     system,
 )
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.sse import EventStreams
 from gateway.platforms.web.templating import templates
 
@@ -24,9 +24,9 @@ from gateway.platforms.web.templating import templates
 class Dashboard:
     """Its templates are read when it is made: make it where file work may happen."""
 
-    def __init__(self, house: House, streams: EventStreams, *, has_token: bool = False) -> None:
+    def __init__(self, house: DashboardContext, streams: EventStreams, *, has_token: bool = False) -> None:
         self._house = house
-        self._frame = Frame(templates(has_token=has_token), streams)
+        self._frame = PageRenderer(templates(has_token=has_token), streams)
 
     def routes(self) -> Iterable[web.RouteDef]:
         pages = (

@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.core.gateway import ActiveTurn
 from gateway.limits.budget import Day, duration
 from gateway.platforms.web.dashboard.log_event_help import meaning
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.store.reports import Spending
 
 _MOST_TURNS = 20
@@ -33,7 +33,7 @@ class Today:
     """In dollars, who spent most first."""
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
         now = house.metrics.snapshot() if house.metrics else None
         midnight = Day.of(time.time()).begins

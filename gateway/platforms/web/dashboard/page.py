@@ -17,19 +17,19 @@ from gateway.platforms.base import Platform
 from gateway.platforms.web.security import may_act
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.plugins.engines import BUILT_IN
-from gateway.reload import Settings
+from gateway.reload import LiveConfig
 from gateway.store.ports import People
-from gateway.store.reports import Insight
+from gateway.store.reports import Reports
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class DashboardContext:
     """The running Hermes, as its operator sees it."""
 
     gateway: Gateway
-    insight: Insight
+    insight: Reports
     people: People
-    settings: Settings
+    settings: LiveConfig
     model: str
     """Which model answers and why."""
     platforms: Sequence[Platform] = ()
@@ -76,7 +76,7 @@ class _Page(NamedTuple):
     version: Version
 
 
-class Frame:
+class PageRenderer:
     """Turns a template and what it shows into a page, and into a stream of what has changed on it."""
 
     def __init__(self, templates: Environment, streams: EventStreams) -> None:

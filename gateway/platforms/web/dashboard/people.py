@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.access.pairing import Pairing
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.request_params import asked, said
 from gateway.platforms.web.security import may_act
 
@@ -19,7 +19,7 @@ _WELCOME = "You may talk to me now."
 _OVER = "This request is no longer open."
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     pairing = Pairing(house.people)
 
     async def gather(request: web.Request) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     ]
 
 
-async def _tell(house: House, platform: str, user_id: str) -> bool:
+async def _tell(house: DashboardContext, platform: str, user_id: str) -> bool:
     """Not for as long as it takes: somebody waits for the answer to a button."""
     bot = house.gateway.bots.get(platform)
     if bot is None or not bot.is_open:
@@ -72,7 +72,7 @@ def _named(name: str, user_id: str) -> str:
 _MOST = 100
 
 
-def parked_routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def parked_routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     chances = house.gateway.second_chances
     verbs = {
         ("retry", "message"): chances.retry_message,

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from gateway.platforms.web.dashboard.charts import element
 from gateway.platforms.web.dashboard.transcript import REASONS
 from gateway.platforms.web.templating import local_time
-from gateway.session_tree import Gap, Strand, strands
-from gateway.store.reports import SessionLine
+from gateway.session_tree import Gap, SessionBranch, build_tree
+from gateway.store.reports import SessionInfo
 
 _TRACK = 22
 """Pixels between two tracks."""
@@ -27,7 +27,7 @@ _NODE = 16
 class Row:
     """A session, or how many are left out, and the tracks beside it."""
 
-    session: SessionLine | None
+    session: SessionInfo | None
     gap: Gap | None
     column: int
     passing: frozenset[int]
@@ -45,7 +45,7 @@ class Node:
     track: Markup
     number: int
     """Of the session, or of the first one that is left out."""
-    session: SessionLine | None = None
+    session: SessionInfo | None = None
     left_out: int = 0
     reason: str = ""
     comes_of: int = 0
@@ -64,11 +64,11 @@ class Family:
     """Beside each other. They are as many as the logarithm of the sessions, at most."""
 
 
-def family(sessions: Sequence[SessionLine], live_id: str, *, unfolded_from: int | None) -> Family:
+def family(sessions: Sequence[SessionInfo], live_id: str, *, unfolded_from: int | None) -> Family:
     """The middle of long lines is folded; of that, some are shown from the session with this number on."""
     begin = unfolded_from - 1 if unfolded_from else len(sessions)
     also = {session.id for session in sessions[begin : begin + UNFOLDED]}
-    rows = list(_rows(strands(sessions, live_id, also=also)))
+    rows = list(_rows(build_tree(sessions, live_id, also=also)))
     tracks = max(row.column for row in rows) + 1
     numbers = {session.id: number for number, session in enumerate(sessions, start=1)}
     ancestors = frozenset(line_to(sessions, live_id))
@@ -79,7 +79,7 @@ def family(sessions: Sequence[SessionLine], live_id: str, *, unfolded_from: int 
     return Family(nodes, len(sessions), min(tracks, _MOST_TRACKS))
 
 
-def line_to(sessions: Sequence[SessionLine], session_id: str) -> list[str]:
+def line_to(sessions: Sequence[SessionInfo], session_id: str) -> list[str]:
     """The session and its ancestors, oldest first."""
     parents = {session.id: session.parent_id for session in sessions}
     line: list[str] = []
@@ -91,7 +91,7 @@ def line_to(sessions: Sequence[SessionLine], session_id: str) -> list[str]:
 
 
 def _rows(
-    strand: Strand[SessionLine],
+    strand: SessionBranch[SessionInfo],
     column: int = 0,
     comes_from: int | None = None,
     passing: frozenset[int] = frozenset(),

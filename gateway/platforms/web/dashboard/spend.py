@@ -16,9 +16,9 @@ from gateway.limits.budget import Day, dollars
 from gateway.models.catalog import Saved, saved_by_cache
 from gateway.platforms.web.api import whole_number
 from gateway.platforms.web.dashboard.charts import Series, bars
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.templating import short_count
-from gateway.store.reports import Spending, Total
+from gateway.store.reports import Spending, UsageTotal
 
 _CHOICES = (7, 30, 90, 365)
 _USUAL, _MOST = 30, 366
@@ -28,7 +28,7 @@ _MOST_ROWS = 200
 
 
 @dataclass(slots=True)
-class PricedTotal(Total):
+class PricedTotal(UsageTotal):
     """With what the cache saved."""
 
     saved: Saved = field(default_factory=Saved)
@@ -41,7 +41,7 @@ class PricedTotal(Total):
 Priced = Sequence[tuple[Spending, Saved]]
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
         days = whole_number(request, "days", lowest=1, highest=_MOST) or _USUAL
         today = date.fromtimestamp(Day.of(time.time()).begins)

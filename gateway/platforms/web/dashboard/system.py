@@ -16,7 +16,7 @@ from aiohttp import web
 from agent.redaction import redact
 from agent.tool import Tool
 from gateway.config.effective_config import Line, shown
-from gateway.platforms.web.dashboard.page import Frame, House
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.plugins import listed_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")
@@ -33,7 +33,7 @@ class ToolRow:
     everywhere: bool
 
 
-def routes(house: House, frame: Frame) -> list[web.RouteDef]:
+def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
         # Manifests, versions and sizes are read from files.
         return frame.answer(request, "dashboard/system.html", await asyncio.to_thread(_gathered, house))
@@ -41,7 +41,7 @@ def routes(house: House, frame: Frame) -> list[web.RouteDef]:
     return [web.get("/dashboard/system", show)]
 
 
-def _gathered(house: House) -> dict[str, Any]:
+def _gathered(house: DashboardContext) -> dict[str, Any]:
     loaded, gateway = house.loaded, house.gateway
     lines = [_discreet(line) for line in shown(loaded)]
     return {
@@ -74,7 +74,7 @@ def _discreet(line: Line) -> Line:
     return replace(line, value=redact(line.value))
 
 
-def _tools(house: House) -> list[ToolRow]:
+def _tools(house: DashboardContext) -> list[ToolRow]:
     names = [each.name for each in house.platforms] or ["web"]
     boxes = {name: house.gateway.agent.tools_on(name) for name in dict.fromkeys([*names, "terminal"])}
     every = {tool.name: tool for box in boxes.values() for tool in box.all}
@@ -99,7 +99,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _paths(house: House) -> list[tuple[str, str]]:
+def _paths(house: DashboardContext) -> list[tuple[str, str]]:
     loaded = house.loaded
     return [
         ("Configuration", loaded.source),

@@ -12,10 +12,10 @@ from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
 from gateway.platforms.web.markdown import remembered_markdown
-from gateway.platforms.web.renderer import Views, beginning, stored_call
+from gateway.platforms.web.renderer import HtmlRenderer, beginning, stored_call
 from gateway.platforms.web.templating import local_time
 from gateway.platforms.web.tool_history import results_of_calls
-from gateway.store.reports import SessionLine
+from gateway.store.reports import SessionInfo
 
 _LONGEST = 20_000
 """Of a message; more than that nobody reads on a page."""
@@ -37,7 +37,7 @@ REASONS = {
 class Border:
     """Between two sessions."""
 
-    session: SessionLine
+    session: SessionInfo
     reason: str
     when: str
     left_out: int = 0
@@ -63,7 +63,7 @@ class Spoken:
 class Reader:
     """Makes them. Takes milliseconds for many messages: call it in a thread."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: HtmlRenderer) -> None:
         self._views = views
 
     def spoken(self, messages: Sequence[Message], person: str) -> list[Spoken]:
@@ -73,7 +73,7 @@ class Reader:
         return [self._spoken(message, person, results) for message in messages if message.id not in placed]
 
     def with_borders(
-        self, messages: Sequence[Message], person: str, sessions: Sequence[SessionLine], last: str
+        self, messages: Sequence[Message], person: str, sessions: Sequence[SessionInfo], last: str
     ) -> list[Border | Spoken]:
         """`last` is the session they are read up to: what came after the last message shows, too."""
         known = {session.id: session for session in sessions}
@@ -131,9 +131,9 @@ def _who(message: Message, person: str) -> str:
             return f"Result of {message.name or 'a tool'}"
 
 
-def _borders(known: Mapping[str, SessionLine], before: str, now: str) -> Iterator[Border]:
+def _borders(known: Mapping[str, SessionInfo], before: str, now: str) -> Iterator[Border]:
     """All sessions in between: in some of them nothing was said."""
-    line: list[SessionLine] = []
+    line: list[SessionInfo] = []
     at: str | None = now
     while at is not None and at != before and at in known:
         line.append(known[at])
