@@ -188,8 +188,8 @@ def constants() -> frozenset[str]:
 
 @cache
 def variables_of_hermes() -> frozenset[str]:
-    """Only gateway/config reads the environment; what it writes there is for litellm."""
-    texts = {text for path in SOURCES if "config" in path.parts for text in _texts(path)}
+    """Only gateway/config reads the environment; gateway/observability names the variables of OpenTelemetry."""
+    texts = {text for path in SOURCES if {"config", "observability"} & set(path.parts) for text in _texts(path)}
     read = {text for text in texts if re.fullmatch(r"(HERMES|OTEL)(_[A-Z]+)+", text)}
     named = {
         name
