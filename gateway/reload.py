@@ -26,7 +26,7 @@ from gateway.config.reload_policy import differences, in_effect
 from gateway.config.schema import Config
 from gateway.config.secrets import secrets_of
 from gateway.config.validate import dotted, expected, schema_at
-from gateway.config.yaml_document import Place
+from gateway.config.yaml_document import KeyPath
 from gateway.errors import ConfigError, UnknownEngine
 from gateway.models.catalog import provider_problem
 from gateway.models.selection import auxiliary_spec, configured_names, missing_key
@@ -259,7 +259,7 @@ def _file(loaded: Loaded) -> str:
     return str(loaded.path or "the defaults")
 
 
-def _shown(config: Config, place: Place) -> Any:
+def _shown(config: Config, place: KeyPath) -> Any:
     """Free text may hold anything, so it is not shown."""
     if expected(schema_at(place) or {}) == "text":
         return _MASK

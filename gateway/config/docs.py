@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gateway.config.reload_policy import AT_ONCE
 from gateway.config.validate import Key, keys, sections
 
 BEGIN, END = "<!-- configuration:begin -->", "<!-- configuration:end -->"
@@ -120,7 +119,7 @@ def rewrite(root: Path) -> None:
 
 
 def _when(key: Key) -> str:
-    return "at once" if key.name in AT_ONCE else "restart"
+    return "at once" if key.reload == "live" else "restart"
 
 
 def _shown(default: Any) -> str:

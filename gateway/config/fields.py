@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticKnownError
 
 URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
@@ -21,6 +22,26 @@ def refuse_booleans(value: object) -> object:
 def off_is_a_word(value: object) -> object:
     """YAML reads `off` as false."""
     return "off" if value is False else value
+
+
+Reload = Literal["live", "restart"]
+"""When a change to the file takes effect: from the next message on, or at the next start."""
+
+
+def setting(default: Any, *, reload: Reload, description: str, validate_default: bool | None = None) -> Any:
+    """Declare a key of the configuration."""
+    return Field(
+        default=default,
+        description=description,
+        validate_default=validate_default,
+        json_schema_extra={"reload": reload},
+    )
+
+
+def reload_mode(field: FieldInfo) -> Reload:
+    """Return when a change of this key takes effect. A field declared without `setting` waits for a restart."""
+    extra = field.json_schema_extra
+    return "live" if isinstance(extra, dict) and extra.get("reload") == "live" else "restart"
 
 
 Name = Annotated[str, Field(min_length=1)]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word
+from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word, setting
 from gateway.config.schema_limits import LimitsConfig, SandboxConfig
 from gateway.config.schema_platforms import GatewayConfig, PlatformsConfig, SessionsConfig
 
@@ -53,32 +53,40 @@ class ModelChoice(Section):
 class ModelConfig(Section):
     """The model that answers."""
 
-    name: Name = Field(
+    name: Name = setting(
         default="auto",
+        reload="restart",
         description="Any litellm id, such as `anthropic/claude-sonnet-4-5`. `auto` takes the provider whose "
         "key is set (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `OPENROUTER_API_KEY`), else the embedded "
         "demonstration model, `embedded/smollm2`.",
     )
-    base_url: Url | None = Field(
+    base_url: Url | None = setting(
         default=None,
+        reload="restart",
         description="An OpenAI-compatible server, such as Ollama at `http://127.0.0.1:11434/v1`.",
     )
-    api_key: SecretStr | None = Field(
-        default=None, description="The key, if it is not in the provider's own variable."
+    api_key: SecretStr | None = setting(
+        default=None, reload="restart", description="The key, if it is not in the provider's own variable."
     )
-    context_length: Count | None = Field(
+    context_length: Count | None = setting(
         default=None,
+        reload="restart",
         description="The model's window in tokens. Empty: what litellm's table says. If the server holds less, Hermes "
         "notices and says what to set.",
     )
-    vision: bool | None = Field(
-        default=None, description="Whether the model sees images. Empty: what litellm's table says."
+    vision: bool | None = setting(
+        default=None,
+        reload="restart",
+        description="Whether the model sees images. Empty: what litellm's table says.",
     )
-    max_tokens: Count | None = Field(
-        default=None, description="The longest answer in tokens. Empty: the provider's limit."
+    max_tokens: Count | None = setting(
+        default=None,
+        reload="restart",
+        description="The longest answer in tokens. Empty: the provider's limit.",
     )
-    fallbacks: tuple[ModelChoice, ...] = Field(
+    fallbacks: tuple[ModelChoice, ...] = setting(
         default=(),
+        reload="restart",
         description="Models to ask, in this order, when the one above fails. Each is an id, or a mapping of "
         "`name`, `base_url`, `api_key` and `context_length`.",
     )
@@ -87,11 +95,14 @@ class ModelConfig(Section):
 class AgentConfig(Section):
     """How it works on a message."""
 
-    max_iterations: Steps = Field(
-        default=50, description="Model calls for one message. The last one must answer without tools."
+    max_iterations: Steps = setting(
+        default=50,
+        reload="live",
+        description="Model calls for one message. The last one must answer without tools.",
     )
-    system_prompt: str = Field(
+    system_prompt: str = setting(
         default=DEFAULT_SYSTEM_PROMPT,
+        reload="live",
         description="What the model is told about itself. New sessions use it; running ones keep theirs.",
     )
 
@@ -99,16 +110,20 @@ class AgentConfig(Section):
 class ToolsConfig(Section):
     """What the model may do."""
 
-    enabled: tuple[Name, ...] = Field(
+    enabled: tuple[Name, ...] = setting(
         default=("todo", "memory", "session_search", "read_file", "write_file", "search_files", "send_file"),
+        reload="restart",
         description="The tools offered to the model. `terminal` runs commands and `fetch_url` reaches the "
         "network: both are off unless named here.",
     )
-    platforms: Mapping[Name, tuple[Name, ...]] = Field(
-        default={}, description="Other lists for single platforms, such as `web: [todo, memory]`."
+    platforms: Mapping[Name, tuple[Name, ...]] = setting(
+        default={},
+        reload="restart",
+        description="Other lists for single platforms, such as `web: [todo, memory]`.",
     )
-    approval: Annotated[Literal["ask", "off"], BeforeValidator(off_is_a_word)] = Field(
+    approval: Annotated[Literal["ask", "off"], BeforeValidator(off_is_a_word)] = setting(
         default="ask",
+        reload="live",
         description="Whether a dangerous tool, such as `terminal`, asks the person before each call.",
     )
     sandbox: SandboxConfig = Field(default_factory=SandboxConfig)
@@ -117,8 +132,9 @@ class ToolsConfig(Section):
 class StorageConfig(Section):
     """Where conversations are kept."""
 
-    path: Annotated[Path, AfterValidator(_expand_home)] | None = Field(
+    path: Annotated[Path, AfterValidator(_expand_home)] | None = setting(
         default=None,
+        reload="restart",
         description="The database file, relative to the state directory. Empty: `state.db` there.",
     )
 
@@ -126,12 +142,14 @@ class StorageConfig(Section):
 class ContextConfig(Section):
     """What keeps a conversation inside the model's window."""
 
-    engine: Name = Field(
+    engine: Name = setting(
         default="compressor",
+        reload="restart",
         description="The context engine: `compressor`, or a plugin's name in `plugins/context_engine/`.",
     )
-    options: Annotated[Mapping[str, Any], BeforeValidator(_nothing_is_empty)] = Field(
+    options: Annotated[Mapping[str, Any], BeforeValidator(_nothing_is_empty)] = setting(
         default={},
+        reload="restart",
         description="What the engine itself can be told; its documentation says what. `compressor` takes none: "
         "its settings are under `compression`.",
     )
@@ -140,25 +158,33 @@ class ContextConfig(Section):
 class CompressionConfig(Section):
     """The built-in context engine."""
 
-    enabled: bool = Field(default=True, description="Whether long conversations are compressed.")
-    threshold: Share = Field(
+    enabled: bool = setting(
+        default=True, reload="restart", description="Whether long conversations are compressed."
+    )
+    threshold: Share = setting(
         default=0.50,
+        reload="restart",
         description="Compress when the prompt fills this fraction of the window. 0.0: whenever something is gained.",
     )
-    target_ratio: TailShare = Field(
+    target_ratio: TailShare = setting(
         default=0.20,
+        reload="restart",
         description="Newest messages kept as they are, as a fraction of the threshold in tokens.",
     )
-    protect_last_n: Count = Field(
-        default=20, description="At least this many of the newest messages are kept as they are."
+    protect_last_n: Count = setting(
+        default=20,
+        reload="restart",
+        description="At least this many of the newest messages are kept as they are.",
     )
-    background_at: Share = Field(
+    background_at: Share = setting(
         default=0.80,
+        reload="restart",
         description="From this fraction of the threshold on, the summary is prepared between turns, so that nobody "
         "waits for it; it is used at the threshold. 1.0: only at the threshold itself.",
     )
-    memory_flush: bool = Field(
+    memory_flush: bool = setting(
         default=True,
+        reload="restart",
         description="Before a compaction, the model may note lasting facts with the `memory` tool.",
     )
 
@@ -166,26 +192,37 @@ class CompressionConfig(Section):
 class AuxiliaryModelConfig(Section):
     """A second model for one task."""
 
-    model: Name | None = Field(
-        default=None, description="The model that writes summaries. Empty: the one that answers."
+    model: Name | None = setting(
+        default=None,
+        reload="restart",
+        description="The model that writes summaries. Empty: the one that answers.",
     )
-    provider: Name = Field(
+    provider: Name = setting(
         default="auto",
+        reload="restart",
         description="Whom to ask for it. `main`: always the server and key of the model that answers. `auto`: the same "
         "for a model of the same provider, else the provider in its id. Or a provider: `openrouter`, `nous`, "
         "`anthropic`, ...",
     )
-    base_url: Url | None = Field(default=None, description="An OpenAI-compatible server to ask instead.")
+    base_url: Url | None = setting(
+        default=None, reload="restart", description="An OpenAI-compatible server to ask instead."
+    )
 
 
 class TranscriptionConfig(Section):
     """Voice messages as text."""
 
-    model: Name | None = Field(
-        default=None, description="A litellm id such as `openai/whisper-1`. Empty: voice is not understood."
+    model: Name | None = setting(
+        default=None,
+        reload="restart",
+        description="A litellm id such as `openai/whisper-1`. Empty: voice is not understood.",
     )
-    base_url: Url | None = Field(default=None, description="Where it is served, if not at its provider.")
-    api_key: SecretStr | None = Field(default=None, description="Its key, if not the provider's variable.")
+    base_url: Url | None = setting(
+        default=None, reload="restart", description="Where it is served, if not at its provider."
+    )
+    api_key: SecretStr | None = setting(
+        default=None, reload="restart", description="Its key, if not the provider's variable."
+    )
 
 
 class AuxiliaryConfig(Section):
@@ -198,12 +235,14 @@ class AuxiliaryConfig(Section):
 class PromptCachingConfig(Section):
     """Caching of the conversation's beginning by Anthropic's models."""
 
-    cache_ttl: Literal["5m", "1h"] = Field(
+    cache_ttl: Literal["5m", "1h"] = setting(
         default="5m",
+        reload="restart",
         description="How long the provider keeps it. `1h` costs more to write and pays off when people take breaks.",
     )
-    strategy: Literal["system_and_3", "turn_aware"] = Field(
+    strategy: Literal["system_and_3", "turn_aware"] = setting(
         default="system_and_3",
+        reload="restart",
         description="`system_and_3` marks the system prompt and the last three messages. `turn_aware` chooses the "
         "lifetime itself and keeps a marker where the last request wrote.",
     )
@@ -212,8 +251,9 @@ class PromptCachingConfig(Section):
 class PluginsConfig(Section):
     """General plugins: folders in `$HERMES_HOME/plugins/`."""
 
-    enabled: tuple[Name, ...] = Field(
+    enabled: tuple[Name, ...] = setting(
         default=(),
+        reload="restart",
         description="The plugins that are loaded, by the names of their folders. `hermes plugins` shows them.",
     )
 
@@ -221,12 +261,15 @@ class PluginsConfig(Section):
 class LoggingConfig(Section):
     """What is logged: to standard error, and to a file that `hermes logs` reads."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least severe event to write."
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        default="info", reload="live", description="The least severe event to write."
     )
-    format: Literal["human", "json"] = Field(default="human", description="Lines for people or for machines.")
-    file: bool = Field(
+    format: Literal["human", "json"] = setting(
+        default="human", reload="live", description="Lines for people or for machines."
+    )
+    file: bool = setting(
         default=True,
+        reload="live",
         description="Whether `hermes run` also keeps it in `logs/hermes.log` in the state directory, as JSON lines, at "
         "most 10 MB; `hermes logs` reads them.",
     )

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from gateway.config.fields import Count, Name, Port, Section, Url, refuse_booleans
+from gateway.config.fields import Count, Name, Port, Section, Url, refuse_booleans, setting
 
 TOKEN_VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN", "discord": "DISCORD_BOT_TOKEN"}
 """Where a bot's token comes from if the file names none."""
@@ -63,19 +63,24 @@ _SHORTEST_OPEN_TOKEN = 16
 class WebConfig(Section):
     """The chat page."""
 
-    enabled: bool = Field(default=True, description="Whether the chat page is served.")
-    host: Name = Field(
+    enabled: bool = setting(default=True, reload="restart", description="Whether the chat page is served.")
+    host: Name = setting(
         default="127.0.0.1",
+        reload="restart",
         description="The address to listen on. Any but a loopback address needs a token of at least 16 characters.",
     )
-    port: Port = Field(default=8686, description="The port to listen on. 0 takes any free one.")
-    token: SecretStr | None = Field(
+    port: Port = setting(
+        default=8686, reload="restart", description="The port to listen on. 0 takes any free one."
+    )
+    token: SecretStr | None = setting(
         default=None,
+        reload="restart",
         validate_default=True,
         description="The password of the chat page and the dashboard. Empty: none is asked for.",
     )
-    read_token: SecretStr | None = Field(
+    read_token: SecretStr | None = setting(
         default=None,
+        reload="restart",
         description="A second password, for whoever may look at the dashboard and change nothing. It needs `token`.",
     )
 
@@ -119,36 +124,48 @@ class BotConfig(Section):
     what_to_set: ClassVar[str] = "token"
     """Where a token is missing."""
 
-    enabled: bool | None = Field(
-        default=None, description="Whether the bot is started. Empty: yes if it has a token."
+    enabled: bool | None = setting(
+        default=None,
+        reload="restart",
+        description="Whether the bot is started. Empty: yes if it has a token.",
     )
-    token: SecretStr | None = Field(default=None, validate_default=True, description="The bot's token.")
-    allowed_users: tuple[Person, ...] = Field(
-        default=(), description="Who may talk to it in a direct chat, by numeric id. Nobody else may."
+    token: SecretStr | None = setting(
+        default=None, reload="restart", validate_default=True, description="The bot's token."
     )
-    allowed_groups: tuple[Id, ...] = Field(default=(), description=_ALLOWED_GROUPS)
-    group_members: Literal["everyone", "allowed_users"] = Field(
-        default="everyone", description="Who may talk to it in an allowed group."
-    )
-    admins: tuple[Person, ...] = Field(
+    allowed_users: tuple[Person, ...] = setting(
         default=(),
+        reload="live",
+        description="Who may talk to it in a direct chat, by numeric id. Nobody else may.",
+    )
+    allowed_groups: tuple[Id, ...] = setting(default=(), reload="live", description=_ALLOWED_GROUPS)
+    group_members: Literal["everyone", "allowed_users"] = setting(
+        default="everyone", reload="live", description="Who may talk to it in an allowed group."
+    )
+    admins: tuple[Person, ...] = setting(
+        default=(),
+        reload="live",
         description="Who may approve newcomers and change the model, by numeric id. They are allowed users too.",
     )
-    pairing: bool = Field(
+    pairing: bool = setting(
         default=True,
+        reload="live",
         description="A stranger in a direct chat gets a code, which the owner approves with "
         "`hermes pairing approve`. Otherwise strangers hear nothing.",
     )
-    groups: Literal["shared", "per_person"] = Field(
+    groups: Literal["shared", "per_person"] = setting(
         default="shared",
+        reload="restart",
         description="Whether a group is one conversation, or each of its members has one.",
     )
-    group_context: GroupContext = Field(
+    group_context: GroupContext = setting(
         default=20,
+        reload="live",
         description="How many of the messages that others wrote to each other the model is shown when it is addressed.",
     )
-    streaming: bool = Field(
-        default=True, description="Whether an answer grows as it is written, or appears when it is whole."
+    streaming: bool = setting(
+        default=True,
+        reload="live",
+        description="Whether an answer grows as it is written, or appears when it is whole.",
     )
 
     @field_validator("token")
@@ -168,17 +185,19 @@ class BotConfig(Section):
 class WebhookConfig(Section):
     """Telegram calls Hermes instead of being asked."""
 
-    url: Url | None = Field(
+    url: Url | None = setting(
         default=None,
+        reload="restart",
         description="The public https address that leads to `host` and `port`. Empty: Hermes asks for messages itself.",
     )
-    secret: SecretStr | None = Field(
+    secret: SecretStr | None = setting(
         default=None,
+        reload="restart",
         validate_default=True,
         description="Proves that a call comes from Telegram. Needed with `url`.",
     )
-    host: Name = Field(default="127.0.0.1", description="The address to listen on.")
-    port: Port = Field(default=8687, description="The port to listen on.")
+    host: Name = setting(default="127.0.0.1", reload="restart", description="The address to listen on.")
+    port: Port = setting(default=8687, reload="restart", description="The port to listen on.")
 
     @field_validator("secret")
     @classmethod
@@ -195,9 +214,13 @@ class WebhookConfig(Section):
 class TelegramBotConfig(BotConfig):
     """A Telegram bot."""
 
-    allowed_groups: tuple[TelegramGroup, ...] = Field(default=(), description=_ALLOWED_GROUPS)
-    base_url: Url = Field(
-        default="https://api.telegram.org", description="The Bot API server, such as one of your own."
+    allowed_groups: tuple[TelegramGroup, ...] = setting(
+        default=(), reload="live", description=_ALLOWED_GROUPS
+    )
+    base_url: Url = setting(
+        default="https://api.telegram.org",
+        reload="restart",
+        description="The Bot API server, such as one of your own.",
     )
     webhook: WebhookConfig = Field(default_factory=WebhookConfig)
 
@@ -207,17 +230,25 @@ class TelegramConfig(TelegramBotConfig):
 
     what_to_set: ClassVar[str] = TOKEN_VARIABLES["telegram"]
 
-    bots: Mapping[Name, TelegramBotConfig] = Field(
-        default={}, description="More bots, by a name of your choice, each with the keys above."
+    bots: Mapping[Name, TelegramBotConfig] = setting(
+        default={},
+        reload="restart",
+        description="More bots, by a name of your choice, each with the keys above.",
     )
 
 
 class DiscordBotConfig(BotConfig):
     """A Discord bot."""
 
-    allowed_groups: tuple[DiscordServer, ...] = Field(default=(), description=_ALLOWED_GROUPS)
-    api_base: Url = Field(default="https://discord.com/api/v10", description="Discord's REST interface.")
-    gateway_url: Socket = Field(default="wss://gateway.discord.gg/", description="Discord's gateway.")
+    allowed_groups: tuple[DiscordServer, ...] = setting(
+        default=(), reload="live", description=_ALLOWED_GROUPS
+    )
+    api_base: Url = setting(
+        default="https://discord.com/api/v10", reload="restart", description="Discord's REST interface."
+    )
+    gateway_url: Socket = setting(
+        default="wss://gateway.discord.gg/", reload="restart", description="Discord's gateway."
+    )
 
 
 class DiscordConfig(DiscordBotConfig):
@@ -225,8 +256,10 @@ class DiscordConfig(DiscordBotConfig):
 
     what_to_set: ClassVar[str] = TOKEN_VARIABLES["discord"]
 
-    bots: Mapping[Name, DiscordBotConfig] = Field(
-        default={}, description="More bots, by a name of your choice, each with the keys above."
+    bots: Mapping[Name, DiscordBotConfig] = setting(
+        default={},
+        reload="restart",
+        description="More bots, by a name of your choice, each with the keys above.",
     )
 
 
@@ -244,13 +277,18 @@ Hour = Annotated[int, Field(ge=0, le=23), BeforeValidator(refuse_booleans)]
 class SessionsConfig(Section):
     """When a conversation begins anew by itself. Nothing is deleted, and it is announced."""
 
-    reset: Literal["none", "idle", "daily"] = Field(
+    reset: Literal["none", "idle", "daily"] = setting(
         default="none",
+        reload="live",
         description="`none`, `idle` (after a pause) or `daily` (with the first message of the day).",
     )
-    idle_minutes: Count = Field(default=1440, description="The pause after which `idle` begins anew.")
-    daily_hour: Hour = Field(
-        default=4, description="The hour, in local time, at which a new day begins for `daily`."
+    idle_minutes: Count = setting(
+        default=1440, reload="live", description="The pause after which `idle` begins anew."
+    )
+    daily_hour: Hour = setting(
+        default=4,
+        reload="live",
+        description="The hour, in local time, at which a new day begins for `daily`.",
     )
 
 
@@ -263,17 +301,20 @@ DrainSeconds = Annotated[
 class GatewayConfig(Section):
     """How messages are taken in."""
 
-    busy: Literal["queue", "steer", "interrupt"] = Field(
+    busy: Literal["queue", "steer", "interrupt"] = setting(
         default="queue",
+        reload="live",
         description="What becomes of a message that comes while an answer is written: it waits (`queue`), is given "
         "to the model at its next step (`steer`), or ends the answer and takes its place (`interrupt`).",
     )
-    join_seconds: Seconds = Field(
+    join_seconds: Seconds = setting(
         default=1.0,
+        reload="live",
         description="Parts of a long paste or an album that arrive within this time of each other are one message.",
     )
-    drain_seconds: DrainSeconds = Field(
+    drain_seconds: DrainSeconds = setting(
         default=8.0,
+        reload="live",
         description="What running answers get to end when Hermes is stopped. Those that are not done by then are "
         "taken up at the next start.",
     )

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from gateway.config.fields import Reload
 from gateway.config.schema import Config
-from gateway.config.yaml_document import Document, Place, Problem
+from gateway.config.yaml_document import Document, KeyPath, Problem
 
 JsonSchema = dict[str, Any]
 
@@ -27,6 +28,7 @@ class Key:
     expected: str
     default: Any
     description: str
+    reload: Reload
 
 
 @cache
@@ -44,7 +46,7 @@ def sections() -> list[tuple[str, str]]:
     return [(name, _meant(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
-def schema_at(place: Place) -> JsonSchema | None:
+def schema_at(place: KeyPath) -> JsonSchema | None:
     """What the schema says about this place; None where it knows no such key."""
     schema: JsonSchema | None = _root()
     for step in place:
@@ -54,7 +56,7 @@ def schema_at(place: Place) -> JsonSchema | None:
     return schema
 
 
-def is_secret(place: Place) -> bool:
+def is_secret(place: KeyPath) -> bool:
     schema = schema_at(place)
     return schema is not None and schema.get("format") == "password"
 
@@ -80,7 +82,7 @@ def expected(schema: JsonSchema) -> str:
     return "text"
 
 
-def nearest(place: Place) -> str | None:
+def nearest(place: KeyPath) -> str | None:
     """The known key that was probably meant by an unknown one."""
     *parent, wrong = place
     siblings = _names(schema_at(tuple(parent)))
@@ -93,7 +95,7 @@ def nearest(place: Place) -> str | None:
     return None
 
 
-def dotted(place: Place) -> str:
+def dotted(place: KeyPath) -> str:
     """`model.fallbacks[0].name`"""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".")
@@ -105,7 +107,13 @@ def _keys_of(schema: JsonSchema, prefix: str) -> Iterator[Key]:
         if "properties" in meant:
             yield from _keys_of(meant, f"{prefix}{name}.")
         else:
-            yield Key(f"{prefix}{name}", expected(meant), field.get("default"), field["description"])
+            yield Key(
+                f"{prefix}{name}",
+                expected(meant),
+                field.get("default"),
+                field["description"],
+                field.get("reload", "restart"),
+            )
 
 
 def _meant(schema: JsonSchema) -> JsonSchema:
@@ -185,7 +193,7 @@ def _sentence(details: ErrorDetails, document: Document) -> str:
     return f"expected {wanted}, found {_found(value, place, document)}{hint}"
 
 
-def _found(value: Any, place: Place, document: Document) -> str:
+def _found(value: Any, place: KeyPath, document: Document) -> str:
     """The value, unless that could give away a secret."""
     if names := document.variables.get(place):
         return f"the value of {' and '.join(names)}"

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """The way to a value: `("model", "fallbacks", 0, "name")`."""
 
 MAX_NODES = 10_000
@@ -30,7 +30,7 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*)
 class Problem:
     """Something to mend, and where."""
 
-    place: Place
+    place: KeyPath
     line: int
     text: str
 
@@ -40,19 +40,19 @@ class Document:
     """A file's content. `variables` names those whose value was filled in, by place."""
 
     tree: Any = field(default_factory=dict, repr=False)
-    lines: dict[Place, int] = field(default_factory=dict)
-    variables: dict[Place, list[str]] = field(default_factory=dict)
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    variables: dict[KeyPath, list[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    unread: set[Place] = field(default_factory=set)
+    unread: set[KeyPath] = field(default_factory=set)
     """Places with a problem that left them without a value; there is nothing more to say about them."""
 
-    def line(self, place: Place) -> int:
+    def line(self, place: KeyPath) -> int:
         """Of the value, or of the nearest thing around it that is in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
-    def complain(self, place: Place, text: str, *, line: int | None = None) -> None:
+    def complain(self, place: KeyPath, text: str, *, line: int | None = None) -> None:
         self.problems.append(Problem(place, line or self.line(place), text))
 
 
@@ -87,7 +87,7 @@ class _Reader:
         self._document = document
         self._nodes = 0
 
-    def read(self, node: Node, place: Place) -> Any:
+    def read(self, node: Node, place: KeyPath) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES or len(place) > MAX_DEPTH:
             raise _TooLarge
@@ -101,7 +101,7 @@ class _Reader:
         assert isinstance(node, MappingNode)
         return self._mapping(node, place)
 
-    def _mapping(self, node: MappingNode, place: Place) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, place: KeyPath) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -109,7 +109,7 @@ class _Reader:
                 self._document.complain((*place, "?"), "expected a name before the colon", line=line)
                 continue
             # The text as written: YAML would read the key `on` as true.
-            child: Place = (*place, key_node.value)
+            child: KeyPath = (*place, key_node.value)
             if key_node.value in content:
                 first = self._document.lines[child]
                 self._document.complain(child, f"is set twice; the first time on line {first}", line=line)
@@ -118,7 +118,7 @@ class _Reader:
             content[key_node.value] = self.read(value_node, child)
         return content
 
-    def _scalar(self, node: ScalarNode, place: Place) -> Any:
+    def _scalar(self, node: ScalarNode, place: KeyPath) -> Any:
         try:
             value = self._loader.construct_object(node)
         except yaml.YAMLError:
@@ -127,10 +127,10 @@ class _Reader:
             return node.value
         return self._fill_in(value, place) if isinstance(value, str) else value
 
-    def _fill_in(self, text: str, place: Place) -> str:
+    def _fill_in(self, text: str, place: KeyPath) -> str:
         return _VARIABLE.sub(lambda match: self._variable(match, place), text)
 
-    def _variable(self, match: re.Match[str], place: Place) -> str:
+    def _variable(self, match: re.Match[str], place: KeyPath) -> str:
         name, default = match["name"], match["default"]
         if match[0] == "$${":
             return "${"
@@ -146,7 +146,7 @@ class _Reader:
             return self._give_up(place, f"the variable {name} is not set; {hint}")
         return value or default or ""
 
-    def _give_up(self, place: Place, text: str) -> str:
+    def _give_up(self, place: KeyPath, text: str) -> str:
         if place not in self._document.unread:
             self._document.complain(place, text)
             self._document.unread.add(place)
