@@ -76,6 +76,9 @@ _NAMED = re.compile(r"""\b(?:title|file|filename|name|path)\s*=\s*(?:"([^"]*)"|'
 # Letters, digits and a few signs: no hidden file, nothing that turns the direction of writing.
 _SAFE_NAME = re.compile(r"\w[\w.+@-]{0,59}\.[A-Za-z0-9]{1,10}|Dockerfile|Makefile")
 
+_MAX_CHARACTERS = 200_000
+"""Longer texts are not searched: this runs on the event loop, and 200,000 characters of fences take 0.1 seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
@@ -86,6 +89,8 @@ class CodeFile:
 def long_code_files(markdown: str, *, longer_than: int) -> list[CodeFile]:
     """The code blocks with more characters than that, in order, each under its own name."""
     files: dict[str, CodeFile] = {}
+    if not longer_than < len(markdown) <= _MAX_CHARACTERS:
+        return []
     for block in blocks(markdown):
         if block.fence and len(block.code) > longer_than:
             name = (

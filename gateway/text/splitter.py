@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gateway.text.fences import Fence
 from gateway.text.outline import CodeBlock, Place, outline
 from gateway.text.unbreakable import CutDamage
-from gateway.text.unicode import UNSEEN, Measure, belong_together, is_blank, longest_prefix
+from gateway.text.unicode import UNSEEN, Measure, inside_graphemes, is_blank, longest_prefix
 
 _SEEN = re.compile(f"[^{re.escape(UNSEEN)}]")
 _SENTENCE_END = re.compile(r"""(?:(?<!\d)\.|[!?…])["'”’»)\]*_]*(?=[^\S\n])|[。！？]["”’」』）】]*""")
@@ -86,6 +87,10 @@ class _Window:
             # Cutting at either end of a span does it no harm.
             self._harm[span.begin + 1 : span.end] = bytes([span.harm]) * (span.end - span.begin - 1)
 
+    @cached_property
+    def _inside_graphemes(self) -> set[int]:
+        return inside_graphemes(self._text)
+
     def best_place(self) -> int | None:
         for harm, fullness in _ATTEMPTS:
             for place in Place:
@@ -138,7 +143,7 @@ class _Window:
         return self._places.get(place, [])
 
     def _is_whole(self, position: int) -> bool:
-        return not belong_together(self._text, position) and self._is_possible(position)
+        return position not in self._inside_graphemes and self._is_possible(position)
 
     def _is_possible(self, position: int) -> bool:
         """Whether the message fits and has something to show. A code block must have so on both sides of the cut:

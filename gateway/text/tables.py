@@ -20,7 +20,8 @@ _DASHES = re.compile(r"\s*:?-+:?\s*")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _ONLY_IN_PROSE = re.compile(r"\]\(|https?://|<br\s*/?>|```", re.IGNORECASE)
 """What would be lost in a code block: links and line breaks."""
-_MARKS = re.compile(r"(\*\*|~~|`)(?=\S)(.+?)(?<=\S)\1")
+_OPENING_MARK = re.compile(r"(\*\*|~~|`)(?=\S)")
+_CLOSING_MARKS = {mark: re.compile(rf"(?<=\S){re.escape(mark)}") for mark in ("**", "~~", "`")}
 
 
 def readable_tables(markdown: str) -> str:
@@ -116,8 +117,21 @@ def _aligned(table: _Table) -> list[str] | None:
 
 
 def _plain(cell: str) -> str:
-    """A code block would show the marks of emphasis."""
-    return _MARKS.sub(r"\2", cell)
+    """Remove the marks of emphasis, which a code block would show."""
+    parts: list[str] = []
+    unclosed: set[str] = set()
+    kept = position = 0
+    while opening := _OPENING_MARK.search(cell, position):
+        mark, begin = opening[1], opening.end()
+        # A mark without a closing one has none further on either: each kind is searched in vain only once.
+        closing = None if mark in unclosed else _CLOSING_MARKS[mark].search(cell, begin + 1)
+        if closing is None:
+            unclosed.add(mark)
+            position = opening.start() + 1
+        else:
+            parts += [cell[kept : opening.start()], cell[begin : closing.start()]]
+            kept = position = closing.end()
+    return "".join([*parts, cell[kept:]])
 
 
 def _width(text: str) -> int:

@@ -32,6 +32,7 @@ from agent.compression import (
     vocabulary,
 )
 from agent.context.branches import first_words
+from agent.messages import CREATED_AT
 from agent.models.overlap import OverlapTrimmer
 from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
 from agent.redaction.stream import _Secrets
@@ -72,11 +73,17 @@ from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 
 _QUERY = fts_text.parse_query('hello "big world" 漢字 abc')
 _ME = User(1, "Bot", is_bot=True, username="bot")
+_OFFER = "1. the night train\n2. the early train\nWhich one?"
 _STREAM = _Secrets(["sk-" + "a1b2c3d4" * 3, "`" * 20 + "x"])
 
 
 def _said(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
+
+
+def _exchange(text: str) -> list[dict[str, Any]]:
+    offer = {"role": "assistant", "content": f"{_OFFER}\n{text}"}
+    return [*_said("Find me a train."), offer, *_said(text[:600])]
 
 
 def _called(text: str) -> list[dict[str, Any]]:
@@ -160,6 +167,13 @@ WORK: dict[str, Work] = {
     "summary_check": lambda text: summary_check.check_summary(text, [text]),
     "identifiers.find_phrases": lambda text: identifiers.find_phrases([text]),
     "pinned.offers_options": pinned.offers_options,
+    "pinned.has_chosen, an offer": lambda text: pinned.has_chosen("The second one, please.", text),
+    "pinned.has_chosen, a reply": lambda text: pinned.has_chosen(text, _OFFER),
+    "pinned.find_pinned": lambda text: pinned.find_pinned(_exchange(text), ()),
+    "pinned.find_pinned, many messages": lambda text: pinned.find_pinned(
+        [message for line in text.splitlines() for message in _exchange(line)], ()
+    ),
+    "dates.first_of_each_day": lambda text: dates.first_of_each_day([_said(text)[0] | {CREATED_AT: 1.0}]),
     "dates.with_day": lambda text: dates.with_day(text, "Wed 2026-11-18"),
     "overflow.is_overflow": lambda text: overflow.is_overflow(text, 400),
     "overflow.limit_in": overflow.limit_in,
@@ -168,6 +182,10 @@ WORK: dict[str, Work] = {
     "vocabulary_of": lambda text: vocabulary.vocabulary_of(_said(text), _said(text)),
     "truncate": lambda text: truncate.truncate(_said(untrusted.wrap_untrusted(text))[0], 200),
     "find_earlier": lambda text: summary_message.find_earlier(_said(text)),
+    "foreign_text": lambda text: summary_message.foreign_text(_said(f"[LCM RECORD]\n{text}")[0]),
+    "foreign_text, marked lines": lambda text: summary_message.foreign_text(
+        _said("[LCM RECORD]\n" + text.replace("a", "[s1 · m1"))[0]
+    ),
     "record_of": lambda text: prompt.record_of([*_said(text), *_called(text)]),
     # tools
     "html_to_text": lambda text: html_to_text(text, base_url="https://example.org/a"),
@@ -183,6 +201,7 @@ WORK: dict[str, Work] = {
     "long_code_files": lambda text: long_code_files(text, longer_than=10),
     "readable_tables": readable_tables,
     "readable_tables of a cell": lambda text: readable_tables(f"| a | b |\n|---|---|\n| {text} |"),
+    "inside_graphemes": characters.inside_graphemes,
     "whole_characters": characters.whole_characters,
     "lookalikes.written_out": lookalikes.written_out,
     "shown.one_line": lambda text: shown.one_line(text, 80),

@@ -18,7 +18,20 @@ def test_around_the_limit(measure: Measure, length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "tail", ["😀", "\u200f", "\u200b", "e\u0301", "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "ש\u05bc"]
+    "tail",
+    [
+        "😀",
+        "\u200f",
+        "\u200b",
+        "e\u0301",
+        "👨\u200d👩\u200d👧",
+        "🇩🇪",
+        "👍🏽",
+        "ש\u05bc",
+        "กำ",
+        "क्ष",
+        "한\u11a8",
+    ],
 )
 @pytest.mark.parametrize("before", [4093, 4094, 4095, 4096])
 def test_no_character_is_torn_at_the_limit(before: int, tail: str) -> None:
