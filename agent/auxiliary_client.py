@@ -24,7 +24,7 @@ from agent.messages import ChatDict
 Resolver = Callable[[str, str | None], LLMClient]
 """The client for a task and, if the caller names one, a model. Called on the event loop."""
 
-UsageCallback = Callable[[str, Completion], None]
+UsageCallback = Callable[[str, Completion], asyncio.Task[None] | None]
 """Told the task and the answer of every call that succeeded, on the event loop."""
 
 _GRACE_SECONDS = 5.0
@@ -221,7 +221,9 @@ async def _ask(binding: _Binding, request: ChatRequest, model: str | None, secon
     except TimeoutError:
         raise _too_late(seconds, deadline) from None
     if binding.on_usage is not None:
-        binding.on_usage(request.purpose, completion)
+        recording = binding.on_usage(request.purpose, completion)
+        if recording is not None:  # the budget must know of this call before the next one asks
+            await asyncio.wait([recording])
     return completion
 
 

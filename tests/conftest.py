@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import structlog
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
+from tests.support.stores import close_temporary_stores
 from tests.workers import SharedStarts
 
 if TYPE_CHECKING:
@@ -74,6 +76,19 @@ def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+@pytest.fixture(autouse=True)
+def close_stores(request: pytest.FixtureRequest, private_home: Path) -> None:
+    """Close the stores that an asynchronous test opened with `temporary_store`."""
+    if inspect.iscoroutinefunction(getattr(request, "function", None)):
+        request.getfixturevalue("_stores_closed_at_the_end")
+
+
+@pytest.fixture
+async def _stores_closed_at_the_end() -> AsyncIterator[None]:
+    yield
+    await close_temporary_stores()
 
 
 @pytest.fixture(autouse=True)

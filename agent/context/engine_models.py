@@ -29,13 +29,14 @@ async def models_for_engine(
     calls: list[Completion] = []
     recording: list[asyncio.Task[None]] = []
 
-    def paid(_: str, call: Completion) -> None:
-        """At once, so that the next call of the same work finds it in the budget."""
+    def paid(_: str, call: Completion) -> asyncio.Task[None]:
+        """Record the call before the next call of the same work checks the budget."""
         calls.append(call)
         record = store.record_usage(
             session_id, call.usage, model=call.model, purpose=purpose, spender=spender()
         )
         recording.append(asyncio.create_task(record))
+        return recording[-1]
 
     try:
         loop = asyncio.get_running_loop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -29,22 +31,23 @@ def read_store(
     from agent.redaction import keeping_secret  # noqa: PLC0415
     from gateway.config.secrets import secrets_of  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
-    from gateway.store import MemoryStore, SqliteStore  # noqa: PLC0415
+    from gateway.store import SqliteStore  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     loaded = looked_up(options) if only_figures else loaded_for(options)
-    path = loaded.database
-    something_stored = path.exists()
 
-    async def ask() -> T:
-        store = await SqliteStore.open(path, read_only=True) if something_stored else MemoryStore()
+    async def ask(path: Path, *, read_only: bool) -> T:
+        store = await SqliteStore.open(path, read_only=read_only)
         try:
             return await question(store)
         finally:
             await store.close()
 
     with keeping_secret(secrets_of(loaded)):
-        return asyncio.run(ask())
+        if loaded.database.exists():
+            return asyncio.run(ask(loaded.database, read_only=True))
+        with TemporaryDirectory() as empty:
+            return asyncio.run(ask(Path(empty) / "state.db", read_only=False))
 
 
 async def find_overview(store: SessionStore, wanted: str) -> Overview:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import Pairing
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 from gateway.store.ports import People
 
 
@@ -34,10 +34,9 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "home" / "state.db"
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def people(request: pytest.FixtureRequest, database: Path) -> AsyncIterator[People]:
-    """The contract: what is true of one is true of the other."""
-    store = await SqliteStore.open(database) if request.param == "sqlite" else MemoryStore()
+@pytest.fixture
+async def people(database: Path) -> AsyncIterator[People]:
+    store = await SqliteStore.open(database)
     yield store.people
     await store.close()
 

@@ -18,13 +18,14 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext
 from agent.tools.memory import memory
 from agent.tools.todo import todo
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 WINDOW = 4_000
 
 
-async def conversation(store: MemoryStore, *more: Message) -> Conversation:
+async def conversation(store: SqliteStore, *more: Message) -> Conversation:
     """One that is worth compacting."""
     opened = await store.open_conversation(Address("web", "desk"), person="owner")
     session = await store.pin(opened.live_session_id, system_prompt="Be brief.", model="m")
@@ -35,7 +36,7 @@ async def conversation(store: MemoryStore, *more: Message) -> Conversation:
     return opened
 
 
-def agent_with(store: MemoryStore, *, flush: ScriptedLLM | None = None) -> Agent:
+def agent_with(store: SqliteStore, *, flush: ScriptedLLM | None = None) -> Agent:
     return make_agent(
         ScriptedLLM([], context_length=WINDOW),
         store,
@@ -46,7 +47,7 @@ def agent_with(store: MemoryStore, *, flush: ScriptedLLM | None = None) -> Agent
     )
 
 
-async def compact(agent: Agent, store: MemoryStore, place: Conversation) -> bool:
+async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> bool:
     live = await agent.open(await store.conversation(place.id))
     return (await agent.keeper.compactor.compact(live, "command")).compacted is not None
 
@@ -58,7 +59,7 @@ def remember(text: str) -> Step:
 
 async def test_lasting_facts_are_noted_before_turns_leave_the_context() -> None:
     """One bounded call with the memory tool alone, nothing of it in the conversation."""
-    store = MemoryStore()
+    store = await temporary_store()
     place = await conversation(store)
     flush = ScriptedLLM([remember("Is called Ada.")])
     said = await store.transcript(place.id)
@@ -71,7 +72,7 @@ async def test_lasting_facts_are_noted_before_turns_leave_the_context() -> None:
 
 async def test_the_memory_is_not_flushed_twice_over_the_same_messages() -> None:
     """Nothing new was said: no call."""
-    store = MemoryStore()
+    store = await temporary_store()
     place = await conversation(store)
     flush = ScriptedLLM([Completion("nothing")])
     agent = agent_with(store, flush=flush)
@@ -82,14 +83,14 @@ async def test_the_memory_is_not_flushed_twice_over_the_same_messages() -> None:
 
 async def test_a_failing_flush_does_not_stop_the_compaction() -> None:
     """Memory is a courtesy; the window is not."""
-    store = MemoryStore()
+    store = await temporary_store()
     place = await conversation(store)
     assert await compact(agent_with(store, flush=ScriptedLLM([ModelOverloaded()])), store, place)
 
 
 async def test_the_task_list_and_the_files_are_carried_over(tmp_path: Path) -> None:
     """They stand behind the summary, one line each, and an engine never sees the block."""
-    store = MemoryStore()
+    store = await temporary_store()
     call = ToolCall("c1", "write_file", '{"path": "plan.md", "content": "x"}')
     place = await conversation(
         store, Message("assistant", tool_calls=(call,)), Message("tool", "ok", tool_call_id="c1")
@@ -108,7 +109,7 @@ async def test_the_task_list_and_the_files_are_carried_over(tmp_path: Path) -> N
 
 async def test_files_are_still_known_after_a_second_compaction() -> None:
     """The calls themselves are long gone by then."""
-    store = MemoryStore()
+    store = await temporary_store()
     call = ToolCall("c1", "read_file", '{"path": "notes.md"}')
     place = await conversation(
         store, Message("assistant", tool_calls=(call,)), Message("tool", "ok", tool_call_id="c1")

@@ -28,7 +28,7 @@ from agent.untrusted import wrap_untrusted
 from gateway.commands import CommandContext, Commands
 from gateway.core.session_policy import compact_if_oversized
 from gateway.limits import Limits
-from gateway.store.memory import MemoryStore
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -78,7 +78,7 @@ async def desk(
     background_at: float = 1.0,
     patience: SummaryTimeout | None = None,
 ) -> Desk:
-    store = MemoryStore()
+    store = await temporary_store()
     llm = ScriptedLLM(steps, context_length=WINDOW)
     small = engine or (lambda: ContextCompressor(WINDOW, protect_last_n=2))
     auxiliary = ScriptedLLM(summaries, context_length=WINDOW)

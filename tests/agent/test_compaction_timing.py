@@ -17,8 +17,8 @@ from agent.llm import Completion, Usage
 from agent.messages import ToolCall
 from agent.store import Address, Split
 from agent.testing import ScriptedLLM
-from gateway.store.memory import MemoryStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, desk, fill, nothing, reply
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 LONG = 3_600.0
@@ -34,7 +34,7 @@ async def hanging(
     tmp_path: Path, patience: SummaryTimeout, answered: asyncio.Event
 ) -> tuple[Desk, ScriptedLLM]:
     """A summariser that accepts every request and answers when the event is set."""
-    store, llm = MemoryStore(), ScriptedLLM([], context_length=WINDOW)
+    store, llm = await temporary_store(), ScriptedLLM([], context_length=WINDOW)
     auxiliary = ScriptedLLM([[answered, "## Goal\nTo test."]] * 20, context_length=WINDOW)
     agent = make_agent(
         llm,
@@ -238,7 +238,7 @@ async def test_hygiene_backs_off_where_it_does_not_help(tmp_path: Path) -> None:
 
 async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
     """No compaction makes tools smaller. The person is told once what helps."""
-    store, llm = MemoryStore(), ScriptedLLM([], context_length=WINDOW)
+    store, llm = await temporary_store(), ScriptedLLM([], context_length=WINDOW)
     wordy = replace(nothing, description="word " * 2_500)
     agent = make_agent(llm, store, [wordy], auxiliary=ScriptedLLM([]))
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")

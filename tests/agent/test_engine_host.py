@@ -15,9 +15,9 @@ from agent.messages import ChatDict, Message, ToolCall
 from agent.models.budget import spending_for
 from agent.store import Address, SessionStore, Split
 from agent.testing import ScriptedLLM
-from gateway.store.memory import MemoryStore
 from gateway.store.sqlite.store import SqliteStore
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, fill, reply
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 SENT = {"role", "content", "tool_calls", "tool_call_id", "name"}
@@ -53,7 +53,7 @@ async def at_desk(tmp_path: Path, engine: Curious, store: SessionStore, auxiliar
 
 async def test_an_engine_knows_when_something_was_said_and_no_provider_does(tmp_path: Path) -> None:
     """`created_at` stands beside `message_id`, in what it compresses; requests hold neither."""
-    engine, store = Curious(), MemoryStore()
+    engine, store = Curious(), await temporary_store()
     at = await at_desk(tmp_path, engine, store, ScriptedLLM())
     await fill(at, 3)
     at.llm.then(Completion("", (ToolCall("c1", "no_such_tool", "{}"),), "tool_calls", Usage(2_100, 10)))
@@ -79,7 +79,7 @@ def test_a_dict_made_anew_without_the_time_is_the_same_message() -> None:
 async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
     """At the beginning, and again in the child session."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, MemoryStore(), ScriptedLLM())
+    at = await at_desk(tmp_path, engine, await temporary_store(), ScriptedLLM())
     await fill(at, 3)
     await at.agent.keeper.compactor.compact(
         await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
@@ -90,7 +90,7 @@ async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
 async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
     """By the name that we use and by the one that other hosts use; at a reset as well."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, MemoryStore(), ScriptedLLM())
+    at = await at_desk(tmp_path, engine, await temporary_store(), ScriptedLLM())
     await fill(at, 3)
     first = await at.live()
     live = await at.agent.open(await at.store.conversation(at.conversation_id))

@@ -18,14 +18,14 @@ from agent.messages import Message
 from agent.models.selection import ModelSelector
 from agent.store import Address
 from agent.testing import ScriptedLLM
-from gateway.store.memory import MemoryStore
 from tests.agent.hostile import Deed, Hanging, Hostile, raising
+from tests.support.stores import temporary_store
 
 
 async def pool_of(
     make: Callable[[], ContextEngine], seconds: Mapping[str, float] = DEADLINES
 ) -> tuple[EnginePool, LiveContext]:
-    store = MemoryStore()
+    store = await temporary_store()
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     session = await store.session(conversation.live_session_id)
     engines = EnginePool(make, ModelSelector(ScriptedLLM(), store), hermes_home=Path("home"), seconds=seconds)
@@ -113,7 +113,7 @@ def test_a_trouble_that_is_over_hides_no_later_one() -> None:
 async def test_a_member_that_works_again_is_no_trouble_any_more(tmp_path: Path) -> None:
     """The engine tells by working: nobody has to restart Hermes."""
     deeds: dict[str, Deed] = {"should_compress": raising(lambda: ValueError("now"))}
-    store = MemoryStore()
+    store = await temporary_store()
     conversation = await store.open_conversation(Address("web", "1"), person="ada")
     session = await store.session(conversation.live_session_id)
     live = LiveContext(conversation, session, [Message("user", "hi")])

@@ -18,7 +18,8 @@ from agent.models.selection import ModelInUse
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.core.session_policy import compact_if_oversized
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 LARGE, SMALL = 200_000, 8_000
@@ -35,7 +36,7 @@ def _unless_troubled(request: ChatRequest) -> Step:
 @dataclass
 class House:
     agent: Agent
-    store: MemoryStore
+    store: SqliteStore
     main: ScriptedLLM
     spare: ScriptedLLM
     folder: Path
@@ -55,8 +56,8 @@ class House:
         return ModelInUse(runner.model, runner.engine.context_length)
 
 
-def house(tmp_path: Path) -> House:
-    store = MemoryStore()
+async def house(tmp_path: Path) -> House:
+    store = await temporary_store()
     main = ScriptedLLM([_unless_troubled] * 50, model=MAIN.model, context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 50, model=SPARE.model, context_length=SMALL)
     llm = RetryingLLM([main, spare])
@@ -71,7 +72,7 @@ def house(tmp_path: Path) -> House:
 
 async def test_a_fallback_elsewhere_changes_nothing_here(tmp_path: Path) -> None:
     """Chat B, at 20k of 200k, keeps its model and its window while chat A is answered by a small model."""
-    at = house(tmp_path)
+    at = await house(tmp_path)
     for _ in range(4):
         await at.say("b", "All well. " + "word " * 300)
     assert (await at.say("a", "trouble"))[-1] == TurnDone("Spare here.")
@@ -85,7 +86,7 @@ async def test_a_fallback_elsewhere_changes_nothing_here(tmp_path: Path) -> None
 
 async def test_both_at_the_same_time(tmp_path: Path) -> None:
     """Each call reports the model and the window of its own answer."""
-    at = house(tmp_path)
+    at = await house(tmp_path)
     for _ in range(3):
         heard = await asyncio.gather(at.say("a", "trouble"), at.say("b", "All well."))
         for events, who in zip(heard, (SPARE, MAIN), strict=True):
@@ -96,7 +97,7 @@ async def test_both_at_the_same_time(tmp_path: Path) -> None:
 
 async def test_it_recovers_when_the_first_model_answers_again(tmp_path: Path) -> None:
     """The conversation's own window is that of the model that answered in it last."""
-    at = house(tmp_path)
+    at = await house(tmp_path)
     await at.say("a", "All well.")
     assert await at.fits("a") == MAIN
     await at.say("a", "trouble")
@@ -107,7 +108,7 @@ async def test_it_recovers_when_the_first_model_answers_again(tmp_path: Path) ->
 
 async def test_a_fallback_that_cannot_hold_the_conversation(tmp_path: Path) -> None:
     """The conversation is compacted for the window of the model that refused it, and then answered."""
-    at = house(tmp_path)
+    at = await house(tmp_path)
     for number in range(12):
         await at.say("a", f"All well, {number}. " + "word " * 800)
     at.spare._steps[:0] = [ContextOverflow()]
@@ -122,7 +123,7 @@ async def test_a_fallback_that_cannot_hold_the_conversation(tmp_path: Path) -> N
 
 async def test_cache_markers_stay_on_while_another_chat_falls_back(tmp_path: Path) -> None:
     """The request is marked for the model that is asked first; a fallback without markers gets none."""
-    store = MemoryStore()
+    store = await temporary_store()
     main = ScriptedLLM([_unless_troubled] * 9, model="anthropic/claude-sonnet-4-5", context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 9, model=SPARE.model, context_length=SMALL)
     at = House(make_agent(RetryingLLM([main, spare]), store), store, main, spare, tmp_path)

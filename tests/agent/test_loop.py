@@ -29,7 +29,7 @@ from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, SessionStore
 from agent.testing import ScriptedLLM, Step
 from agent.tool import Tool, ToolContext, tool
-from gateway.store.memory import MemoryStore
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 
@@ -65,7 +65,7 @@ class Desk:
 async def desk(
     tmp_path: Path, steps: Sequence[Step], *, tools: Sequence[Tool] = (), max_iterations: int = 10
 ) -> Desk:
-    store = MemoryStore()
+    store = await temporary_store()
     llm = ScriptedLLM(steps)
     agent = make_agent(llm, store, tools, max_iterations=max_iterations)
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")

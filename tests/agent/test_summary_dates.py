@@ -16,9 +16,9 @@ from agent.messages import Message
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool_pairs import is_paired
-from gateway.store.memory import MemoryStore
 from tests.agent.histories import Chat, assistant, chat, group, summary_in, system, text, user
 from tests.agent.recorder import Recorder, engine
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 WEDNESDAY = datetime(2026, 11, 18, 9, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ def test_messages_without_a_usable_time(moment: Any) -> None:
 
 async def test_the_model_that_summarises_is_sent_dates_and_asked_to_use_them() -> None:
     """Through the host: its messages know when they were said."""
-    store = MemoryStore()
+    store = await temporary_store()
     place = await store.open_conversation(Address("web", "desk"), person="owner")
     session = await store.pin(place.live_session_id, system_prompt="Be brief.", model="m")
     for number in range(30):

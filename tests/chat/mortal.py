@@ -23,12 +23,13 @@ from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.core.events import EventHub
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 from gateway.store.ports import GatewayStore, InboxMessage, Kind, Outbox, OutboxItem
 from gateway.store.sqlite.outbox import StoredOutbox
 from gateway.types import Place
 from tests.chat.chat_room import ALICE, FAST
 from tests.chat.service import ChatService
+from tests.support.stores import temporary_store
 
 AT_ONCE = replace(
     FAST,
@@ -118,7 +119,7 @@ class World:
         timing: Timing = AT_ONCE,
         file: Path | None = None,
     ) -> World:
-        store: GatewayStore = MemoryStore() if file is None else await SqliteStore.open(file)
+        store: GatewayStore = await temporary_store() if file is None else await SqliteStore.open(file)
         address = Address(service.platform, place.chat_id)
         conversation = await store.open_conversation(address, person="memory:alice")
         world = cls(store, service, conversation, timing)

@@ -79,3 +79,4 @@ async def test_what_is_read_in_the_end_is_what_is_stored(
     await world.run(doing_nothing)
     assert await world.open() == []
     assert service.violations == []
+    await world.store.close()

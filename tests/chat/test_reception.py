@@ -24,10 +24,11 @@ from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Busy, Gateway
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
 from gateway.types import Attachment, Author, ChatMessage, Place, Press
 from tests.chat.service import ChatService
 from tests.media.files import attachment
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -45,9 +46,15 @@ class Bot:
     """A bot with its reception, and the people who write to it."""
 
     def __init__(
-        self, folder: Path, *answers: Any, busy: Busy = "queue", sees: bool = True, **settings: Any
+        self,
+        store: SqliteStore,
+        folder: Path,
+        *answers: Any,
+        busy: Busy = "queue",
+        sees: bool = True,
+        **settings: Any,
     ) -> None:
-        self.store, self.llm, self.service = MemoryStore(), ScriptedLLM(list(answers)), ChatService()
+        self.store, self.llm, self.service = store, ScriptedLLM(list(answers)), ChatService()
         agent = make_agent(self.llm, self.store, [danger])
         self.gateway = Gateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
         self.pairing = Pairing(self.store.people)
@@ -98,7 +105,7 @@ class Bot:
 
 @asynccontextmanager
 async def bot(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
-    the_bot = Bot(folder, *answers, **settings)
+    the_bot = Bot(await temporary_store(), folder, *answers, **settings)
     yield the_bot
     await the_bot.gateway.close()
     await the_bot.reception.close()
@@ -379,7 +386,7 @@ async def test_a_stop_keeps_what_was_not_read_yet(tmp_path: Path) -> None:
         await asyncio.Event().wait()
         return b""
 
-    here = Bot(tmp_path)
+    here = Bot(await temporary_store(), tmp_path)
     await here.hears("look", attachments=(Attachment("a.txt", "text/plain", "document", 1, read),))
     await here.hears("and this")
     await here.settled()

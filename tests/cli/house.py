@@ -13,7 +13,7 @@ import yaml
 
 from agent.llm import ChatRequest
 from agent.messages import ToolCall
-from agent.store import Conversation, SessionStore
+from agent.store import Conversation
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
@@ -21,7 +21,7 @@ from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
@@ -71,10 +71,10 @@ class NotingGateway(Gateway):
 class House:
     """The gateway. Its model repeats what it is told, unless the test says otherwise."""
 
-    def __init__(self, folder: Path, store: SessionStore | None = None, *, busy: Busy = "steer") -> None:
+    def __init__(self, folder: Path, store: SqliteStore, *, busy: Busy = "steer") -> None:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
-        self.store = store or MemoryStore()
+        self.store = store
         agent = make_agent(self.llm, self.store, [look_up, send_file, TERMINAL])
         self.gateway = NotingGateway(
             agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces", busy=busy

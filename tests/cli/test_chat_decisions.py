@@ -17,6 +17,7 @@ from gateway.cli.chat_single import ask
 from gateway.platforms.web.owner_conversations import OwnerConversations
 from gateway.process_lock import hold_lock
 from tests.cli.house import Gate, House, Shell, inhabited
+from tests.support.stores import temporary_store
 from tests.worlds import sandboxed
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Call
@@ -139,7 +140,7 @@ async def test_single_questions_stay_out_of_the_list(attached: tuple[House, Shel
 async def test_a_question_taken_into_another_turn_denies_nothing(tmp_path: Path) -> None:
     """The turn was begun by somebody at another window, who is there to be asked."""
     with capture_logs():
-        house, gate = House(tmp_path, busy="steer"), Gate()
+        house, gate = House(tmp_path, await temporary_store(), busy="steer"), Gate()
         house.will([gate, ToolCall("c0", "look_up", '{"word": "tea"}')], [RUN], "Both.")
         window, pipe = LocalChat(house.gateway, ""), LocalChat(house.gateway, "")
         await window.open("main")

@@ -14,11 +14,12 @@ from agent.messages import ToolCall
 from gateway.cli.chat_backend import LocalChat
 from gateway.cli.chat_single import AnswerStopped, Unanswered, ask
 from tests.cli.house import LOOK_UP, Gate, House
+from tests.support.stores import temporary_store
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+async def house(tmp_path: Path) -> House:
+    return House(tmp_path, await temporary_store())
 
 
 @pytest.fixture(autouse=True)

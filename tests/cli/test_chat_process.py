@@ -19,6 +19,7 @@ from gateway.platforms.web import WebPlatform
 from gateway.process_lock import hold_lock
 from gateway.store import SqliteStore
 from tests.cli.house import LOOK_UP, Gate, House, Shell
+from tests.support.stores import temporary_store
 from tests.worlds.openai import OpenAIWorld
 
 
@@ -236,7 +237,7 @@ async def test_a_running_gateway_without_a_door(home: Path, in_use: None) -> Non
 async def test_the_hermes_of_another_state_directory(home: Path, in_use: None, tmp_path: Path) -> None:
     """It answers on the configured port, and yet it is not the one that has our conversations."""
     await (await SqliteStore.open(home / "state.db")).close()
-    async with House(tmp_path).door() as door:
+    async with House(tmp_path, await temporary_store()).door() as door:
         shell = Shell(home, {"platforms": {"web": {"port": int(door.where.rpartition(":")[2])}}})
         refused = await shell.chat("-q", "hello")
     assert refused.code == 1

@@ -21,7 +21,7 @@ from gateway.core.gateway import Gateway
 from gateway.core.observer import NULL_OBSERVER, Observer
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
@@ -39,7 +39,7 @@ class House:
     def __init__(
         self,
         llm: LLMClient,
-        store: MemoryStore | SqliteStore,
+        store: SqliteStore,
         service: ChatService,
         tools: Sequence[Tool],
         workspaces: Path,
@@ -109,7 +109,7 @@ class House:
 async def house(
     llm: LLMClient,
     *,
-    store: MemoryStore | SqliteStore,
+    store: SqliteStore,
     service: ChatService | None = None,
     tools: Sequence[Tool] = (),
     workspaces: Path,

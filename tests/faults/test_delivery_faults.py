@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.delivery.text_message import _REFUSED, CURSOR
-from gateway.store import MemoryStore
+from gateway.store import SqliteStore
 from tests.chat.chat_room import reads_as
 from tests.chat.service import Shown
 from tests.faults.performance import MOMENTS, Outcome, perform
@@ -39,9 +39,9 @@ cells = pytest.mark.parametrize(
 
 
 class Evening:
-    def __init__(self, services: dict[str, Service]) -> None:
+    def __init__(self, services: dict[str, Service], store: SqliteStore) -> None:
         self._services = services
-        self._store = MemoryStore()
+        self._store = store
         self._outcomes: dict[tuple[str, Trouble], dict[str, asyncio.Task[Outcome]]] = {}
 
     async def outcome(self, service: str, trouble: Trouble, moment: str) -> Outcome:
@@ -58,14 +58,16 @@ class Evening:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def evening() -> AsyncIterator[Evening]:
+async def evening(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Evening]:
     async with AsyncExitStack() as stack:
+        store = await SqliteStore.open(tmp_path_factory.mktemp("store") / "state.db")
+        stack.push_async_callback(store.close)
         services = {
             "telegram": await stack.enter_async_context(telegram()),
             "discord": await stack.enter_async_context(discord()),
             "without edits": PlainService(),
         }
-        yield Evening(services)
+        yield Evening(services, store)
 
 
 def _plain(text: str) -> str:

@@ -14,6 +14,7 @@ Here each fault meets a whole bot, over a real socket and through the real clien
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from agent.models.retry import CONTINUE, RetryingLLM
 from agent.tool import ToolContext, tool
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.store import MemoryStore
+from gateway.store import SqliteStore
 from tests.faults.house import house
 from tests.worlds.long_chat import is_summary_prompt
 from tests.worlds.model_server import Seen
@@ -127,7 +128,8 @@ class Day:
         return await self._outcomes[fault][moment, lasts]
 
     async def _live(self, fault: Fault, moment: Moment, lasts: bool) -> Outcome:
-        store = MemoryStore()
+        folder = await asyncio.to_thread(tempfile.mkdtemp, dir=self._workspaces)
+        store = await SqliteStore.open(Path(folder) / "state.db")
         async with OpenAIWorld() as world:
             provider = Provider(world, fault, moment, ALWAYS if lasts else 1)
             world.script(provider)
@@ -149,10 +151,11 @@ class Day:
                 shown = at.service.texts()
                 said, is_settled = await at.said(), await at.is_settled()
             await llm.close()
+            await store.close()
             return Outcome(first, second, shown, said, earlier, is_settled, world.refusals)
 
 
-async def _fill(store: MemoryStore, session_id: str, moment: Moment) -> list[tuple[str, str]]:
+async def _fill(store: SqliteStore, session_id: str, moment: Moment) -> list[tuple[str, str]]:
     """What was said before: nearly too much, if there is to be a summary."""
     if moment != "summary":
         return []

@@ -20,10 +20,10 @@ from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore
 from gateway.types import Author, Place, Press
 from tests.chat.service import ChatService
 from tests.fuzz.nonsense import texts, tries
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -48,7 +48,7 @@ async def test_only_the_right_word_from_the_right_person_counts(
     tmp_path: Path, data: str, author: Author, place: Place
 ) -> None:
     """Everything else gets a sentence and changes nothing."""
-    service, store = ChatService(), MemoryStore()
+    service, store = ChatService(), await temporary_store()
     gateway = Gateway(make_agent(ScriptedLLM([]), store), store, COMMANDS, Plugins(), workspaces=tmp_path)
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.people)
@@ -76,3 +76,4 @@ async def test_only_the_right_word_from_the_right_person_counts(
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     await followers.close()
+    await store.close()

@@ -24,11 +24,11 @@ from agent.testing import ScriptedLLM
 from gateway.core.gateway import Gateway
 from gateway.core.inbox_codec import encode
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore
 from gateway.store.ports import file_content
 from gateway.types import OWNER, ChatMessage, Quote
 from tests.faults.house import ADA, COMMANDS, HERE, house
 from tests.fuzz.nonsense import anything, spoilt, texts, tries
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 PLATFORM = "memory"
@@ -107,7 +107,7 @@ async def test_a_start_on_any_rows(
     tmp_path: Path, taken: list[dict[str, Any]], outgoing: list[dict[str, Any]]
 ) -> None:
     """The next message is answered, and nothing is left over for the start after this one."""
-    store = MemoryStore()
+    store = await temporary_store()
     waiting = [
         {"id": its_id(row["payload"]), "platform": PLATFORM, "received_at": 1.0} | row for row in taken
     ]
@@ -120,6 +120,7 @@ async def test_a_start_on_any_rows(
         await at.turn("Are you there?")
         await at.service.until(lambda: "Yes." in at.service.texts())
         await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.open, PLATFORM))
+    await store.close()
 
 
 @given(payload=st.one_of(spoilt(WEB_PAYLOAD), anything), place=st.one_of(st.none(), places))
@@ -127,7 +128,7 @@ async def test_a_start_on_any_rows(
 @tries(40)
 async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: str | None) -> None:
     """The same where people come and read."""
-    store = MemoryStore()
+    store = await temporary_store()
     row = {"id": new_id("msg"), "platform": "web", "received_at": 1.0} | {
         "place": place,
         "payload": as_json(payload),
@@ -140,3 +141,4 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
     await gateway.close()
     is_sound = payload == WEB_PAYLOAD and place is None
     assert not is_sound or await store.inbox.parked() == []
+    await store.close()

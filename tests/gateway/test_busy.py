@@ -16,8 +16,9 @@ from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -33,8 +34,7 @@ async def look(ctx: ToolContext) -> str:
 class Desk:
     """A gateway, and everything that was heard from its one conversation."""
 
-    def __init__(self, folder: Path, busy: Busy, *answers: Any) -> None:
-        store = MemoryStore()
+    def __init__(self, store: SqliteStore, folder: Path, busy: Busy, *answers: Any) -> None:
         self.llm = ScriptedLLM(list(answers))
         agent = make_agent(self.llm, store, [look])
         self.gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
@@ -58,7 +58,7 @@ class Desk:
 async def test_a_message_waits_by_default(tmp_path: Path) -> None:
     """It is told that it waits and behind how many, and its own turn comes after the running one."""
     gate = asyncio.Event()
-    desk = Desk(tmp_path, "queue", ["One", gate, "."], "Two.", "Three.")
+    desk = Desk(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.", "Three.")
     listening = asyncio.create_task(desk.hear(TurnDone, 3))
     await desk.send("first")
     await _until(lambda: desk.of(TextDelta))
@@ -78,7 +78,9 @@ async def test_a_message_waits_by_default(tmp_path: Path) -> None:
 async def test_a_message_steers(tmp_path: Path) -> None:
     """The model has it at its next step, and no turn of its own follows."""
     gate = asyncio.Event()
-    desk = Desk(tmp_path, "steer", ["Hm", gate, ToolCall("c1", "look", "{}")], "Both.")
+    desk = Desk(
+        await temporary_store(), tmp_path, "steer", ["Hm", gate, ToolCall("c1", "look", "{}")], "Both."
+    )
     listening = asyncio.create_task(desk.hear(TurnDone))
     await desk.send("first")
     await _until(lambda: desk.of(TextDelta))
@@ -92,7 +94,7 @@ async def test_a_message_steers(tmp_path: Path) -> None:
 
 async def test_a_message_interrupts(tmp_path: Path) -> None:
     """The running answer ends where it is, and the new message is taken up at once."""
-    desk = Desk(tmp_path, "interrupt", ["Once upon", asyncio.Event()], "Two.")
+    desk = Desk(await temporary_store(), tmp_path, "interrupt", ["Once upon", asyncio.Event()], "Two.")
     listening = asyncio.create_task(desk.hear(TurnDone, 2))
     await desk.send("a story")
     await _until(lambda: desk.of(TextDelta))
@@ -106,7 +108,7 @@ async def test_a_message_interrupts(tmp_path: Path) -> None:
 async def test_a_command_waits_its_turn_in_every_mode(tmp_path: Path, busy: Busy) -> None:
     """A command is neither given to the model nor does it end an answer, unless it overtakes."""
     gate = asyncio.Event()
-    desk = Desk(tmp_path, busy, ["One", gate, "."])
+    desk = Desk(await temporary_store(), tmp_path, busy, ["One", gate, "."])
     listening = asyncio.create_task(desk.hear(TurnDone, 2))
     await desk.send("first")
     await _until(lambda: desk.of(TextDelta))
@@ -120,7 +122,7 @@ async def test_a_command_waits_its_turn_in_every_mode(tmp_path: Path, busy: Busy
 
 async def test_stop_gets_through_at_once(tmp_path: Path) -> None:
     """Although two messages wait."""
-    desk = Desk(tmp_path, "queue", ["Once upon", asyncio.Event()], "Two.", "Three.")
+    desk = Desk(await temporary_store(), tmp_path, "queue", ["Once upon", asyncio.Event()], "Two.", "Three.")
     listening = asyncio.create_task(desk.hear(TurnDone, 3))
     await desk.send("a story")
     await _until(lambda: desk.of(TextDelta))
@@ -135,7 +137,7 @@ async def test_stop_gets_through_at_once(tmp_path: Path) -> None:
 async def test_a_waiting_message_can_be_replaced_until_its_turn(tmp_path: Path) -> None:
     """Its author has changed it; once the model has it, that is over."""
     gate = asyncio.Event()
-    desk = Desk(tmp_path, "queue", ["One", gate, "."], "Two.")
+    desk = Desk(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.")
     listening = asyncio.create_task(desk.hear(TurnDone, 2))
     await desk.send("first")
     await _until(lambda: desk.of(TextDelta))

@@ -18,8 +18,8 @@ from gateway.config.schema_platforms import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.core.session_policy import is_due
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
 from gateway.types import OWNER, InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -60,7 +60,7 @@ def test_a_clock_that_was_set_back_ends_nothing(reset: Literal["idle", "daily"])
 @pytest.mark.parametrize(("reset", "anew"), [("idle", True), ("daily", True), ("none", False)])
 async def test_an_old_conversation(tmp_path: Path, reset: str, anew: bool) -> None:
     """With a policy a new session begins and says so; without one nothing of the kind ever happens."""
-    store = MemoryStore()
+    store = await temporary_store()
     llm = ScriptedLLM(["Fine."])
     gateway = Gateway(
         make_agent(llm, store),

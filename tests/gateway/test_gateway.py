@@ -18,8 +18,9 @@ from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.core.turns import MOST_CRASHES
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -29,7 +30,7 @@ COMMANDS = Commands.discover()
 class Office:
     gateway: Gateway
     llm: ScriptedLLM
-    store: MemoryStore
+    store: SqliteStore
 
     async def send(self, text: str, chat: str = "desk") -> str:
         return (await self.gateway.receive(InboundMessage(Address("web", chat), OWNER, text))).id
@@ -53,7 +54,7 @@ class Office:
 
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    store, llm = MemoryStore(), ScriptedLLM()
+    store, llm = await temporary_store(), ScriptedLLM()
     agent = make_agent(llm, store)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     yield Office(gateway, llm, store)
@@ -185,7 +186,7 @@ def test_what_counts_as_a_command(text: str, expected: bool) -> None:
 @pytest.mark.parametrize("is_admin", [True, False])
 async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: bool) -> None:
     """Guests cannot change `hermes.yaml`, and it is not their business."""
-    store, llm = MemoryStore(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
+    store, llm = await temporary_store(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
     agent = make_agent(llm, store)
     agent.instructions = "Be kind. " * 500
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)

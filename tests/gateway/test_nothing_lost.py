@@ -18,8 +18,8 @@ from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
 from gateway.types import OWNER, InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -62,7 +62,7 @@ async def office(
     engine: type[ContextCompressor] = ContextCompressor,
     busy: Busy = "queue",
 ) -> Gateway:
-    store = MemoryStore()
+    store = await temporary_store()
     agent = make_agent(llm, store, [wait_a_little], engine=lambda: engine(WINDOW))
     return Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path, busy=busy)
 

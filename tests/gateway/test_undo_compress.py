@@ -22,8 +22,8 @@ from agent.tool_pairs import is_paired
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore, SqliteStore
 from gateway.types import OWNER, InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 WINDOW = 8_000
@@ -88,16 +88,14 @@ class Room:
         return [message.id for message in await self.store.transcript(self.conversation_id)]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
-    on_disk = request.param == "sqlite"
-    store: SessionStore = await SqliteStore.open(tmp_path / "state.db") if on_disk else MemoryStore()
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    store = await temporary_store()
     llm, told = ScriptedLLM(context_length=WINDOW), list[tuple[str, str]]()
     agent = make_agent(llm, store, engine=lambda: NotingCompressor(told))
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     yield Room(gateway, llm, store, told)
     await gateway.close()
-    await store.close()
 
 
 async def test_the_parent_is_live_again(room: Room) -> None:

@@ -16,7 +16,8 @@ from agent.llm import Usage
 from agent.store import Address, Conversation
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits.budget import DailyBudget, Day, dollars, duration
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
+from tests.support.stores import temporary_store
 
 ANNA, BOB = "telegram:1", "telegram:2"
 
@@ -25,7 +26,7 @@ ANNA, BOB = "telegram:1", "telegram:2"
 class Books:
     """A budget and the store behind it. Its calendar is ahead of the real one by `ahead` seconds."""
 
-    store: MemoryStore
+    store: SqliteStore
     conversation: Conversation
     ahead: float = 0.0
 
@@ -39,7 +40,7 @@ class Books:
 
 @pytest.fixture
 async def books() -> Books:
-    store = MemoryStore()
+    store = await temporary_store()
     return Books(store, await store.open_conversation(Address("telegram", "1"), person=ANNA))
 
 

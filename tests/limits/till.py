@@ -26,8 +26,9 @@ from gateway.config.schema_limits import LimitsConfig
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.plugins import Plugins
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
 from gateway.types import InboundMessage
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
 COMMANDS = Commands.discover()
@@ -54,7 +55,7 @@ def costs(usd: float | None, text: str = "Fine.", *, tokens: int = 100, looks: b
 @dataclass
 class Till:
     gateway: Gateway
-    store: MemoryStore
+    store: SqliteStore
     limits: Limits
     llm: ScriptedLLM
     helper: ScriptedLLM
@@ -101,7 +102,7 @@ async def till(
 ) -> AsyncIterator[Till]:
     """`limits` as in the configuration."""
     ahead = [0.0]
-    store, llm = MemoryStore(), ScriptedLLM(list(steps), context_length=WINDOW)
+    store, llm = await temporary_store(), ScriptedLLM(list(steps), context_length=WINDOW)
     helper = ScriptedLLM(model="scripted/helper", context_length=WINDOW)
     other = ScriptedLLM(model="scripted/other", context_length=WINDOW)
     config = {"messages_per_minute": None, "owner_messages_per_minute": None, **limits}

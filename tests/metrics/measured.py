@@ -15,7 +15,7 @@ from gateway.core.gateway import Gateway
 from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 from tests.web.world import COMMANDS, Script, World, look_up, serving
 from tests.worlds.agents import make_agent
 
@@ -63,9 +63,9 @@ class Scraped:
 
 @asynccontextmanager
 async def measured_world(
-    folder: Path, store: MemoryStore | SqliteStore | None = None, **options: Any
+    folder: Path, store: SqliteStore | None = None, **options: Any
 ) -> AsyncIterator[Measured]:
-    metrics, script, store = Metrics(), Script(), store or MemoryStore()
+    metrics, script, store = Metrics(), Script(), store or await SqliteStore.open(folder / "measured.db")
     agent = make_agent(
         metrics.observed(script.llm), store, [look_up], watch=metrics.compaction, home=folder / "home"
     )

@@ -17,11 +17,11 @@ from gateway.chat.errors import SlowDown, Undeliverable
 from gateway.observability import Metrics
 from gateway.observability.definitions import Bounded
 from gateway.observability.logs import on_warning
-from gateway.store import MemoryStore
 from tests.chat.service import ChatService
 from tests.faults.house import house
 from tests.metrics.measured import Measured
 from tests.security.log_lines import logging_as_configured
+from tests.support.stores import temporary_store
 from tests.web.world import Gate
 
 
@@ -142,7 +142,9 @@ async def test_the_way_out_to_a_chat(tmp_path: Path) -> None:
     metrics, service = Metrics(), ChatService(limit=4000)
     service.fail("send", SlowDown(0.01))
     llm = ScriptedLLM(["Here it is.", "Nobody reads this."])
-    async with house(llm, store=MemoryStore(), service=service, workspaces=tmp_path, observer=metrics) as at:
+    async with house(
+        llm, store=await temporary_store(), service=service, workspaces=tmp_path, observer=metrics
+    ) as at:
         await at.turn("Please")
         await service.until(lambda: "Here it is." in service.texts())
         while not await at.is_settled():  # noqa: ASYNC110 - the store rings no bell

@@ -240,9 +240,9 @@ async def test_nothing_is_loaded_unless_wanted(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"
         "from gateway.config.loader import load\n"
-        "from gateway.app import compose\n"
+        "from gateway.app import build_app\n"
         "async def main():\n"
-        "    async with compose(load(None)) as hermes:\n"
+        "    async with build_app(load(None)) as hermes:\n"
         "        print(repr(hermes.traces_line))\n"
         "asyncio.run(main())\n"
         "print(any(name.startswith('opentelemetry') for name in sys.modules))\n"

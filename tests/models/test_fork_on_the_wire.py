@@ -10,7 +10,7 @@ from agent.loop import Turn
 from agent.messages import Message
 from agent.store import Address
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.store.memory import MemoryStore
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 from tests.worlds.anthropic import AnthropicWorld
 
@@ -33,7 +33,7 @@ async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
             "anthropic/claude-sonnet-4-5", context_length=WINDOW, supports_tools=True,
             api_key=world.api_key, base_url=world.base_url,
         )  # fmt: skip
-        store = MemoryStore()
+        store = await temporary_store()
         agent = make_agent(
             llm, store, engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, as_fork=True)
         )

@@ -20,7 +20,7 @@ from gateway.limits.paid_transcription import PaidTranscriber
 from gateway.models.litellm_runtime import close_connections
 from gateway.models.selection import ModelSpec, build_llm, is_on_this_machine
 from gateway.models.transcription import Transcriber
-from gateway.store.memory import MemoryStore
+from tests.support.stores import temporary_store
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.transcription import TranscriptionWorld
 
@@ -65,7 +65,7 @@ def test_what_is_on_this_machine(base_url: str | None, is_here: bool) -> None:
 @pytest.mark.usefixtures("put_away")
 async def test_voice_is_paid_by_whoever_spoke() -> None:
     """At the price of the seconds that were reported; and when the money is gone nothing is sent."""
-    store = MemoryStore()
+    store = await temporary_store()
     conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store).budget
     async with TranscriptionWorld.open("Buy milk.") as world:
@@ -110,7 +110,7 @@ async def test_what_a_recording_costs(model: str, usage: dict[str, Any], cost: f
 @pytest.mark.usefixtures("put_away")
 async def test_silence_costs_as_much_as_words() -> None:
     """The provider has listened to it."""
-    store = MemoryStore()
+    store = await temporary_store()
     conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store).budget
     async with TranscriptionWorld.open(" ") as world:
@@ -124,7 +124,7 @@ async def test_silence_costs_as_much_as_words() -> None:
 @pytest.mark.usefixtures("put_away")
 async def test_a_recording_that_nobody_waits_for() -> None:
     """It counts as much as the last of that size did; one that was refused, or reached nobody, counts nothing."""
-    store, recording = MemoryStore(), b"OggS" * 250
+    store, recording = await temporary_store(), b"OggS" * 250
     conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
     budget = Limits(LimitsConfig(daily_usd_per_person=1.0), store).budget
     async with TranscriptionWorld.open("Buy milk.") as world:

@@ -22,8 +22,8 @@ from agent.store import Address, Conversation
 from agent.tool import ToolContext, tool
 from gateway.models.catalog import lookup
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.store.memory import MemoryStore
 from tests.models.routes import KEY
+from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 from tests.worlds.anthropic import AnthropicWorld
 from tests.worlds.anthropic_rules import blocks_of
@@ -122,7 +122,7 @@ async def open_chat(
 
 
 async def _begin(chat: Chat, llm: LLMClient, strategy: Strategy, ttl: CacheTTL) -> Chat:
-    store = MemoryStore()
+    store = await temporary_store()
     caching = PromptCaching(strategy=strategy, cache_ttl=ttl, clock=chat.clock)
     chat.agent = make_agent(llm, store, [look_up], caching=caching)
     chat.conversation = await store.open_conversation(Address("web", "chat"), person="owner")

@@ -24,8 +24,8 @@ from agent.untrusted import Part, own_words, parts_of, strip_role_markers, witho
 from gateway.cli.sessions_format import Record
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.plugins.context import PluginContext
-from gateway.store.memory import MemoryStore
 from tests.cli.exported import as_markdown
+from tests.support.stores import temporary_store
 from tests.tools.site import open_site
 from tests.worlds.agents import make_agent
 
@@ -132,7 +132,7 @@ PAGE = (
 
 async def _told(folder: Path, offered: Tool, arguments: str = "{}") -> str:
     """What the model is told came of the call."""
-    store, llm = MemoryStore(), ScriptedLLM([[ToolCall("c1", offered.name, arguments)], "Done."])
+    store, llm = await temporary_store(), ScriptedLLM([[ToolCall("c1", offered.name, arguments)], "Done."])
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     agent = make_agent(llm, store, [offered])
     async for _ in agent.run(Turn(conversation, Message("user", "Look."), folder)):
@@ -194,7 +194,7 @@ async def test_our_own_words_about_a_call(tmp_path: Path) -> None:
 
 async def test_nobody_sees_the_marks() -> None:
     """They are for the model: in searches, in what is printed and exported, in what a command repeats."""
-    store = MemoryStore()
+    store = await temporary_store()
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     said = Message("user", f"[forwarded from News]\n{wrap_untrusted('lunch menu for friday')}")
     await store.append(conversation.live_session_id, [said])

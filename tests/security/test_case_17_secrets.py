@@ -34,9 +34,10 @@ from gateway.chat.delivery.status_message import tool_line
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
-from gateway.store.memory import MemoryStore
+from gateway.store import SqliteStore
 from tests.cli.exported import as_jsonl, as_markdown
 from tests.security.log_lines import logging_as_configured
+from tests.support.stores import temporary_store
 from tests.tools.conversation import context_of
 from tests.worlds.agents import make_agent
 
@@ -83,7 +84,7 @@ def _clean(text: str) -> bool:
 
 
 async def _one_turn(
-    store: MemoryStore, llm: ScriptedLLM, tools: Sequence[Tool], folder: Path
+    store: SqliteStore, llm: ScriptedLLM, tools: Sequence[Tool], folder: Path
 ) -> tuple[Conversation, list[TurnEvent]]:
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     turn = Turn(conversation, Message("user", "What is in there?"), folder)
@@ -92,7 +93,7 @@ async def _one_turn(
 
 async def test_from_a_tool_into_everything_else(tmp_path: Path) -> None:
     """Case 17: the model, what is shown while it works, the answer, the store and the export."""
-    store, llm = MemoryStore(), ScriptedLLM([[ToolCall("c1", "leak", "{}")], _repeat])
+    store, llm = await temporary_store(), ScriptedLLM([[ToolCall("c1", "leak", "{}")], _repeat])
     conversation, events = await _one_turn(store, llm, [leak], tmp_path)
     transcript = await store.transcript(conversation.id)
     record = Record(conversation, await store.sessions(conversation.id), transcript)
@@ -106,7 +107,7 @@ async def test_from_a_tool_into_everything_else(tmp_path: Path) -> None:
 
 async def test_the_file_that_keeps_a_long_result(tmp_path: Path) -> None:
     """Case 17: what the model can read on in has no more in it than what it was told."""
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     result = await Toolbox([leak_at_length]).run(ToolCall("c1", "leak_at_length", "{}"), ctx)
     assert f"{OUTPUTS}/c1.txt" in result.content
     kept = (tmp_path / OUTPUTS / "c1.txt").read_text()
@@ -122,7 +123,7 @@ async def test_a_cut_through_the_middle_of_a_key(tmp_path: Path, before: int) ->
         """The key lies where the shown beginning ends."""
         return "x" * (199 - before) + " " + KEY + " " + "y" * 5_000
 
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     result = await Toolbox([long], result_limit=300).run(ToolCall("c1", "long", "{}"), ctx)
     assert "sk-ant" not in result.content and "Fake0Key" not in result.content
 
@@ -131,7 +132,7 @@ async def test_a_key_file_read_in_pieces(tmp_path: Path) -> None:
     """Case 17: neither its beginning, its middle nor its end, nor by searching, nor in a long line."""
     (tmp_path / "id_test").write_text(f"# {'-' * 20}\n{PRIVATE_KEY}\n")
     (tmp_path / "one_line.json").write_text("x" * 9_980 + f' "{KEY}" ' + "y" * 500)
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     toolbox = Toolbox([read_file, search_files])
     for offset in (1, 3, 5):
         arguments = {"path": "id_test", "offset": offset, "limit": 2, "numbered": True}
@@ -152,7 +153,7 @@ async def test_searching_for_a_key(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text(json.dumps({"private_key": PRIVATE_KEY, "id": "x" * 500}))
     (tmp_path / "part_of_a_key").write_text(f"{ARMOUR[0]}\n{ARMOUR[0]}\n")
     (tmp_path / "long").write_text(f"{'word ' * 99}{KEY} {'word ' * 99}")
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     for pattern in ("^bm90", "b25seSBh", "bm90IGEg.{20}", "Of2The3Tests4Fake0"):
         arguments = json.dumps({"pattern": pattern})
         found = await Toolbox([search_files]).run(ToolCall("c", "search_files", arguments), ctx)
@@ -181,7 +182,7 @@ async def test_a_tool_that_breaks_down(
     style: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case 17: its story is in the log, without the key."""
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     with logging_as_configured("debug", "json" if style == "json" else "human"):
         result = await Toolbox([break_down]).run(ToolCall("c1", "break_down", "{}"), ctx)
     output = capsys.readouterr().err
@@ -211,7 +212,7 @@ async def test_into_a_summary(tmp_path: Path) -> None:
 
 async def test_into_memory(tmp_path: Path) -> None:
     """Case 17: facts stand in the prompt of every new session; a secret is not remembered."""
-    store = MemoryStore()
+    store = await temporary_store()
     ctx = await context_of(store, tmp_path, person="anna")
     call = ToolCall("c1", "memory", json.dumps({"action": "add", "text": f"The key is {KEY}"}))
     refused = await Toolbox([memory]).run(call, ctx)
@@ -221,7 +222,7 @@ async def test_into_memory(tmp_path: Path) -> None:
 
 async def test_into_the_last_look_before_a_compaction(tmp_path: Path) -> None:
     """Case 17: what is sent to note lasting facts holds no secret either."""
-    store, llm = MemoryStore(), ScriptedLLM(["Noted.", "nothing"])
+    store, llm = await temporary_store(), ScriptedLLM(["Noted.", "nothing"])
     conversation = await store.open_conversation(Address("web", "desk"), person="owner")
     agent = make_agent(llm, store)
     async for _ in agent.run(Turn(conversation, Message("user", f"Mine is {KEY}"), tmp_path)):
@@ -251,7 +252,7 @@ async def test_what_is_approved_is_exact(tmp_path: Path) -> None:
         asked.append(request)
         return ""
 
-    ctx = await context_of(MemoryStore(), tmp_path, person="anna")
+    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
     ctx = ToolContext(**{name: getattr(ctx, name) for name in ctx.__slots__} | {"approve": approve})
     await Toolbox([danger]).run(ToolCall("c1", "danger", json.dumps({"command": f"use {KEY}"})), ctx)
     assert KEY in asked[0].arguments
@@ -327,7 +328,10 @@ async def test_nothing_waits_that_need_not() -> None:
 
 async def test_a_reply_that_repeats_a_configured_secret(tmp_path: Path) -> None:
     """Case 17: wherever the model has it from; what is shown is what is stored."""
-    store, llm = MemoryStore(), ScriptedLLM([["The password is correct ho", "rse bat", "tery, I think."]])
+    store, llm = (
+        await temporary_store(),
+        ScriptedLLM([["The password is correct ho", "rse bat", "tery, I think."]]),
+    )
     with keeping_secret([CONFIGURED]):
         conversation, events = await _one_turn(store, llm, [], tmp_path)
     shown = "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -337,7 +341,7 @@ async def test_a_reply_that_repeats_a_configured_secret(tmp_path: Path) -> None:
 
 async def test_an_example_in_an_answer_stays(tmp_path: Path) -> None:
     """A person may ask what a key looks like: in answers, only known secrets are taken out."""
-    store, llm = MemoryStore(), ScriptedLLM([f"Like this: {KEY}"])
+    store, llm = await temporary_store(), ScriptedLLM([f"Like this: {KEY}"])
     _, events = await _one_turn(store, llm, [], tmp_path)
     assert re.search(
         r"Like this: sk-ant", next(event.text for event in events if isinstance(event, TurnDone))

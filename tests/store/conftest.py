@@ -1,4 +1,4 @@
-"""Both stores behind one fixture."""
+"""A SQLite store on a temporary file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.store import Address, Conversation, SessionStore
-from gateway.store import MemoryStore, SqliteStore
+from gateway.store import SqliteStore
 
 
 @pytest.fixture
@@ -23,12 +23,10 @@ async def sqlite_store(path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def store(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[SessionStore]:
-    """The contract: whatever a test finds true of one store is true of the other."""
-    made: SessionStore = await SqliteStore.open(path) if request.param == "sqlite" else MemoryStore()
-    yield made
-    await made.close()
+@pytest.fixture
+async def store(sqlite_store: SqliteStore) -> SessionStore:
+    """The store as the agent knows it."""
+    return sqlite_store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,13 @@ from agent.messages import ToolCall
 from agent.store import SessionStore
 from agent.tool import ToolContext, discover
 from agent.toolbox import Toolbox, ToolResult
-from gateway.store.memory import MemoryStore
-from tests.tools.conversation import Run, UnhurriedStore, context_of
+from tests.support.stores import temporary_store
+from tests.tools.conversation import Run, context_of
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[SessionStore]:
-    store = MemoryStore()
-    yield store
-    await store.close()
+async def store() -> SessionStore:
+    return await temporary_store()
 
 
 @pytest.fixture
@@ -33,14 +30,6 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 async def ctx(store: SessionStore, workspace: Path) -> ToolContext:
     return await context_of(store, workspace, person="anna")
-
-
-@pytest.fixture
-async def busy_ctx(workspace: Path) -> AsyncIterator[ToolContext]:
-    """The same over a store on which calls get in each other's way."""
-    store = UnhurriedStore()
-    yield await context_of(store, workspace, person="anna")
-    await store.close()
 
 
 @pytest.fixture

@@ -62,12 +62,12 @@ async def test_a_full_memory_says_what_to_forget(run: Run, ctx: ToolContext) -> 
     assert (await run("memory", action="add", text="y" * MAX_FACT_CHARS)).ok
 
 
-async def test_the_bound_holds_for_calls_at_the_same_time(busy_ctx: ToolContext) -> None:
+async def test_the_bound_holds_for_calls_at_the_same_time(ctx: ToolContext) -> None:
     """Twenty at once do not slip past the check together."""
-    calls = [memory.call(busy_ctx, {"action": "add", "text": f"{n:04}".ljust(300, "x")}) for n in range(20)]
+    calls = [memory.call(ctx, {"action": "add", "text": f"{n:04}".ljust(300, "x")}) for n in range(20)]
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(result, ToolError) for result in results) == 7
-    assert sum(len(fact.text) for fact in await busy_ctx.store.facts("anna")) <= MAX_PERSON_CHARS
+    assert sum(len(fact.text) for fact in await ctx.store.facts("anna")) <= MAX_PERSON_CHARS
 
 
 async def test_facts_belong_to_one_person(ctx: ToolContext, run: Run) -> None:

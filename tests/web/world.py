@@ -23,7 +23,7 @@ from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
-from gateway.store import MemoryStore
+from gateway.store import SqliteStore
 from tests.worlds.agents import make_agent
 from tests.worlds.sandboxed import TERMINAL
 
@@ -182,7 +182,7 @@ async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIt
 async def web_world(
     folder: Path, store: SessionStore | None = None, *, busy: Busy = "queue", **options: Any
 ) -> AsyncIterator[World]:
-    script, store = Script(), store or MemoryStore()
+    script, store = Script(), store or await SqliteStore.open(folder / "web.db")
     gateway = make_gateway(store, script, folder, busy)
     async with serving(gateway, **options) as web, aiohttp.ClientSession() as http:
         yield World(script, store, gateway, web, http)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import sqlite3
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
-from gateway.store.sqlite.batch_writer import commit_together
-from gateway.store.sqlite.migrate import load_migrations, migrate
 from gateway.store.sqlite.validation import storable
 
 T = TypeVar("T")
@@ -59,26 +55,6 @@ class StoredPeople:
 
     async def approved(self) -> list[Paired]:
         return await self._read(_approved)
-
-
-class PrivateDatabase:
-    """One that nobody else sees and that is gone with it."""
-
-    def __init__(self) -> None:
-        self._connection: sqlite3.Connection | None = None
-        self._one_at_a_time = threading.Lock()
-
-    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.to_thread(self._run, work, *arguments)
-
-    def _run(self, work: Callable[..., T], *arguments: Any) -> T:
-        with self._one_at_a_time:
-            if self._connection is None:
-                self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                migrate(self._connection, load_migrations())
-            (outcome,) = commit_together(self._connection, [lambda connection: work(connection, *arguments)])
-            result: T = outcome.result
-            return result
 
 
 def _is_approved(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
