@@ -1,4 +1,4 @@
-"""`hermes logs`: what the gateway has logged, for people."""
+"""`hermes logs`: read and follow the log of the gateway."""
 
 from __future__ import annotations
 
@@ -25,59 +25,69 @@ Event = dict[str, Any]
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red", "critical": "bold red"}
-_LOOK_AGAIN_SECONDS = 0.3
-_SHOWN_FIRST = ("timestamp", "level", "event", "logger", "exception", "stack")
+_POLL_SECONDS = 0.3
+_NOT_LISTED = ("timestamp", "level", "event", "logger", "exception", "stack")
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is logged from now on, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=0), default=50, show_default=True, help="So many, the newest."
+    "-n",
+    "--lines",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    help="Show this many of the newest lines.",
 )
 @click.option(
-    "--level", type=click.Choice(_LEVELS[:-1]), default="debug", help="Only these and what is worse."
+    "--level", type=click.Choice(_LEVELS[:-1]), default="debug", help="Show this level and more severe ones."
 )
 @click.option(
-    "--conversation", "wanted", metavar="ID", help="Only about this one; the beginning of its id will do."
+    "--conversation",
+    "wanted",
+    metavar="ID",
+    help="Show lines about this conversation; the beginning of its id is enough.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are kept, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored JSON lines.")
 @click.pass_obj
 def logs(options: Options, follow: bool, lines: int, level: str, wanted: str | None, as_json: bool) -> None:
-    """Read what `hermes run` has logged, the newest last.
+    """Read the log of `hermes run`, newest lines last.
 
-    It is kept in `logs/hermes.log` in the state directory, in five files of 2 MB, unless `logging.file` is off. What is
-    not logged at all is set by `logging.level`.
+    The log is in `logs/hermes.log` in the state directory: at most five files of 2 MB, none if `logging.file` is off.
+    `logging.level` sets which lines are written at all.
     """
     from gateway.observability.log_file import all_files, log_file  # noqa: PLC0415 - not for `--help`
 
     loaded = looked_up(options)
     path = log_file(loaded.home)
     if not all_files(path):
-        click.echo(_nothing_yet(path, is_on=loaded.config.logging.file), err=True)
+        click.echo(_no_log(path, is_on=loaded.config.logging.file), err=True)
         if not follow:
             return
     out = console()
-    with closing(Reader(level, wanted)) as reader:
+    with closing(LogReader(level, wanted)) as reader:
         for event in reader.last(path, lines):
             _show(event, out, as_json=as_json)
-        for event in reader.coming(path) if follow else ():
+        for event in reader.follow(path) if follow else ():
             _show(event, out, as_json=as_json)
 
 
-def _nothing_yet(path: Path, *, is_on: bool) -> str:
+def _no_log(path: Path, *, is_on: bool) -> str:
     if not is_on:
-        return "No log is kept, because `logging.file` is off; Hermes logs to standard error only."
-    return f"Nothing was logged yet: `hermes run` writes {path}."
+        return "There is no log file, because `logging.file` is off; Hermes logs to standard error only."
+    return f"Nothing has been logged yet: `hermes run` writes {path}."
 
 
-class Reader:
+class LogReader:
+    """Reads log files and selects events by level and conversation."""
+
     def __init__(self, level: str, wanted: str | None) -> None:
-        self._least = _LEVELS.index(level)
+        self._min_level = _LEVELS.index(level)
         self._wanted = wanted
         self._file: IO[str] | None = None
-        """Where `last` has come to the end, and `coming` goes on."""
-        self._half = ""
-        """Of a line at its end that is being written."""
+        """The current log file: `last` reads it to its end and `follow` continues from there."""
+        self._partial = ""
+        """The beginning of a line that is still being written."""
 
     def last(self, path: Path, count: int) -> Iterator[Event]:
         from gateway.observability.log_file import all_files  # noqa: PLC0415
@@ -90,22 +100,22 @@ class Reader:
                 self.close()
         yield from newest
 
-    def coming(self, path: Path) -> Iterator[Event]:
-        """Without an end, also when the file is full and another one begins."""
+    def follow(self, path: Path) -> Iterator[Event]:
+        """Yield new events without end, also after the file is rotated."""
         while True:
             if self._file is None and path.exists():
                 self._open(path)
             if self._file is not None:
                 yield from self._events()
-                if _is_another(path, self._file):
-                    yield from self._events()  # what was written just before
+                if _is_rotated(path, self._file):
+                    yield from self._events()  # the lines written just before the rotation
                     self.close()
                     continue
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _open(self, path: Path) -> None:
         self._file = path.open(encoding="utf-8", errors="replace")
-        self._half = ""
+        self._partial = ""
 
     def close(self) -> None:
         if self._file is not None:
@@ -113,27 +123,26 @@ class Reader:
             self._file = None
 
     def _events(self) -> Iterator[Event]:
-        from gateway.observability.log_file import parsed  # noqa: PLC0415
+        from gateway.observability.log_file import parse_events  # noqa: PLC0415
 
-        return filter(self._is_wanted, parsed(self._lines()))
+        return filter(self._is_wanted, parse_events(self._complete_lines()))
 
-    def _lines(self) -> Iterator[str]:
-        """Whole ones."""
+    def _complete_lines(self) -> Iterator[str]:
         while self._file is not None and (piece := self._file.readline()):
-            self._half += piece
+            self._partial += piece
             if piece.endswith("\n"):
-                line, self._half = self._half, ""
+                line, self._partial = self._partial, ""
                 yield line
 
     def _is_wanted(self, event: Event) -> bool:
         level = event.get("level", "info")
-        if level in _LEVELS and _LEVELS.index(level) < self._least:
+        if level in _LEVELS and _LEVELS.index(level) < self._min_level:
             return False
         about = str(event.get("conversation") or event.get("conversation_id") or "")
         return self._wanted is None or (bool(about) and begins(about, self._wanted))
 
 
-def _is_another(path: Path, file: IO[str]) -> bool:
+def _is_rotated(path: Path, file: IO[str]) -> bool:
     try:
         return path.stat().st_ino != os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
@@ -148,12 +157,12 @@ def _show(event: Event, out: Console, *, as_json: bool) -> None:
         return
     level = str(event.get("level", "info"))
     line = Text.assemble(
-        (_local(str(event.get("timestamp", ""))), "dim"),
+        (_local_time(str(event.get("timestamp", ""))), "dim"),
         (f" {printable(level):<8}", _STYLES.get(level, "")),
         (f" {_flat(event.get('event', ''))}", "bold"),
     )
     for name, value in event.items():
-        if name not in _SHOWN_FIRST:
+        if name not in _NOT_LISTED:
             line.append(f" {_flat(name)}=", "cyan")
             line.append(_flat(value))
     out.print(line, soft_wrap=True)
@@ -162,7 +171,7 @@ def _show(event: Event, out: Console, *, as_json: bool) -> None:
             out.print(Text(_indented(event[trace]), "dim"), soft_wrap=True)
 
 
-def _local(timestamp: str) -> str:
+def _local_time(timestamp: str) -> str:
     try:
         return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:
@@ -175,7 +184,7 @@ def _flat(value: object) -> str:
 
 
 def _indented(trace: object) -> str:
-    """Text as it was formatted; of the structure that JSON logs have, what was raised."""
+    """Indent a formatted traceback; of the structured traceback in a JSON log, list the exceptions only."""
     if isinstance(trace, list):
         raised = [each for each in trace if isinstance(each, dict)]
         trace = "\n".join(f"{each.get('exc_type')}: {each.get('exc_value')}" for each in raised)

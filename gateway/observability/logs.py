@@ -1,7 +1,7 @@
-"""Logging: named events with ids, for people or for machines. Message text stays out of it, and so do secrets.
+"""Logging: named events with ids, for people or for machines, without message text and without secrets.
 
-Whatever is written passes `without_secrets` first: our events and the lines of libraries, values and tracebacks, in
-both formats and at every level. A URL with a bot's token in it, or a key that an exception quotes, is `[redacted]`.
+Every line passes `redact_event` before it is written: our events and the lines of libraries, values and tracebacks, in
+both formats and at every level. A URL with a bot token, or a key that an exception quotes, becomes `[redacted]`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from agent.redaction import REDACTED, Rule, own_rules, redact, rules_for
-from gateway.observability.log_file import Kept
+from gateway.observability.log_file import JsonLogFile
 
 _NUMBERS = bool | int | float | None
 _SECRET_NAMES = frozenset({"authorization", "api_key", "password", "secret", "token"})
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 Listener = Callable[[str, object], None]
-"""Gets the name of a warning or an error and what its line calls `error`; on whatever thread wrote it."""
+"""Takes the name of a warning or an error and its `error` value; called on the thread that logged it."""
 
 _listeners: list[Listener] = []
 
 
 @contextmanager
 def on_warning(listener: Listener) -> Iterator[None]:
-    """To every warning and error, also where `logging.level` keeps warnings out of the log."""
+    """Call `listener` for every warning and error, also where `logging.level` keeps warnings out of the log."""
     _listeners.append(listener)
     try:
         yield
@@ -44,95 +44,93 @@ def on_warning(listener: Listener) -> Iterator[None]:
 
 
 def configure_logging(level: str, style: Literal["human", "json"], *, file: Path | None = None) -> None:
-    """Everything goes to standard error, so that standard output stays for answers; and to `file`, if there is one.
+    """Log to standard error, and to `file` if given; standard output stays free for answers.
 
     Tracebacks come without local variables: those hold keys and what people said.
     """
-    least = logging.getLevelNamesMapping()[level.upper()]
-    heard: list[Processor] = [
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    before_filter: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        _tell_listeners,
+        _notify_listeners,
     ]
-    facts: list[Processor] = [
+    details: list[Processor] = [
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
         _exceptions(style),
     ]
-    # Exceptions become text before that text is looked at: a traceback is where most secrets are.
-    kept = [Kept(file)] if file else []
-    for earlier in _crashes.kept:
-        earlier.close()
-    _crashes.kept = kept
-    line: list[Processor] = [without_secrets, *kept, _line(style)]
+    _crash_log.replace(JsonLogFile(file) if file else None)
+    files = [_crash_log.file] if _crash_log.file else []
+    # Exceptions become text before the text is redacted: a traceback is where most secrets are.
+    output: list[Processor] = [redact_event, *files, _line(style)]
     structlog.configure(
-        processors=[*heard, _nothing_below(least), *facts, *line],
-        wrapper_class=structlog.make_filtering_bound_logger(min(least, logging.WARNING)),
+        processors=[*before_filter, _drop_below(threshold), *details, *output],
+        wrapper_class=structlog.make_filtering_bound_logger(min(threshold, logging.WARNING)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        # Or whoever has logged once would not hear of another level.
+        # A cached logger would keep its first level after a reload of the configuration.
         cache_logger_on_first_use=False,
     )
-    # A retry is logged by the model client, with our ids; once is enough.
+    # The model client logs its retries itself, with our ids.
     stamina.instrumentation.set_on_retry_hooks([])
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*heard, *facts, structlog.stdlib.add_logger_name],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *line],
+            foreign_pre_chain=[*before_filter, *details, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *output],
         )
     )
-    # Libraries log request URLs and bodies at INFO; only their warnings are for the operator.
+    # Libraries log request URLs and bodies at INFO; the operator needs only their warnings.
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _last_words
+        sys.excepthook = _excepthook
     if threading.excepthook is threading.__excepthook__:
-        threading.excepthook = _last_words_of_a_thread
+        threading.excepthook = _thread_excepthook
     if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _unheard_words
+        sys.unraisablehook = _unraisablehook
 
 
-def _tell_listeners(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def _notify_listeners(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     if event["level"] in ("warning", "error", "critical"):
         record = event.get("_record")
-        # A library's line is a sentence, and may quote anything.
+        # The line of a library is a sentence and may quote anything.
         kind = f"library:{record.name.partition('.')[0]}" if record else str(event["event"])
         for listener in _listeners:
             listener(kind, event.get("error"))
     return event
 
 
-def _nothing_below(least: int) -> Processor:
+def _drop_below(threshold: int) -> Processor:
     levels = logging.getLevelNamesMapping()
 
     def processor(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        if levels[event["level"].upper()] < least:
+        if levels[event["level"].upper()] < threshold:
             raise structlog.DropEvent
         return event
 
     return processor
 
 
-def without_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """A structlog processor: every value, however deep, and every name."""
+def redact_event(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Redact secrets in every name and value of an event, at any depth. A structlog processor."""
     plain: EventDict = _plain(event)
-    # All texts at once, because nearly every line is free of secrets and most of the cost is to find out.
+    # All texts are searched at once: nearly every line is free of secrets, and the search is most of the cost.
     whole = "\n".join(_texts(plain))
     rules = [rule for rule in rules_for(whole, own_rules()) if any(True for _ in rule.find(whole))]
     return _clean(plain, rules) if rules else plain
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """With nothing but texts, numbers, lists and mappings in it; everything else as a renderer would write it."""
+    """Reduce a value to strings, numbers, lists and dictionaries; anything else becomes its `repr`."""
     if isinstance(value, str | _NUMBERS):
         return value
-    if isinstance(value, Mapping) and depth < _DEEPEST:
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
         return {
             str(name): REDACTED
             if name in _SECRET_NAMES and isinstance(item, str)
             else _plain(item, depth + 1)
             for name, item in value.items()
         }
-    if isinstance(value, list | tuple | set | frozenset) and depth < _DEEPEST:
+    if isinstance(value, list | tuple | set | frozenset) and depth < _MAX_DEPTH:
         return [_plain(item, depth + 1) for item in value]
     return repr(value)
 
@@ -171,32 +169,37 @@ def _line(style: Literal["human", "json"]) -> Processor:
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
 
 
-class _Crashes:
-    """Where the last words of a process are kept beside standard error."""
+class _CrashLog:
+    """The log file that the exception hooks write tracebacks to, beside standard error."""
 
-    kept: Sequence[Kept] = ()
+    file: JsonLogFile | None = None
+
+    def replace(self, file: JsonLogFile | None) -> None:
+        if self.file:
+            self.file.close()
+        self.file = file
 
 
-_crashes = _Crashes()
+_crash_log = _CrashLog()
 
 
-def _last_words(
-    kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, where: str = ""
+def _excepthook(
+    kind: type[BaseException], exc: BaseException | None, trace: TracebackType | None, context: str = ""
 ) -> None:
-    """A bug that ends the process keeps its traceback, but not the secrets in it."""
-    words = redact(where + "".join(traceback.format_exception(kind, exc, trace)), own_rules())
-    sys.stderr.write(words)
-    for kept in _crashes.kept:
-        kept.write({"event": "hermes.crashed", "level": "critical", "exception": words})
+    """Write the traceback of an uncaught exception, with its secrets redacted."""
+    text = redact(context + "".join(traceback.format_exception(kind, exc, trace)), own_rules())
+    sys.stderr.write(text)
+    if _crash_log.file:
+        _crash_log.file.write({"event": "hermes.crashed", "level": "critical", "exception": text})
 
 
-def _last_words_of_a_thread(ended: threading.ExceptHookArgs) -> None:
+def _thread_excepthook(ended: threading.ExceptHookArgs) -> None:
     if ended.exc_type is not SystemExit:
-        name = ended.thread.name if ended.thread else "that is gone"
-        _last_words(ended.exc_type, ended.exc_value, ended.exc_traceback, f"Exception in thread {name}:\n")
+        name = ended.thread.name if ended.thread else "unknown"
+        _excepthook(ended.exc_type, ended.exc_value, ended.exc_traceback, f"Exception in thread {name}:\n")
 
 
-def _unheard_words(fault: sys.UnraisableHookArgs) -> None:
-    """Of what fails where nobody can be told, as when an object is thrown away."""
+def _unraisablehook(fault: sys.UnraisableHookArgs) -> None:
+    """Write an exception that Python cannot raise, such as one of a destructor."""
     what = fault.err_msg or "Exception ignored in"
-    _last_words(fault.exc_type, fault.exc_value, fault.exc_traceback, f"{what}: {fault.object!r}\n")
+    _excepthook(fault.exc_type, fault.exc_value, fault.exc_traceback, f"{what}: {fault.object!r}\n")

@@ -1,4 +1,4 @@
-"""`hermes logs`, and the file that it reads."""
+"""`hermes logs`, and the log file that it reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from gateway.cli.logs_command import Reader
-from gateway.observability.log_file import LARGEST, OLDER, Kept, all_files, log_file
+import pytest
+
+from gateway.cli.logs_command import LogReader
+from gateway.observability.log_file import BACKUPS, MAX_BYTES, JsonLogFile, all_files, log_file
 from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, hermes
 from tests.worlds.terminal import Terminal
@@ -25,18 +27,17 @@ def logs(*arguments: str) -> subprocess.CompletedProcess[str]:
     return warm.run([*HERMES, "logs", *arguments])
 
 
-def kept(home: Path, *events: dict[str, object]) -> Path:
+def write_log(home: Path, *events: dict[str, object]) -> Path:
     home.mkdir(mode=0o700, exist_ok=True)
     path = log_file(home)
-    keep = Kept(path)
-    for event in events:
-        keep.write({"level": "info", "timestamp": "2026-11-17T10:00:00Z", **event})
-    keep.close()
+    with closing(JsonLogFile(path)) as file:
+        for event in events:
+            file.write({"level": "info", "timestamp": "2026-11-17T10:00:00Z", **event})
     return path
 
 
-async def test_what_a_gateway_logs(private_home: Path) -> None:
-    """A real one: private, JSON, with the ids, and read again for people and for programs."""
+async def test_the_log_of_a_gateway(private_home: Path) -> None:
+    """A real gateway writes a private file of JSON lines; `hermes logs` prints them for people and for programs."""
     async with (
         hermes(private_home, {}) as process,
         WebClient.open(process.url, "1") as person,
@@ -46,14 +47,14 @@ async def test_what_a_gateway_logs(private_home: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-    assert {"gateway.watchdog", "gateway.stopping"} <= set(events)
+    assert {"gateway.started", "gateway.stopping"} <= set(events)
     assert [json.loads(line)["event"] for line in logs("--json").stdout.splitlines()] == events
-    assert "gateway.watchdog" in logs().stdout
+    assert "gateway.started" in logs().stdout
 
 
-def test_what_is_shown(private_home: Path) -> None:
-    """The newest, of a level, about a conversation; nothing in a line steers the terminal."""
-    kept(
+def test_selected_lines(private_home: Path) -> None:
+    """Lines are selected by number, level and conversation; control characters are shown as text."""
+    write_log(
         private_home,
         {"event": "first"},
         {"event": "second", "level": "warning", "conversation": "conv_abc"},
@@ -77,9 +78,8 @@ def test_what_is_shown(private_home: Path) -> None:
     assert logs("--level", "loud").returncode == logs("-n", "many").returncode == 2
 
 
-def test_a_broken_configuration_keeps_nobody_from_looking(private_home: Path) -> None:
-    """It is the log that may say what is wrong."""
-    kept(private_home, {"event": "config.refused"})
+def test_logs_work_with_a_broken_configuration(private_home: Path) -> None:
+    write_log(private_home, {"event": "config.refused"})
     (private_home / "hermes.yaml").write_text("logging: [\n")
     seen = warm.run([*HERMES, "--config", str(private_home / "hermes.yaml"), "logs"])
     assert seen.returncode == 0 and "config.refused" in seen.stdout
@@ -87,53 +87,53 @@ def test_a_broken_configuration_keeps_nobody_from_looking(private_home: Path) ->
 
 
 async def test_following(private_home: Path) -> None:
-    """What comes is shown as it comes, also when the file is full and another begins; Ctrl-C leaves."""
-    path = await asyncio.to_thread(kept, private_home, {"event": "before"})
+    """New lines are printed as they are written, also after a rotation; Ctrl-C ends the command."""
+    path = await asyncio.to_thread(write_log, private_home, {"event": "before"})
     async with Terminal.run(*HERMES, "logs", "-f", env=os.environ) as terminal:
         await terminal.until("before")
-        await asyncio.to_thread(kept, private_home, {"event": "while_it_looks"})
-        await terminal.until("while_it_looks")
+        await asyncio.to_thread(write_log, private_home, {"event": "appended"})
+        await terminal.until("appended")
         path.rename(path.with_name("hermes.log.1"))
-        await asyncio.to_thread(kept, private_home, {"event": "in_another_file"})
-        await terminal.until("in_another_file")
+        await asyncio.to_thread(write_log, private_home, {"event": "after_rotation"})
+        await terminal.until("after_rotation")
         terminal.interrupt()
         assert await terminal.ended() == 130
 
 
-def test_half_a_line_is_waited_for(private_home: Path) -> None:
-    """Whoever looks while a line is being written sees it whole, once."""
-    path = kept(private_home, {"event": "before"})
+def test_a_partial_line_is_completed_first(private_home: Path) -> None:
+    path = write_log(private_home, {"event": "before"})
     line = json.dumps({"event": "whole"})
-    with path.open("a") as file, closing(Reader("debug", None)) as reader:
+    with path.open("a") as file, closing(LogReader("debug", None)) as reader:
         file.write(line[:9])
         file.flush()
         assert [event["event"] for event in reader.last(path, 10)] == ["before"]
         file.write(f"{line[9:]}\n")
         file.flush()
-        assert next(reader.coming(path))["event"] == "whole"
+        assert next(reader.follow(path))["event"] == "whole"
 
 
-def test_it_does_not_grow_without_bounds(private_home: Path) -> None:
-    """Some files of a size; the oldest is forgotten, and reading goes over all of them in order."""
-    filler = "x" * (LARGEST // 4)
-    path = kept(private_home, *({"event": f"number_{number}", "filler": filler} for number in range(30)))
+def test_rotation(private_home: Path) -> None:
+    """A full file is rotated, the oldest is deleted, every file is private, and `hermes logs` reads all of them."""
+    filler = "x" * (MAX_BYTES // 4)
+    path = write_log(private_home, *({"event": f"number_{number}", "filler": filler} for number in range(30)))
     files = all_files(path)
-    assert len(files) == OLDER + 1 and all(file.stat().st_size <= LARGEST for file in files)
+    assert len(files) == BACKUPS + 1 and all(file.stat().st_size <= MAX_BYTES for file in files)
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
     events = [json.loads(line)["event"] for line in logs("--json", "-n", "1000").stdout.splitlines()]
     assert events[-1] == "number_29" and events == sorted(events) and len(events) < 30
 
 
-def test_where_nothing_can_be_written_nothing_happens(private_home: Path) -> None:
-    """A full disk or a wrong owner costs the log file, not the gateway."""
+def test_a_log_file_that_cannot_be_written(private_home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A full disk or a wrong owner costs the log file, not the gateway, and adds nothing to standard error."""
     private_home.mkdir()
     (private_home / "logs").write_text("a file in its way")
-    kept(private_home, {"event": "lost"})
+    write_log(private_home, {"event": "lost"})
     assert (private_home / "logs").read_text() == "a file in its way"
+    assert capfd.readouterr() == ("", "")
 
 
-def test_no_secret_and_the_last_words_of_a_crash(private_home: Path) -> None:
-    """The file has what standard error has: redacted, and with the traceback of what ended the process."""
+def test_no_secrets_and_the_traceback_of_a_crash(private_home: Path) -> None:
+    """The file has the lines of standard error, redacted, and the traceback of the exception that ended the process."""
     private_home.mkdir()
     script = (
         "import structlog\nfrom pathlib import Path\nfrom gateway.observability.logs import configure_logging\n"
@@ -149,8 +149,8 @@ def test_no_secret_and_the_last_words_of_a_crash(private_home: Path) -> None:
     assert "RuntimeError: refused" in crashed["exception"]
 
 
-def test_nothing_yet(private_home: Path) -> None:
-    """Says where it will be, or that it is switched off; no error."""
+def test_no_log_yet(private_home: Path) -> None:
+    """Without a log the command names the file to come, or says that `logging.file` is off."""
     first = logs()
     assert (first.returncode, first.stdout) == (0, "")
     assert "`hermes run` writes" in first.stderr

@@ -146,7 +146,7 @@ WORK: dict[str, Work] = {
     "known secrets in a stream": lambda text: [
         _STREAM.said(text[at : at + 500]) for at in range(0, len(text), 500)
     ],
-    "logs.without_secrets": lambda text: logs.without_secrets(None, "", {"event": text, "of": {"a": [text]}}),
+    "logs.redact_event": lambda text: logs.redact_event(None, "", {"event": text, "of": {"a": [text]}}),
     # the summary and its ledger
     "identifiers.find_identifiers": lambda text: identifiers.find_identifiers(text.split()),
     "identifiers.find_effects": lambda text: identifiers.find_effects(_called(text), lambda name: True),
