@@ -175,3 +175,17 @@ def test_every_command_takes_the_configuration() -> None:
         if not any("--config" in param.opts for param in command.params)
     ]
     assert not missing
+
+
+def test_the_exit_is_an_ordinary_one() -> None:
+    """Exit handlers run even when the model library is loaded: they flush logs, traces and streams."""
+    code = (
+        "import atexit, sys, types\n"
+        "sys.modules['litellm'] = types.ModuleType('litellm')\n"
+        "sys.argv = ['hermes', '--version']\n"
+        "atexit.register(print, 'flushed')\n"
+        "from gateway.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.endswith("flushed\n")
