@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows the concrete classes."""
+"""Builds the application from the configuration: the only module that knows the concrete classes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
-
-import structlog
 
 from agent.aio import run_in_daemon_thread
 from agent.compression.summariser import ask_main
@@ -42,7 +39,14 @@ from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.media.attachments import AttachmentReader
 from gateway.models import embedded
-from gateway.models.selection import auxiliary_llm, configured_llm, configured_names, named_llm, resolver
+from gateway.models.selection import (
+    Decision,
+    auxiliary_llm,
+    configured_llm,
+    configured_names,
+    named_llm,
+    resolver,
+)
 from gateway.observability import Metrics
 from gateway.observability.logs import on_warning
 from gateway.observability.tracing import configured_tracing
@@ -52,15 +56,13 @@ from gateway.process_lock import hold_lock
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 
-if TYPE_CHECKING:
-    pass
-
-log = structlog.get_logger(__name__)
+ToolboxFactory = Callable[[str], Toolbox]
+"""Returns the tools of a platform; "" stands for any platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Everything put together, with no platform started."""
+    """The parts of a running Hermes, before any platform starts."""
 
     loaded: Loaded
     settings: LiveConfig
@@ -68,92 +70,111 @@ class App:
     llm: LLMClient
     gateway: Gateway
     model_choice: str
-    """Which model answers and why."""
+    """Names the model that answers and why it was chosen."""
     model_line: str
-    """What a person should know about it; empty for an ordinary model."""
+    """What a person should know about the model; empty for an ordinary one."""
     caching_line: str
-    """Whether prompts are cached."""
+    """Says whether prompts are cached."""
     metrics: Metrics
     traces_line: str
-    """Where traces go, or why they do not; empty where nobody wants any."""
+    """Says where traces go or why none are sent; empty if tracing is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    """The configured model clients, before limits and metrics wrap them."""
+
+    choice: Decision
+    main: LLMClient
+    auxiliary: LLMClient
+    """Writes summaries; `main` itself unless `auxiliary.compression` names another model."""
+
+    @property
+    def has_auxiliary(self) -> bool:
+        return self.auxiliary is not self.main
 
 
 @asynccontextmanager
 async def build_app(loaded: Loaded) -> AsyncIterator[App]:
-    """Hermes on its state directory, which no other process may use meanwhile."""
+    """Build Hermes and hold the lock on its state directory, so that no other process uses it."""
     config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(hold_lock(loaded.home, loaded.database))
-        metrics, traces_line = await _metrics(stack, loaded)
-        # Choosing a model and loading plugins read files.
-        choice, llm = await asyncio.to_thread(configured_llm, config.model)
-        stack.push_async_callback(llm.close)
-        helper = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, config.model, llm)
-        if helper is not llm:
-            stack.push_async_callback(helper.close)
-        # Foreign code may hang, and a stop does not wait for it.
-        plugins = await run_in_daemon_thread(
-            lambda: load_plugins(loaded.home, config.plugins.enabled), "plugins"
-        )
-
-        def compressor() -> ContextEngine:
-            return _compressor(config, llm, helper, toolbox_for(""))
-
-        # The engine comes first: its folder may bring tools and commands of its own.
-        new_engine = await run_in_daemon_thread(lambda: _engines(loaded, plugins, llm, compressor), "engine")
-        toolbox_for = await asyncio.to_thread(_toolboxes, loaded, plugins)
+        metrics, traces_line = await _open_metrics(stack, loaded)
+        clients = await _open_clients(stack, config)
+        plugins, new_engine, toolbox_for = await _load_plugins(loaded, clients)
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
-        store = await SqliteStore.open(loaded.database)
-        stack.push_async_callback(store.close)
-        # The state directory is locked, so whoever held a conversation is gone.
-        await store.leases.expire_all()
+        store = await _open_store(stack, loaded)
         limits, windows = Limits(config.limits, store), await Windows.load(store)
 
-        def paid(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
-            """Whatever asks a model asks for its price first, and is counted."""
-            counted = budgeted(metrics.observed(client), limits.budget)
-            return measured(counted, windows, max_tokens=max_tokens)
+        def metered(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
+            """Wrap a client so that its calls are counted, stay within the budget and correct the known window."""
+            return measured(budgeted(metrics.observed(client), limits.budget), windows, max_tokens=max_tokens)
 
-        models = await _models(config, llm, store, windows, paid)
+        models = await _build_models(config, clients.main, store, windows, metered)
         stack.push_async_callback(models.close)
-        cached = config.prompt_caching
-        caching = PromptCaching(strategy=cached.strategy, cache_ttl=cached.cache_ttl)
         engines = EnginePool(new_engine, models, hermes_home=loaded.home)
-        summariser = None if helper is llm else paid(helper)
-        keeper = _keeper(config, store, engines, metrics, helper=summariser)
+        summariser = metered(clients.auxiliary) if clients.has_auxiliary else None
+        caching = PromptCaching(
+            strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
+        )
         agent = Agent(
             models,
             store,
             toolbox_for,
-            keeper,
+            _build_compaction(config, store, engines, metrics, summariser),
             caching=caching,
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
+        gateway = _build_gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
         settings.followed_by(gateway.apply)
         metrics.follow(gateway)
         stack.push_async_callback(gateway.close)
-        honest, caching_line = _honest_line(config, choice.model), caching.status(choice.model)
         yield App(
-            loaded, settings, store, llm, gateway, choice.why, honest, caching_line, metrics, traces_line
+            loaded,
+            settings,
+            store,
+            clients.main,
+            gateway,
+            clients.choice.why,
+            _embedded_model_line(config, clients.choice.model),
+            caching.status(clients.choice.model),
+            metrics,
+            traces_line,
         )
 
 
-def _honest_line(config: Config, model: str) -> str:
-    """What the start says about the embedded model, where that one answers."""
-    if model != embedded.MODEL_ID:
-        return ""
-    told = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
-    return told.replace("`hermes ", f"`{program()} ")
+def build_platforms(app: App) -> list[Platform]:
+    """Build every platform that is on; none is started."""
+    from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415 - not for `hermes chat`
+    from gateway.models.catalog import Vision  # noqa: PLC0415
+    from gateway.models.transcription import transcriber  # noqa: PLC0415
+    from gateway.platforms import registry  # noqa: PLC0415
+
+    config, gateway = app.loaded.config, app.gateway
+    vision = Vision(gateway.agent.models, config.model.vision)
+    configured = transcriber(config.auxiliary.transcription)
+    counted = app.metrics.observed_transcriber(configured) if configured else None
+    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
+    return registry.build_platforms(
+        app.settings,
+        gateway,
+        app.store.people,
+        app.store.insight,
+        AttachmentReader(vision, transcribe),
+        model=app.model_choice,
+        model_line=app.model_line,
+        metrics=app.metrics,
+    )
 
 
-async def _metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]:
-    """What counts and traces from here on, and where traces go."""
+async def _open_metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]:
+    """Return the metrics, and the line that says where traces go."""
     tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
     stack.push_async_callback(asyncio.to_thread, tracing.close)
     metrics = Metrics(tracing)
@@ -161,35 +182,116 @@ async def _metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]
     return metrics, traces_line
 
 
-def _engines(
-    loaded: Loaded, plugins: Plugins, llm: LLMClient, compressor: Callable[[], ContextEngine]
-) -> Callable[[], ContextEngine]:
-    context = loaded.config.context
-    return engine_or_built_in(
-        context.engine,
-        home=loaded.home,
-        plugins=plugins,
-        compressor=compressor,
-        context_length=llm.context_length,
-        model=llm.model,
-        options=context.options,
-        options_at=loaded.place_of("context.options"),
+async def _open_clients(stack: AsyncExitStack, config: Config) -> _Clients:
+    choice, main = await asyncio.to_thread(configured_llm, config.model)
+    stack.push_async_callback(main.close)
+    auxiliary = await asyncio.to_thread(auxiliary_llm, config.auxiliary.compression, config.model, main)
+    if auxiliary is not main:
+        stack.push_async_callback(auxiliary.close)
+    return _Clients(choice, main, auxiliary)
+
+
+async def _load_plugins(
+    loaded: Loaded, clients: _Clients
+) -> tuple[Plugins, Callable[[], ContextEngine], ToolboxFactory]:
+    """Load plugins, then the context engine, whose folder may add tools and commands, then the tools."""
+    # Foreign code may hang; a stop does not wait for a daemon thread.
+    plugins = await run_in_daemon_thread(
+        lambda: load_plugins(loaded.home, loaded.config.plugins.enabled), "plugins"
+    )
+
+    def compressor() -> ContextEngine:
+        return _build_compressor(loaded.config, clients, toolbox_for(""))
+
+    context, main = loaded.config.context, clients.main
+    new_engine = await run_in_daemon_thread(
+        lambda: engine_or_built_in(
+            context.engine,
+            home=loaded.home,
+            plugins=plugins,
+            compressor=compressor,
+            context_length=main.context_length,
+            model=main.model,
+            options=context.options,
+            options_at=loaded.place_of("context.options"),
+        ),
+        "engine",
+    )
+    toolbox_for = await asyncio.to_thread(_build_toolboxes, loaded, plugins)
+    return plugins, new_engine, toolbox_for
+
+
+def _build_toolboxes(loaded: Loaded, plugins: Plugins) -> ToolboxFactory:
+    """Every platform gets its configured tools and those of the enabled plugins."""
+    config = loaded.config
+    terminal = terminal_in(build_sandbox(loaded))
+    available = discover() | {terminal.name: terminal} | plugins.tools
+
+    @cache
+    def toolbox_for(platform: str) -> Toolbox:
+        chosen = choose_tools(available, config.tools.enabled, config.tools.platforms, platform)
+        return Toolbox(chosen).with_tools(list(plugins.tools.values()))
+
+    toolbox_for("")  # report an unknown tool name now, not at the first message
+    return toolbox_for
+
+
+async def _open_store(stack: AsyncExitStack, loaded: Loaded) -> SqliteStore:
+    store = await SqliteStore.open(loaded.database)
+    stack.push_async_callback(store.close)
+    # This process holds the lock on the state directory, so every lease belongs to a process that has ended.
+    await store.leases.expire_all()
+    return store
+
+
+async def _build_models(
+    config: Config, llm: LLMClient, store: SqliteStore, windows: Windows, metered: Callable[..., LLMClient]
+) -> ModelSelector:
+    max_tokens = config.model.max_tokens
+
+    def build(name: str) -> LLMClient:
+        return metered(named_llm(config.model, name), max_tokens)
+
+    names = await asyncio.to_thread(configured_names, config.model)
+    return ModelSelector(metered(llm, max_tokens), store, choices=names, build=build, windows=windows)
+
+
+def _build_compaction(
+    config: Config,
+    store: SessionStore,
+    engines: EnginePool,
+    metrics: Metrics,
+    summariser: LLMClient | None,
+) -> AutoCompaction:
+    """Without a `summariser`, the model that answers writes the summaries."""
+    flushes = config.compression.memory_flush and memory.name in config.tools.enabled
+    compactor = Compactor(
+        store,
+        engines,
+        auxiliary=lambda main: resolver(main, summariser or main),
+        background_at=config.compression.background_at,
+        flush_memory=MemoryFlush(engines.models, store, memory) if flushes else None,
+        watch=metrics.compaction,
+    )
+    return AutoCompaction(compactor, enabled=config.compression.enabled)
+
+
+def _build_compressor(config: Config, clients: _Clients, toolbox: Toolbox) -> ContextCompressor:
+    compression, main, auxiliary = config.compression, clients.main, clients.auxiliary
+    return ContextCompressor(
+        main.context_length,
+        threshold=compression.threshold,
+        target_ratio=compression.target_ratio,
+        protect_last_n=compression.protect_last_n,
+        as_fork=not clients.has_auxiliary and supports_prompt_caching(main.model),
+        summarize_with_main=ask_main if clients.has_auxiliary else None,
+        # The compressor knows the window of the main model already.
+        summary_context_length=auxiliary.context_length if clients.has_auxiliary else None,
+        overhead_tokens=estimate_tools_tokens(toolbox.definitions) if main.supports_tools else 0,
     )
 
 
-async def _models(
-    config: Config, llm: LLMClient, store: SqliteStore, windows: Windows, paid: Callable[..., LLMClient]
-) -> ModelSelector:
-    most = config.model.max_tokens
-
-    def named(name: str) -> LLMClient:
-        return paid(named_llm(config.model, name), most)
-
-    names = await asyncio.to_thread(configured_names, config.model)
-    return ModelSelector(paid(llm, most), store, choices=names, build=named, windows=windows)
-
-
-def _gateway(
+def _build_gateway(
     settings: LiveConfig,
     loaded: Loaded,
     agent: Agent,
@@ -217,87 +319,12 @@ def _gateway(
     )
 
 
-def _platforms(hermes: App) -> list[Platform]:
-    from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415
-    from gateway.models.catalog import Vision  # noqa: PLC0415
-    from gateway.models.transcription import transcriber  # noqa: PLC0415
-    from gateway.platforms.registry import build_platforms  # noqa: PLC0415
-
-    config, gateway = hermes.loaded.config, hermes.gateway
-    vision = Vision(gateway.agent.models, config.model.vision)
-    listen = transcriber(config.auxiliary.transcription)
-    counted = hermes.metrics.observed_transcriber(listen) if listen else None
-    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
-    media = AttachmentReader(vision, transcribe)
-    return build_platforms(
-        hermes.settings,
-        gateway,
-        hermes.store.people,
-        hermes.store.insight,
-        media,
-        model=hermes.model_choice,
-        model_line=hermes.model_line,
-        metrics=hermes.metrics,
-    )
-
-
-def _toolboxes(loaded: Loaded, plugins: Plugins) -> Callable[[str], Toolbox]:
-    """A plugin's tools are on because the plugin is."""
-    config = loaded.config
-    terminal = terminal_in(build_sandbox(loaded))
-    available = discover() | {terminal.name: terminal} | plugins.tools
-
-    @cache
-    def toolbox_for(platform: str) -> Toolbox:
-        chosen = choose_tools(available, config.tools.enabled, config.tools.platforms, platform)
-        return Toolbox(chosen).with_tools(list(plugins.tools.values()))
-
-    toolbox_for("")  # an unknown tool name is found now, not at the first message
-    return toolbox_for
-
-
-def _keeper(
-    config: Config, store: SessionStore, engines: EnginePool, metrics: Metrics, *, helper: LLMClient | None
-) -> AutoCompaction:
-    """`helper` writes the summaries; without one, the model that answers does."""
-    compactor = Compactor(
-        store,
-        engines,
-        auxiliary=lambda main: resolver(main, helper or main),
-        background_at=config.compression.background_at,
-        flush_memory=_memory_flush(config, engines.models, store),
-        watch=metrics.compaction,
-    )
-    return AutoCompaction(compactor, enabled=config.compression.enabled)
-
-
-def _memory_flush(config: Config, models: ModelSelector, store: SessionStore) -> MemoryFlush | None:
-    """Only where the memory tool is on."""
-    wanted = config.compression.memory_flush and memory.name in config.tools.enabled
-    return MemoryFlush(models, store, memory) if wanted else None
-
-
-def _compressor(config: Config, llm: LLMClient, helper: LLMClient, toolbox: Toolbox) -> ContextCompressor:
-    settings = config.compression
-    return ContextCompressor(
-        llm.context_length,
-        threshold=settings.threshold,
-        target_ratio=settings.target_ratio,
-        protect_last_n=settings.protect_last_n,
-        as_fork=helper is llm and supports_prompt_caching(llm.model),
-        summarize_with_main=None if helper is llm else ask_main,
-        # Where the model that answers writes the summaries, too, the engine knows its window already.
-        summary_context_length=None if helper is llm else helper.context_length,
-        overhead_tokens=estimate_tools_tokens(toolbox.definitions) if llm.supports_tools else 0,
-    )
-
-
 def build_sandbox(loaded: Loaded) -> Sandbox | None:
-    """None where the owner wants none."""
+    """Build the sandbox of the terminal tool; None if `tools.sandbox.mode` is off."""
     config = loaded.config.tools.sandbox
     if config.mode == "off":
         return None
-    # The system's folders can be read there. Whoever keeps Hermes in one of them keeps its secrets all the same.
+    # Commands can read system folders, so the state directory is hidden in case it lies in one of them.
     hidden = (loaded.home, loaded.database.parent, *([loaded.path] if loaded.path else ()))
     return Sandbox(
         network=config.network,
@@ -308,3 +335,11 @@ def build_sandbox(loaded: Loaded) -> Sandbox | None:
         file_mb=config.file_mb,
         hidden=hidden,
     )
+
+
+def _embedded_model_line(config: Config, model: str) -> str:
+    """Return the start-up line about the embedded model; empty if another model answers."""
+    if model != embedded.MODEL_ID:
+        return ""
+    line = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+    return line.replace("`hermes ", f"`{program()} ")

@@ -1,4 +1,4 @@
-"""What a person reads at the start of `hermes run`, and at its end."""
+"""The lines that `hermes run` prints at its start and at its stop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from gateway.platforms.base import Platform
 from gateway.plugins import Plugins
 from gateway.plugins.engines import BUILT_IN
 
-_LABEL = 10
-"""Characters before what a line says."""
-_NARROWEST = 40
+_LABEL_WIDTH = 10
+_MIN_WIDTH = 40
 
 
 def program() -> str:
-    """As it was called, so that a person can type it: `hermes` may not be on their PATH."""
+    """Return the command as the person typed it: `hermes` may not be on their PATH."""
     return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
 
 
@@ -34,25 +33,25 @@ def _state(platform: Platform) -> str:
 
 
 def _warnings(config: Config) -> Iterator[str]:
-    """What an owner has allowed and should be reminded of."""
+    """Remind the owner of dangerous settings."""
     if not any(terminal.name in names for names in (config.tools.enabled, *config.tools.platforms.values())):
         return
     if config.tools.sandbox.mode == "off":
-        yield "commands of the agent run without a sandbox (tools.sandbox.mode: off)"
+        yield "the agent runs commands without a sandbox (tools.sandbox.mode: off)"
     if config.tools.approval == "off":
-        yield "commands of the agent run without anybody being asked (tools.approval: off)"
+        yield "the agent runs commands without asking (tools.approval: off)"
 
 
 def _engine(config: Config, plugins: Plugins) -> str:
     if plugins.unusable_engine:
-        return f"{BUILT_IN}, in place of `{plugins.unusable_engine}`"
+        return f"{BUILT_IN} instead of `{plugins.unusable_engine}`"
     return config.context.engine
 
 
 def shutdown_line(answering: int, seconds: float) -> str:
     answers = "One answer gets" if answering == 1 else f"{answering} answers get"
     return (
-        f"Stopping. {answers} up to {seconds:g} s to end; what is left goes on at the next start. "
+        f"Stopping. {answers} up to {seconds:g} s to finish; the rest continues at the next start. "
         "Ctrl-C again stops at once."
     )
 
@@ -60,10 +59,10 @@ def shutdown_line(answering: int, seconds: float) -> str:
 def startup_lines(
     loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[str], traces: str, plugins: Plugins
 ) -> list[str]:
-    """`model` says which one answers, and what else a person should know about it."""
-    on = [f"{platform.name.capitalize():<10}{_state(platform)}" for platform in platforms]
+    """Describe the running gateway. `model` holds the lines about the model; empty ones are left out."""
+    on = [f"{platform.name.capitalize():<{_LABEL_WIDTH}}{_state(platform)}" for platform in platforms]
     off = [
-        f"{service.capitalize():<10}off; `{program()} setup --only {service}` connects a bot"
+        f"{service.capitalize():<{_LABEL_WIDTH}}off; `{program()} setup --only {service}` connects a bot"
         for service in TOKEN_VARIABLES
         if not any(platform.name.partition("/")[0] == service for platform in platforms)
     ]
@@ -72,7 +71,10 @@ def startup_lines(
         *on,
         *off,
         *([f"Dashboard {page}/dashboard"] if page else []),
-        *(f"{'' if number else 'Model':<10}{line}" for number, line in enumerate(filter(None, model))),
+        *(
+            f"{'' if number else 'Model':<{_LABEL_WIDTH}}{line}"
+            for number, line in enumerate(filter(None, model))
+        ),
         f"Context   {_engine(loaded.config, plugins)}",
         f"Store     {loaded.database}",
         f"Settings  {loaded.source}" + ("" if loaded.path else f"; `{program()} setup` writes a hermes.yaml"),
@@ -82,16 +84,15 @@ def startup_lines(
     ]
     return [
         *(part for line in lines for part in _wrapped(line)),
-        "Ctrl-C stops Hermes; conversations go on at the next start.",
+        "Ctrl-C stops Hermes; conversations continue at the next start.",
     ]
 
 
 def _wrapped(line: str) -> list[str]:
-    """At a terminal, beneath itself. Elsewhere a line is a line; addresses and paths stay whole everywhere."""
+    """Wrap the text after the label at a terminal, without breaking addresses and paths."""
     if not sys.stdout.isatty():
         return [line]
-    # Below that, what is wrapped would be a word a line.
-    width = max(_NARROWEST, get_terminal_size().columns)
-    beneath = " " * _LABEL
-    rest = wrap(line[_LABEL:], width - _LABEL, break_long_words=False, break_on_hyphens=False)
-    return [line[:_LABEL] + rest[0], *(beneath + each for each in rest[1:])] if rest else [line]
+    width = max(_MIN_WIDTH, get_terminal_size().columns) - _LABEL_WIDTH
+    text = wrap(line[_LABEL_WIDTH:], width, break_long_words=False, break_on_hyphens=False)
+    indent = " " * _LABEL_WIDTH
+    return [line[:_LABEL_WIDTH] + text[0], *(indent + each for each in text[1:])] if text else [line]

@@ -1,4 +1,4 @@
-"""Runs Hermes: signals, start, stop."""
+"""Runs Hermes: start, signals, stop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 import structlog
 
 from agent.errors import StoreError
-from gateway import open_files as descriptors
-from gateway.app import App, _platforms, build_app
+from gateway.app import App, build_app, build_platforms
 from gateway.banner import shutdown_line, startup_lines
 from gateway.config.loader import Loaded
 from gateway.config.schema import LoggingConfig
 from gateway.models import embedded
 from gateway.observability.log_file import configured_log_file
 from gateway.observability.logs import configure_logging
+from gateway.open_files import LoopExceptionHandler, raise_limit
 from gateway.platforms.base import Platform
 from gateway.process_lock import write_address
 from gateway.reload import on_hangup
@@ -27,90 +27,98 @@ from gateway.watchdog import Watchdog, sd_notify
 
 log = structlog.get_logger(__name__)
 
-_DAY = 86_400.0
-
-
+_DAY_SECONDS = 86_400.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
-    """Runs until SIGINT or SIGTERM. `announce` gets the lines a person reads at the start."""
-    descriptors.raise_limit()
-    asyncio.get_running_loop().set_exception_handler(descriptors.LoopErrors())
-    async with build_app(loaded) as hermes, AsyncExitStack() as stack:
-        # From the first connection on, a stop is an orderly one.
+    """Run until SIGINT or SIGTERM. `announce` prints the lines that a person reads at the start and at the stop."""
+    raise_limit()
+    asyncio.get_running_loop().set_exception_handler(LoopExceptionHandler())
+    async with build_app(loaded) as app, AsyncExitStack() as stack:
+        # Before the first connection, so that every stop from here on is an orderly one.
         stopping = _stop_signal()
-        on_hangup(hermes.settings, stopping.set)
-        platforms = _platforms(hermes)
-        for platform in platforms:
-            stack.push_async_callback(platform.stop)
-        for where in ("web", "terminal"):
-            await hermes.gateway.recover(where)
-        await asyncio.gather(*(platform.start() for platform in platforms))
-        for platform in platforms:
-            if platform.name == "web":
-                await asyncio.to_thread(write_address, loaded.home, platform.where)
-        model = (hermes.model_choice, hermes.model_line, hermes.caching_line)
+        on_hangup(app.settings, stopping.set)
+        platforms = await _start_platforms(stack, app)
         for line in startup_lines(
-            loaded, platforms, model=model, traces=hermes.traces_line, plugins=hermes.gateway.plugins
+            loaded,
+            platforms,
+            model=(app.model_choice, app.model_line, app.caching_line),
+            traces=app.traces_line,
+            plugins=app.gateway.plugins,
         ):
             announce(line)
-        names = [platform.name for platform in platforms]
-        log.info(
-            "gateway.watchdog", platforms={platform.name: platform.health.state for platform in platforms}
-        )
+        log.info("gateway.started", platforms={each.name: each.health.state for each in platforms})
         sd_notify("READY=1")
-        await stack.enter_async_context(Watchdog().watching(_listening(platforms)))
-        await hermes.gateway.plugins.emit("gateway_started", platforms=names)
-        hermes.settings.followed_by(lambda new: _log_as(new.logging, loaded.home))
-        jobs = (
-            _warm_up(hermes, platforms),
-            _tidy_daily(hermes),
-            hermes.store.watch_for_damage(),
-            hermes.settings.watch(),
-            hermes.metrics.lag.measure(),
-        )
-        beside = [asyncio.create_task(job) for job in jobs]
-        for task in beside:
-            task.add_done_callback(_say_why)
+        await stack.enter_async_context(Watchdog().watching(_sockets(platforms)))
+        await app.gateway.plugins.emit("gateway_started", platforms=[each.name for each in platforms])
+        app.settings.followed_by(lambda new: _configure_logging(new.logging, loaded.home))
+        jobs = _start_jobs(app, platforms)
         await stopping.wait()
-        for task in beside:
-            task.cancel()
+        for job in jobs:
+            job.cancel()
         sd_notify("STOPPING=1")
         log.info("gateway.stopping")
-        if answering := hermes.gateway.at_work:
-            announce(shutdown_line(answering, hermes.settings.config.gateway.drain_seconds))
-        # Turns first, so that those who watch see them end.
-        await hermes.gateway.close()
-        await hermes.gateway.plugins.emit("gateway_stopped")
+        if answering := app.gateway.at_work:
+            announce(shutdown_line(answering, app.settings.config.gateway.drain_seconds))
+        # Turns end before platforms stop, so that people see the end of their answers.
+        await app.gateway.close()
+        await app.gateway.plugins.emit("gateway_stopped")
 
 
-def _listening(platforms: Sequence[Platform]) -> Iterator[socket.socket]:
+async def _start_platforms(stack: AsyncExitStack, app: App) -> list[Platform]:
+    platforms = build_platforms(app)
+    for platform in platforms:
+        stack.push_async_callback(platform.stop)
+    for name in ("web", "terminal"):
+        await app.gateway.recover(name)
+    await asyncio.gather(*(platform.start() for platform in platforms))
+    for platform in platforms:
+        if platform.name == "web":
+            await asyncio.to_thread(write_address, app.loaded.home, platform.where)
+    return platforms
+
+
+def _sockets(platforms: Sequence[Platform]) -> Iterator[socket.socket]:
     for platform in platforms:
         yield from getattr(platform, "sockets", ())
 
 
-def _log_as(config: LoggingConfig, home: Path) -> None:
+def _configure_logging(config: LoggingConfig, home: Path) -> None:
     configure_logging(config.level, config.format, file=configured_log_file(config, home))
 
 
-def _say_why(task: asyncio.Task[None]) -> None:
-    """Nobody waits for such a task, so what ended it too early would not be heard of."""
+def _start_jobs(app: App, platforms: Sequence[Platform]) -> list[asyncio.Task[None]]:
+    jobs = (
+        _load_model_library(app, platforms),
+        _purge_inbox_daily(app),
+        app.store.watch_for_damage(),
+        app.settings.watch(),
+        app.metrics.lag.measure(),
+    )
+    tasks = [asyncio.create_task(job) for job in jobs]
+    for task in tasks:
+        task.add_done_callback(_log_crash)
+    return tasks
+
+
+def _log_crash(task: asyncio.Task[None]) -> None:
+    """Log the exception that ended a background job: nothing awaits its task."""
     if not task.cancelled() and (error := task.exception()):
         log.error("gateway.job_crashed", exc_info=error)
 
 
-async def _tidy_daily(hermes: App) -> None:
+async def _purge_inbox_daily(app: App) -> None:
     while True:
         with suppress(StoreError):
-            await hermes.gateway.store.inbox.tidy()
-        await asyncio.sleep(_DAY)
+            await app.gateway.store.inbox.tidy()
+        await asyncio.sleep(_DAY_SECONDS)
 
 
-async def _warm_up(hermes: App, platforms: list[Platform]) -> None:
-    """The model library takes seconds to load. Where people write to a bot, nobody should wait for that."""
-    if any(platform.name != "web" for platform in platforms) and hermes.llm.model != embedded.MODEL_ID:
-        from gateway.models.litellm_runtime import load_litellm  # noqa: PLC0415 - see above
+async def _load_model_library(app: App, platforms: Sequence[Platform]) -> None:
+    """Load litellm, which takes seconds, before the first message of a bot needs it."""
+    if any(platform.name != "web" for platform in platforms) and app.llm.model != embedded.MODEL_ID:
+        from gateway.models.litellm_runtime import load_litellm  # noqa: PLC0415 - not for the embedded model
 
         await load_litellm()
 
@@ -121,7 +129,7 @@ def _stop_signal() -> asyncio.Event:
     def stop() -> None:
         stopping.set()
         for number in _STOP_SIGNALS:
-            # Whoever is in more of a hurry presses Ctrl-C again.
+            # A second Ctrl-C then ends the process at once.
             loop.remove_signal_handler(number)
 
     for number in _STOP_SIGNALS:

@@ -1,4 +1,4 @@
-"""`hermes run`: the gateway, until it is told to stop."""
+"""`hermes run`: run the gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from gateway.cli.progress import progress_shown
 def run(options: Options) -> None:
     """Start the gateway: the web chat and every platform that is on.
 
-    It runs until Ctrl-C or SIGTERM. Running answers are ended then; what was said so far is kept.
+    It runs until Ctrl-C or SIGTERM. Answers in progress then get `gateway.drain_seconds` to finish; the rest continue
+    at the next start. A second Ctrl-C stops Hermes at once.
     """
     from gateway.config.loader import ensure_home  # noqa: PLC0415 - heavy, and `run --help` needs none of it
     from gateway.observability.log_file import configured_log_file  # noqa: PLC0415

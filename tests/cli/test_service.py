@@ -126,6 +126,7 @@ def test_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings["ReadWritePaths"].startswith(f'"{written}" "{written}/../elsewhere"')
     assert settings["TimeoutStopSec"] == "121"
     assert settings["Type"] == "notify" and settings["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert settings["WatchdogSec"] == "60", "or a blocked event loop would not be restarted"
 
 
 def test_a_tmp_of_its_own_where_nothing_it_needs_is_in_there(desk: Desk) -> None:

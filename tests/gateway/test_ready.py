@@ -1,4 +1,4 @@
-"""What the service manager is told."""
+"""Notifications to the service manager."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from gateway.watchdog import sd_notify
 
 
-def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It arrives: a healthy process that has no descriptor left must not be killed."""
+def test_a_heartbeat_without_a_free_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A healthy process without a free descriptor still feeds the watchdog and is not killed."""
     address = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", address)
     with _manager(address) as manager:
@@ -27,8 +27,8 @@ def test_a_sign_of_life_without_a_free_descriptor(tmp_path: Path, monkeypatch: p
         assert manager.recv(100) == b"WATCHDOG=1"
 
 
-def test_a_manager_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told on its new socket; while there is none, nothing happens."""
+def test_a_restarted_manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notifications reach the new socket of a restarted manager; without a socket nothing happens."""
     address = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", address)
     with _manager(address) as manager:

@@ -1,4 +1,4 @@
-"""The thread that answers in place of an event loop that stands still."""
+"""The thread that answers in place of a blocked event loop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _MANY = 100
 
 
 async def test_a_client_that_trickles() -> None:
-    """The whole head has one deadline, so a byte now and then does not hold the thread, and the next is answered."""
+    """The head of a request has one deadline, so a slow client holds up neither the thread nor the next client."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         port = listening.getsockname()[1]
-        # With 0 seconds every loop counts as one that stands still.
-        async with Watchdog(stuck_seconds=0).watching([listening.dup()]):
+        # With 0 seconds every loop counts as blocked.
+        async with Watchdog(blocked_seconds=0).watching([listening.dup()]):
             _, to_slow = await asyncio.open_connection("127.0.0.1", port)
             next_one, to_next = await asyncio.open_connection("127.0.0.1", port)
             to_next.write(b"GET /healthz HTTP/1.1\r\n\r\n")

@@ -242,8 +242,8 @@ async def test_nothing_is_loaded_unless_wanted(tmp_path: Path) -> None:
         "from gateway.config.loader import load\n"
         "from gateway.app import build_app\n"
         "async def main():\n"
-        "    async with build_app(load(None)) as hermes:\n"
-        "        print(repr(hermes.traces_line))\n"
+        "    async with build_app(load(None)) as app:\n"
+        "        print(repr(app.traces_line))\n"
         "asyncio.run(main())\n"
         "print(any(name.startswith('opentelemetry') for name in sys.modules))\n"
     )

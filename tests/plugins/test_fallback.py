@@ -70,7 +70,7 @@ async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str |
         told = await status_of(client)
         running = run_hermes("status", "--json", HERMES_HOME=str(home))
     banner = "\n".join(process.output)
-    assert "Context   compressor, in place of `mine`" in banner
+    assert "Context   compressor instead of `mine`" in banner
     warning = next(line for line in banner.splitlines() if line.startswith("Warning"))
     assert "`mine`" in warning and reason in warning
     assert "engine.fallback" in banner

@@ -66,6 +66,11 @@ class HermesProcess:
         await asyncio.wait_for(self._ready.wait(), 30)
         assert self.url, "Hermes ended before it was ready:\n" + "".join(self.output)
 
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
+
     async def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Sends the signal and waits for the end; gives the exit code."""
         assert self._process and self._reader

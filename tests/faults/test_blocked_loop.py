@@ -1,4 +1,4 @@
-"""The real process when its event loop stands still, and when a client holds open as many connections as it can."""
+"""The real process when its event loop is blocked, and when descriptors run short."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _FEW_DESCRIPTORS = 160
 _HALF_OPEN = 220
 
 
-async def test_a_loop_that_stands_still_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watchdog of the service manager gets its signs of life until then, and again afterwards. Meanwhile a thread
-    answers `/healthz` and the log says where the loop is."""
+async def test_a_blocked_event_loop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service manager gets `WATCHDOG=1` before and after the block. During the block a thread answers `/healthz`
+    and the log names the blocking code."""
     home = tmp_path / "home"
     write_plugin(home, FREEZE, "freezer")
     address = str(tmp_path / "notify")
@@ -48,29 +48,43 @@ async def test_a_loop_that_stands_still_is_noticed(tmp_path: Path, monkeypatch: 
         monkeypatch.setenv("WATCHDOG_USEC", "3000000")
         config = {"plugins": {"enabled": ["freezer"]}, "logging": {"format": "json"}}
         async with asyncio.timeout(90), hermes(home, config) as process:
-            await _heard(manager, b"READY=1")
-            await _heard(manager, b"WATCHDOG=1")
-            async with WebClient.open(process.url, "desk") as client:
+            await _receive(manager, b"READY=1")
+            await _receive(manager, b"WATCHDOG=1")
+            async with WebClient.open(process.url, "main") as client:
                 freezing = asyncio.create_task(client.send("/freeze 12"))
-                stuck = await process.logs("loop.stands_still")
-                assert any("freeze" in line for line in stuck["where"])
-                status, told = await _health(process.url)
-                assert (status, told["status"]) == (503, "stuck")
-                assert "has not moved for" in told["problem"]
-                await process.logs("loop.moves_again")
+                blocked = await process.logs("event_loop.blocked")
+                assert any("freeze" in line for line in blocked["where"])
+                status, health = await _health(process.url)
+                assert (status, health["status"]) == (503, "stuck")
+                assert "has been blocked for" in health["problem"]
+                await process.logs("event_loop.resumed")
                 await freezing
             _drain(manager)
-            await _heard(manager, b"WATCHDOG=1")
+            await _receive(manager, b"WATCHDOG=1")
             assert (await _health(process.url))[0] == 200
 
 
+async def test_the_gateway_raises_its_soft_limit(tmp_path: Path) -> None:
+    """A shell often allows 1,024 open files where the system allows many more."""
+    process = _LimitedHermes(tmp_path / "home", {}, f"ulimit -Sn {_FEW_DESCRIPTORS}")
+    await process.start()
+    try:
+        limits = await asyncio.to_thread(Path(f"/proc/{process.pid}/limits").read_text)
+        row = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+        soft, hard = row.split()[3:5]
+        assert int(soft) == (65_536 if hard == "unlimited" else min(65_536, int(hard)))
+    finally:
+        await process.stop()
+
+
 async def test_half_open_requests_do_not_starve_the_bots(tmp_path: Path) -> None:
-    """Beside more half-open connections than the process may have files open, a message is still answered, another
-    client's page still opens, and the log does not fill up."""
+    """With more half-open connections than the process may have open files, a bot still answers and the log stays
+    short."""
     async with OpenAIWorld() as model, TelegramWorld() as telegram:
         model.script(lambda seen: Reply("Good morning."))
         anna = telegram.person(first_name="Anna")
-        process = _LimitedHermes(tmp_path / "home", _config(model, telegram, anna.id), cold=True)
+        limit = f"ulimit -n {_FEW_DESCRIPTORS}"
+        process = _LimitedHermes(tmp_path / "home", _config(model, telegram, anna.id), limit)
         await process.start()
         try:
             before = len(process.output)
@@ -82,20 +96,20 @@ async def test_half_open_requests_do_not_starve_the_bots(tmp_path: Path) -> None
                 )
                 assert "Good morning." in answer.text
                 assert any(each is not None for each in half_open)
-            complaints = [line for line in process.output[before:] if '"level": "error"' in line]
-            assert len(complaints) <= 1, complaints
+            errors = [line for line in process.output[before:] if '"level": "error"' in line]
+            assert len(errors) <= 1, errors
         finally:
             await process.stop()
 
 
 class _LimitedHermes(HermesProcess):
-    """May have few files open, and cannot raise that limit."""
+    """Hermes started by a shell that runs `limit` first."""
 
-    def __init__(self, home: Path, config: dict[str, Any], *, cold: bool) -> None:
-        super().__init__(home, config, cold=cold)
+    def __init__(self, home: Path, config: dict[str, Any], limit: str) -> None:
+        super().__init__(home, config, cold=True)
 
         async def limited(*command: str, **options: Any) -> asyncio.subprocess.Process:
-            shell = ("sh", "-c", f'ulimit -n {_FEW_DESCRIPTORS} && exec "$@"', "sh")
+            shell = ("sh", "-c", f'{limit} && exec "$@"', "sh")
             return await asyncio.create_subprocess_exec(*shell, *command, **options)
 
         self._spawn = limited
@@ -118,7 +132,7 @@ def _config(model: OpenAIWorld, telegram: TelegramWorld, person: int) -> dict[st
 
 
 async def _half_open(url: str, stack: ExitStack) -> socket.socket | None:
-    """A request whose head never ends. None where the connection was refused."""
+    """Open a request whose head never ends; return None if the connection is refused."""
     where = urlsplit(url)
     loop = asyncio.get_running_loop()
     connection = stack.enter_context(socket.socket())
@@ -132,7 +146,7 @@ async def _half_open(url: str, stack: ExitStack) -> socket.socket | None:
     return connection
 
 
-async def _heard(manager: socket.socket, word: bytes) -> None:
+async def _receive(manager: socket.socket, word: bytes) -> None:
     loop = asyncio.get_running_loop()
     while await loop.sock_recv(manager, 1_000) != word:
         pass
