@@ -10,7 +10,7 @@ import pytest
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import MARK, outside_words, own_words, parts_of, wrap_untrusted
 from plugins.context_engine.lcm.digests import digest
-from tests.lcm.test_digests import LOG, ORDERS
+from tests.lcm.test_digests import ORDERS
 
 
 def test_what_others_wrote_stays_marked() -> None:
@@ -53,20 +53,24 @@ def test_secrets_are_not_shown() -> None:
     users = [{"name": "Ada", "password": f"hunter{n}x", "key": key} for n in range(50)]
     table = "name,password\n" + "\n".join(f"Ada,hunter{n}x" for n in range(50))
     huge = json.dumps(users * 400)
-    for text in (json.dumps(users), table, f"# Notes\n\n- one\n\n{key}\n", LOG + "\npassword=hunter7x", huge):
+    log = "2026-05-01 12:00:00 ERROR no table\n" * 400 + "password=hunter7x"
+    for text in (
+        json.dumps(users),
+        table,
+        f"# Notes\n\n- one\n\n{key}\n",
+        log,
+        huge,
+    ):
         made = digest(text, tokens=400)
         assert "hunter" not in made.text and "MIIEp" not in made.text
 
 
-def test_a_large_json_takes_no_time() -> None:
-    """Two seconds of a processor for 20 MB, however it is nested, and all of its elements are counted."""
+def test_the_beginning_of_a_large_json_is_described() -> None:
+    """A parser needs many times the memory of the text, so only the first million characters are parsed."""
     row = json.dumps(ORDERS[7])
-    count = 20_000_000 // (len(row) + 1)
-    text = f'{{"data": {{"orders": [{",".join([row] * count)}]}}}}'
-    began = time.thread_time()
+    text = f'{{"data": {{"orders": [{",".join([row] * (5_000_000 // len(row)))}]}}}}'
     made = digest(text, tokens=300)
-    assert time.thread_time() - began < 2
-    assert made.kind == "JSON" and f"orders: list of {count:,}: object" in made.text
+    assert made.kind == "JSON" and "this describes its beginning" in made.text and "sku: text" in made.text
 
 
 @pytest.mark.parametrize(

@@ -1,134 +1,147 @@
-"""Code: its language, what it imports, and what it declares, with the numbers of the lines."""
+"""Python code: imports and definitions with line numbers, by syntax tree or, where the code was cut, line by line."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from itertools import islice
 
-from .languages import LANGUAGES, Language
-from .prose import plain_sections
-from .python_code import parsed
-from .room import Findings, Section
+from .layout import Findings, Section, one_line, pluralize
 from .source import Source
-from .values import counted, one_line
+from .text import plain_sections
 
-_SAMPLE = 600
-_MOST_LINES = 60_000
-_LOOKED_AT = 300
-"""Characters of a line."""
-_LEAST_LINES, _LEAST_SHARE = 4, 0.12
-"""Lines that only this language has, without a hint."""
-_MOST_DECLARATIONS = 2_000
-_MOST_IMPORTS = 40
-_LONGEST_SIGNATURE = 160
-_SIGNATURE_LINES = 8
-_BRACKETS = str.maketrans("", "", "".join(chr(code) for code in range(32, 127) if chr(code) not in "()"))
-_FENCE = re.compile(r" {0,3}(```|~~~)")
-_QUOTED_MODULE = re.compile(r"[\"'<]([^\"'<>\n]{1,100})[\"'>]")
-_NAMED_MODULE = re.compile(
-    r"\s*(?:from|import|using|use|require|source|\.|static|pub|extern crate)\s+(?:static\s+)?([^\s;({]{1,100})"
+_SAMPLE_LINES = 600
+_MAX_LINES = 60_000
+_MAX_LINE_CHARACTERS = 300
+_MIN_LINES, _MIN_SHARE = 4, 0.12
+"""Lines that only Python has, where no file name says that it is Python."""
+_MIN_HINTED_SHARE = 0.02
+_MAX_DEFINITIONS = 2_000
+_MAX_IMPORTS = 40
+_SIGNATURE_LINES, _SIGNATURE_CHARACTERS = 8, 160
+_MAX_PARSED = 200_000
+"""Characters. A syntax tree takes some hundred times the memory of its text."""
+_MAX_DEPTH = 4
+_DEFINES = re.compile(
+    r"\s{0,40}(?:async\s+)?def\s+\w{1,80}\s*[(\[]|\s{0,40}class\s+\w{1,80}(?:\([^;]*|\[[^;]*)?:?$"
 )
+_IMPORTS = re.compile(r"(?:from\s+([\w.]{1,100})\s+import\s+[\w(*]|import\s+([\w.]{1,100}))")
+_TELLS = re.compile(
+    r"\s{0,40}@[\w.]{1,80}(?:\(.*\))?$|\s{0,40}(?:if|elif|for|while|with|try|except|else)\b.*:$"
+    r"|\s{0,40}self\.\w+\s*=|\s{1,40}return\b[^;]*$"
+)
+_NOT_PYTHON = re.compile(r"[{;]\s*$")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_ESCAPE = re.compile(r"\\N\{[^}\n]{0,100}\}|\\[^\n]")
+_ODD_NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]{0,60}?(?:and|else|for|if|in|is|not|or)\b")
+_UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_EXTENSIONS = frozenset(("py", "pyi", "pyw"))
 
 
-def read_code(source: Source) -> Findings | None:
-    language = _language_of(source)
-    if language is None:
+def read_python(source: Source) -> Findings | None:
+    if not _is_python(source):
         return None
-    declared, imports, constants = _contents(source, language)
-    facts = counted(len(declared), "declaration") if declared else ""
-    if not source.all_read or len(source.lines) > _MOST_LINES:
-        facts = f"{facts} in its beginning".strip()
-    shown = ", ".join(imports[:_MOST_IMPORTS])
-    sections = [
-        Section("Declarations:", declared),
-        Section.flat("", [one_line(f"Imports: {shown}", 400)] if imports else []),
-        Section.flat("", [one_line(f"Names at the top: {', '.join(constants)}", 300)] if constants else []),
+    tree = _parse(source.text)
+    definitions = list(
+        islice(_by_syntax(tree.body, 0) if tree else _by_lines(source.lines), _MAX_DEFINITIONS)
+    )
+    imports = list(dict.fromkeys(_imports(source.lines)))
+    names = _constants(tree) if tree else []
+    lines = source.text.split("\n") if tree else source.lines
+    entries = [
+        (depth, f"{'  ' * depth}{source.line_number(index)}: {_signature(lines, index)}")
+        for index, depth in definitions
     ]
-    # Without declarations, or where they are few, the code itself says more.
-    few = len(declared) * 20 < source.line_count
-    return Findings(f"code ({language.name})", facts, [*sections, *(plain_sections(source) if few else ())])
+    sections = [
+        Section("Definitions:", entries),
+        Section.flat("", [one_line(f"Imports: {', '.join(imports[:_MAX_IMPORTS])}", 400)] if imports else []),
+        Section.flat("", [one_line(f"Names at the top: {', '.join(names)}", 300)] if names else []),
+    ]
+    facts = pluralize(len(entries), "definition") if entries else ""
+    if not source.is_fully_read:
+        facts = f"{facts} in its beginning".strip()
+    # Where definitions are few, the code itself says more.
+    few = len(entries) * 20 < source.line_count
+    return Findings("code (Python)", facts, [*sections, *(plain_sections(source) if few else ())])
 
 
-def _language_of(source: Source) -> Language | None:
-    lines = list(_outside_fences(source.lines[:_SAMPLE]))
-    if not lines:
-        return None
-    scores = [(_score(lines, language), language) for language in LANGUAGES]
-    for extension in source.extensions:
-        for score, language in scores:
-            if extension in language.extensions and score >= max(1, len(lines) * 0.02):
-                return language
-    best, language = max(scores, key=lambda scored: scored[0])
-    return language if best >= max(_LEAST_LINES, len(lines) * _LEAST_SHARE) else None
+def _is_python(source: Source) -> bool:
+    lines = list(_outside_fences(source.lines[:_SAMPLE_LINES]))
+    score = sum(_has_python_syntax(line) for line in lines) - sum(
+        bool(_NOT_PYTHON.search(line)) for line in lines
+    )
+    if not _EXTENSIONS.isdisjoint(source.extensions):
+        return score >= max(1, len(lines) * _MIN_HINTED_SHARE)
+    return score >= max(_MIN_LINES, len(lines) * _MIN_SHARE)
+
+
+def _has_python_syntax(line: str) -> bool:
+    return any(pattern.match(line) for pattern in (_DEFINES, _IMPORTS, _TELLS))
 
 
 def _outside_fences(lines: list[str]) -> Iterator[str]:
-    """Code between fences is part of a text about it."""
+    """Skip code between fences: it is part of a text about code."""
     fence = ""
     for line in lines:
         if found := _FENCE.match(line):
             fence = "" if fence == found[1] else fence or found[1]
         elif not fence and line.strip():
-            yield line[:_LOOKED_AT].rstrip()
+            yield line[:_MAX_LINE_CHARACTERS].rstrip()
 
 
-def _score(lines: list[str], language: Language) -> int:
-    patterns = (language.declares, language.imports, language.tells)
-    return sum(any(pattern.match(line) for pattern in patterns) for line in lines)
+def _parse(text: str) -> ast.Module | None:
+    if len(text) > _MAX_PARSED or _ODD_NUMBER.search(text):
+        return None
+    try:
+        # Unknown escapes and numbers that run into a word cause warnings, and a warning filter applies to all threads.
+        # No definition depends on an escape, so escapes are masked.
+        return ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), text))
+    except _UNPARSABLE:
+        return None
 
 
-def _contents(source: Source, language: Language) -> tuple[list[tuple[int, str]], list[str], list[str]]:
-    if language.name == "Python" and (module := parsed(source.text)):
-        lines = source.text.split("\n")
-        declared = [
-            (each.depth, _entry(source, lines, each.line, each.depth))
-            for each in islice(module.definitions, _MOST_DECLARATIONS)
-        ]
-        return declared, module.imports, module.constants
-    return *_by_pattern(source, language), []
+def _by_syntax(body: list[ast.stmt], depth: int) -> Iterator[tuple[int, int]]:
+    """Line index and depth of each definition, also of those under a condition or in a `try`."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno - 1, depth
+            if isinstance(node, ast.ClassDef) and depth < _MAX_DEPTH:
+                yield from _by_syntax(node.body, depth + 1)
+        elif isinstance(node, ast.If | ast.Try) and depth < _MAX_DEPTH:
+            yield from _by_syntax(node.body, depth)
+            yield from _by_syntax(node.orelse, depth)
 
 
-def _by_pattern(source: Source, language: Language) -> tuple[list[tuple[int, str]], list[str]]:
-    lines = source.lines
-    declared: list[tuple[int, str]] = []
-    imports: dict[str, None] = {}
-    for index, whole in enumerate(islice(lines, _MOST_LINES)):
-        line = whole[:_LOOKED_AT].rstrip()
-        if not line.strip() or line.lstrip().startswith((language.comment, "*", "/*")):
-            continue
-        if language.imports.match(line):
-            imports[_module(line)] = None
-        elif language.declares.match(line) and len(declared) < _MOST_DECLARATIONS:
-            depth = min(4, _indent(line))
-            declared.append((depth, _entry(source, lines, index, depth)))
-    return declared, [name for name in imports if name]
+def _by_lines(lines: list[str]) -> Iterator[tuple[int, int]]:
+    for index, line in enumerate(islice(lines, _MAX_LINES)):
+        if _DEFINES.match(line[:_MAX_LINE_CHARACTERS].rstrip()):
+            yield index, min(_MAX_DEPTH, (len(line) - len(line.lstrip())) // 4)
 
 
-def _indent(line: str) -> int:
-    space = line[: len(line) - len(line.lstrip())]
-    return space.count("\t") + (space.count(" ") + 2) // 4
+def _imports(lines: list[str]) -> Iterator[str]:
+    for line in islice(lines, _MAX_LINES):
+        if found := _IMPORTS.match(line[:_MAX_LINE_CHARACTERS]):
+            yield found[1] or found[2]
 
 
-def _module(line: str) -> str:
-    found = _QUOTED_MODULE.search(line) or _NAMED_MODULE.match(line)
-    return found[1] if found else ""
-
-
-def _entry(source: Source, lines: list[str], index: int, depth: int) -> str:
-    return f"{'  ' * depth}{source.line_number(index)}: {_signature(lines, index)}"
+def _constants(tree: ast.Module) -> list[str]:
+    names: dict[str, None] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        targets = (node.target,) if isinstance(node, ast.AnnAssign) else targets
+        names.update((target.id, None) for target in targets if isinstance(target, ast.Name))
+    return list(names)
 
 
 def _signature(lines: list[str], index: int) -> str:
-    """To the end of its arguments, which may stand on several lines."""
+    """Return a signature up to the end of its arguments, which may take several lines."""
     taken: list[str] = []
     open_brackets = 0
-    for line in lines[index : index + _SIGNATURE_LINES]:
-        line = line[:_LOOKED_AT]
+    for line in (each[:_MAX_LINE_CHARACTERS] for each in lines[index : index + _SIGNATURE_LINES]):
         taken.append(line.strip())
-        brackets = line.translate(_BRACKETS)
-        open_brackets += brackets.count("(") - brackets.count(")")
+        open_brackets += line.count("(") - line.count(")")
         if open_brackets <= 0:
             break
-    signature = one_line(" ".join(taken).replace("( ", "(").replace(", )", ")"), _LONGEST_SIGNATURE)
-    return signature.removesuffix("{").rstrip().removesuffix(":")
+    joined = " ".join(taken).replace("( ", "(").replace(", )", ")")
+    return one_line(joined, _SIGNATURE_CHARACTERS).removesuffix(":")

@@ -1,4 +1,4 @@
-"""A text to be looked at, without what tools of the host write around it."""
+"""A text without what the host's tools write around it: notes, page headers, line numbers, secrets."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import cached_property
 
 from agent.redaction import redact
 
-MOST_READ = 4_000_000
-MOST_LINES = 100_000
-"""Characters and lines that are read line by line. Of longer texts the rest is only counted."""
+_MAX_READ = 4_000_000
+_MAX_LINES = 100_000
+"""Characters and lines that are read line by line. The lines after them are only counted."""
 _REDACTED_WHOLE = 400_000
 _REDACTED_HEAD, _REDACTED_TAIL = 200_000, 50_000
-"""Characters. Where a text is longer than the first, only what may be quoted at length is searched for secrets that
-reach over lines; single lines and values are searched as they are quoted."""
+"""Characters. In a text longer than the first number, only head and tail are searched for secrets that span lines;
+quoted lines and values are searched one by one."""
 
 _PAGE = re.compile(r"https?://\S{1,2000} \(HTTP \d{3}, [^\n]{0,200}\)\n")
 _NOTE = re.compile(
     r"\n\s{0,3}(\[(?:exit code|killed with|[\d,]+ (?:lines|bytes|files)|there is more|the search)[^\n]{0,300}\])\s*\Z"
 )
 CUT = re.compile(r"\[… [\d,]{1,15} of [\d,]{1,15} characters left out here\.[^\n]{0,500}…\]")
-"""The host's note where it cut a result."""
+"""The note by which the host marks a truncated result."""
 _NUMBERED = re.compile(r"[ \t]{0,8}(\d{1,8})(?:\t|  |→|: |\| )")
 _EXTENSION = re.compile(r"\.([A-Za-z0-9+]{1,8})(?![A-Za-z0-9])")
-_LONGEST_NOTE = 400
+_MAX_NOTE = 400
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Source:
     text: str
     hint: str
     notes: tuple[str, ...]
-    """What the host's tools said about the text."""
+    """Notes of the host's tools about the text."""
     first_line: int
-    """The number of the first line, where the lines came numbered."""
+    """Number of the first line, where the text came with line numbers."""
 
     @cached_property
     def lines(self) -> list[str]:
-        """Of the beginning, if the text is long."""
-        read = self.text[:MOST_READ].split("\n", MOST_LINES)
-        if len(read) > MOST_LINES or (len(read) > 1 and (not read[-1] or len(self.text) > MOST_READ)):
+        """Lines of the beginning, if the text is long."""
+        read = self.text[:_MAX_READ].split("\n", _MAX_LINES)
+        if len(read) > _MAX_LINES or (len(read) > 1 and (not read[-1] or len(self.text) > _MAX_READ)):
             read.pop()
         return read
 
@@ -50,12 +50,12 @@ class Source:
 
     @cached_property
     def extensions(self) -> tuple[str, ...]:
-        """That the hint names, the last one first."""
+        """File extensions in the hint, the last one first."""
         found = [extension.lower() for extension in _EXTENSION.findall(self.hint[:2_000])]
         return tuple(dict.fromkeys(reversed(found)))
 
     @property
-    def all_read(self) -> bool:
+    def is_fully_read(self) -> bool:
         return len(self.lines) >= self.line_count
 
     def line_number(self, index: int) -> int:
@@ -65,13 +65,13 @@ class Source:
 def read_source(text: str, hint: str) -> Source:
     notes: list[str] = []
     if page := _PAGE.match(text):
-        notes.append(page[0].strip()[:_LONGEST_NOTE])
+        notes.append(page[0].strip()[:_MAX_NOTE])
         text = text[page.end() :]
-    if note := _NOTE.search(text, max(0, len(text) - 2 * _LONGEST_NOTE)):
+    if note := _NOTE.search(text, max(0, len(text) - 2 * _MAX_NOTE)):
         notes.append(note[1])
         text = text[: note.start()]
-    if cut := CUT.search(text[:MOST_READ]):
-        notes.append(cut[0][:_LONGEST_NOTE])
+    if cut := CUT.search(text[:_MAX_READ]):
+        notes.append(cut[0][:_MAX_NOTE])
     text, first_line = _without_numbers(_without_secrets(text))
     return Source(text, hint, tuple(notes), first_line)
 
@@ -86,9 +86,9 @@ def _without_secrets(text: str) -> str:
 
 
 def _without_numbers(text: str) -> tuple[str, int]:
-    """Lines that were printed with their numbers, as they are in the file; and the first number."""
+    """Remove printed line numbers; also return the first number."""
     first = _NUMBERED.match(text)
-    if first is None or len(text) > MOST_READ:
+    if first is None or len(text) > _MAX_READ:
         return text, 1
     begin = int(first[1])
     lines = text.split("\n")
@@ -101,7 +101,7 @@ def _without_numbers(text: str) -> tuple[str, int]:
             bare.append("")
         else:
             break
-    # What follows may be the note of whoever numbered the lines.
+    # Up to three lines of notes may follow.
     if len(bare) < 3 or len(bare) < len(lines) - 3:
         return text, 1
     return "\n".join([*bare, *lines[len(bare) :]]), begin

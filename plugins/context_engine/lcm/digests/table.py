@@ -1,6 +1,6 @@
-"""CSV and its kin: columns with their types, how many rows, and the first of them.
+"""CSV and other delimited tables: columns with their types, the number of rows, and the first rows.
 
-The delimiter is the one by which the lines fall into equally many cells; `csv.Sniffer` guesses by letters.
+The delimiter is the one that splits the lines into equally many cells; `csv.Sniffer` guesses by letters.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from .room import Findings, Section
+from .layout import Findings, Section, one_line, pluralize, short_value
 from .source import Source
-from .values import counted, one_line, value
 
-_SAMPLE = 200_000
-_TYPED_ROWS = 2_000
-"""By which the types of columns are told."""
-_MOST_COLUMNS = 300
+_SAMPLE_CHARACTERS = 200_000
+_SAMPLE_ROWS = 2_000
+"""Rows from which the types of the columns are guessed."""
+_MAX_COLUMNS = 300
 _SHOWN_ROWS = 5
 _NAMES = {",": "CSV", "\t": "TSV", ";": "CSV (semicolons)", "|": "CSV (bars)"}
-_EXTENSIONS = ("csv", "tsv", "tab", "psv")
-_SAME_WIDTH = 0.95
-_LONGEST_CELL_ON_AVERAGE = 40
-_LONGEST_NAME = 60
+TABLE_EXTENSIONS = frozenset(("csv", "tsv", "tab", "psv"))
+_MIN_SAME_WIDTH = 0.95
+_MAX_AVERAGE_CELL = 40
+_MAX_NAME = 60
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,18}[.,]\d{0,18}|\.\d{1,18}|\d{1,18})(?:[eE][+-]?\d{1,3})?%?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
@@ -33,28 +32,26 @@ _BOOLEANS = frozenset({"true", "false", "yes", "no", "t", "f"})
 
 
 def read_table(source: Source) -> Findings | None:
-    hinted = any(extension in _EXTENSIONS for extension in source.extensions)
+    hinted = not TABLE_EXTENSIONS.isdisjoint(source.extensions)
     found = _delimiter(source.text, hinted=hinted)
     if found is None:
         return None
     delimiter, rows = found
-    typed = rows[:_TYPED_ROWS]
+    typed = rows[:_SAMPLE_ROWS]
     width = Counter(map(len, typed)).most_common(1)[0][0]
     has_header = _is_header(typed, width)
     names = typed[0] if has_header else [f"column {number}" for number in range(1, width + 1)]
     body = [row for row in typed[has_header:] if len(row) == width]
     count, exact = _count_rows(source.text, delimiter)
     facts = [
-        f"{'' if exact else 'about '}{counted(count - has_header, 'row')}",
-        counted(width, "column"),
+        f"{'' if exact else 'about '}{pluralize(count - has_header, 'row')}",
+        pluralize(width, "column"),
         *([] if has_header else ["no header"]),
     ]
-    columns = [
-        _column(name, [row[index] for row in body]) for index, name in enumerate(names[:_MOST_COLUMNS])
-    ]
+    columns = [_column(name, [row[index] for row in body]) for index, name in enumerate(names[:_MAX_COLUMNS])]
     first = [_row(names, row, delimiter) for row in body[:_SHOWN_ROWS]]
-    kept_columns = Section.flat("Columns:", columns, more=max(0, len(names) - _MOST_COLUMNS))
-    in_short = ", ".join(one_line(name, _LONGEST_NAME) for name in names[:_MOST_COLUMNS])
+    kept_columns = Section.flat("Columns:", columns, more=max(0, len(names) - _MAX_COLUMNS))
+    in_short = ", ".join(one_line(name, _MAX_NAME) for name in names[:_MAX_COLUMNS])
     brief = [Section.flat("", [f"Columns: {in_short}"]), Section.flat("First rows:", first)]
     is_brief = sum(map(len, columns)) > 20 * len(in_short)
     sections = [kept_columns, Section.flat("First rows:", first)]
@@ -62,8 +59,8 @@ def read_table(source: Source) -> Findings | None:
 
 
 def _delimiter(text: str, *, hinted: bool) -> tuple[str, list[list[str]]] | None:
-    sample = text[:_SAMPLE]
-    if len(text) > _SAMPLE and "\n" in sample:
+    sample = text[:_SAMPLE_CHARACTERS]
+    if len(text) > _SAMPLE_CHARACTERS and "\n" in sample:
         sample = sample[: sample.rfind("\n") + 1]
     best: tuple[str, list[list[str]]] | None = None
     most = 1
@@ -83,7 +80,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
             if row:
                 yield row
     except csv.Error:
-        return  # A cell without an end, or a zero byte in old versions of Python.
+        return  # a cell without an end
 
 
 def _fits(rows: list[list[str]], width: int, delimiter: str, *, hinted: bool) -> bool:
@@ -92,12 +89,12 @@ def _fits(rows: list[list[str]], width: int, delimiter: str, *, hinted: bool) ->
     same = sum(len(row) == width for row in rows)
     if hinted:
         return same >= len(rows) * 0.8
-    if same < len(rows) * _SAME_WIDTH or not any(row[-1].strip() for row in rows):
+    if same < len(rows) * _MIN_SAME_WIDTH or not any(row[-1].strip() for row in rows):
         return False
     cells = [cell for row in rows for cell in row]
-    if sum(map(len, cells)) > len(cells) * _LONGEST_CELL_ON_AVERAGE or max(map(len, rows[0])) > _LONGEST_NAME:
+    if sum(map(len, cells)) > len(cells) * _MAX_AVERAGE_CELL or max(map(len, rows[0])) > _MAX_NAME:
         return False
-    # Sentences and code have a space behind their commas; a bar at the beginning is a table of Markdown.
+    # Sentences and code have a space after a comma; a leading bar is a Markdown table.
     spaced = sum(cell.startswith(" ") for row in rows for cell in row[1:])
     if delimiter == "," and spaced > len(cells) / 4:
         return False
@@ -133,7 +130,7 @@ def _count_rows(text: str, delimiter: str) -> tuple[int, bool]:
 def _column(name: str, cells: list[str]) -> str:
     filled = [cell.strip() for cell in cells if cell.strip()]
     kind = _type(filled)
-    title = one_line(name, _LONGEST_NAME)
+    title = one_line(name, _MAX_NAME)
     empty = f", {len(cells) - len(filled):,} of {len(cells):,} empty" if len(filled) < len(cells) else ""
     return f"{title}: {kind}{_range(name, kind, filled)}{empty}"
 
@@ -148,23 +145,23 @@ def _type(cells: list[str]) -> str:
 
 
 def _range(name: str, kind: str, cells: list[str]) -> str:
-    """From the least to the most of it; of text, the values that it takes."""
+    """Smallest and largest value; for text, its most frequent values."""
     if not cells or kind == "boolean":
         return ""
     distinct = Counter(cells)
     if kind == "text" or len(distinct) == 1:
         few = len(distinct) <= 6 and len(cells) >= 2 * len(distinct)
-        shown = [value(name, cell, 30) for cell, _ in distinct.most_common(6 if few else 2)]
+        shown = [short_value(name, cell, 30) for cell, _ in distinct.most_common(6 if few else 2)]
         return f", {'only' if few else 'e.g.'} {', '.join(shown)}"
     if kind == "number" and any("," in cell or "%" in cell for cell in cells):
-        return f", e.g. {value(name, cells[0])}"
+        return f", e.g. {short_value(name, cells[0])}"
     if kind in ("whole number", "number"):
         ends = (min(cells, key=float), max(cells, key=float))
     else:
         ends = (min(cells), max(cells))
-    return f", {value(name, ends[0])} to {value(name, ends[1])}"
+    return f", {short_value(name, ends[0])} to {short_value(name, ends[1])}"
 
 
 def _row(names: list[str], row: list[str], delimiter: str) -> str:
-    cells = [value(name, cell, 30) for name, cell in zip(names, row[:_MOST_COLUMNS], strict=False)]
+    cells = [short_value(name, cell, 30) for name, cell in zip(names, row[:_MAX_COLUMNS], strict=False)]
     return one_line((f" {delimiter} " if delimiter == "|" else delimiter).join(cells), 300)
