@@ -17,8 +17,7 @@ from agent.context_compressor import ContextCompressor
 from bench.context import history
 from plugins.context_engine.lcm.database import connect, shared
 from plugins.context_engine.lcm.engine import LosslessContext
-from plugins.context_engine.lcm.meaning import Meaning, is_installed
-from plugins.context_engine.lcm.meaning.blocks import bring_up_to_date
+from plugins.context_engine.lcm.search.semantic import Meaning, bring_up_to_date, is_installed
 
 _WORDS = 20_000
 _WINDOW = 200_000

@@ -32,17 +32,17 @@ from rich.table import Table
 from agent.context_engine import ContextEngine
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from gateway.plugins import Plugins, engine_factory
+from plugins.context_engine.lcm.context_membership import Context
 from plugins.context_engine.lcm.database import FILE_NAME, connect
-from plugins.context_engine.lcm.meaning import INSTALL, Meaning, is_installed
-from plugins.context_engine.lcm.search.cover import Context
-from plugins.context_engine.lcm.search.natural import Weights, natural
 from plugins.context_engine.lcm.search.page import Shelf, pages
+from plugins.context_engine.lcm.search.ranked import Weights, natural
 from plugins.context_engine.lcm.search.request import Request
-from plugins.context_engine.lcm.tools.framing import originals
+from plugins.context_engine.lcm.search.semantic import INSTALL, Meaning, is_installed
 from plugins.context_engine.lcm.tools.grep import HEADER_TOKENS
+from tests.lcm.expanded_pages import originals
 
 if TYPE_CHECKING:
-    from plugins.context_engine.lcm.meaning.model import Model
+    from plugins.context_engine.lcm.search.embeddings import Model
 
 USUAL_FILE = Path("../shared/data/locomo_dev.json")
 BUDGET = 2_000

@@ -11,7 +11,7 @@ from typing import Any
 from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.engine import LosslessContext
 from plugins.context_engine.lcm.messages import OF_THE_HOST
-from plugins.context_engine.lcm.summarising import without_a_model
+from tests.lcm.extractive_summariser import extractive_summary
 
 Chat = dict[str, Any]
 Summarize = Callable[[str, int], str | None]
@@ -27,7 +27,7 @@ class Host:
         *,
         conversation: str = "chat-1",
         person: str = "ada",
-        summarize: Summarize = without_a_model,
+        summarize: Summarize = extractive_summary,
         options: dict[str, Any] | None = None,
         with_ids: bool = True,
     ) -> None:
@@ -131,8 +131,7 @@ def plain_chat(chat: Chat) -> Chat:
 
 def vectors_are_right(home: Path) -> int:
     """Each block holds what the model says about its messages. How many messages there are in all of them."""
-    from plugins.context_engine.lcm.meaning import Meaning
-    from plugins.context_engine.lcm.meaning.blocks import _texts
+    from plugins.context_engine.lcm.search.semantic import Meaning, _texts
 
     model = Meaning("auto").model()
     assert model

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.tokens import estimate_message_tokens
+from plugins.context_engine.lcm.graph import Level, Node
 from plugins.context_engine.lcm.messages import Stored
-from plugins.context_engine.lcm.summaries import Level, Node
-from plugins.context_engine.lcm.summarising import size_of
+from plugins.context_engine.lcm.summarising.sources import size_of
 
 MAY_2 = 1_777_723_200.0
 """Saturday, 2026-05-02, at noon."""

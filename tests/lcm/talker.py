@@ -10,8 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from plugins.context_engine.lcm.summarising import without_a_model
 from tests.lcm.chats import Chat, Host
+from tests.lcm.extractive_summariser import extractive_summary
 
 WINDOW = 2_000
 
@@ -51,7 +51,7 @@ def tell(what: str) -> None:
 
 def summarise(prompt: str, max_tokens: int) -> str:
     tell("asked")
-    return without_a_model(prompt, max_tokens)
+    return extractive_summary(prompt, max_tokens)
 
 
 def talk(home: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from agent.fts_text import indexable
 from plugins.context_engine.lcm.database import FILE_NAME, connect
-from plugins.context_engine.lcm.meaning import is_installed
 from plugins.context_engine.lcm.messages import scope_of, searchable, stored
+from plugins.context_engine.lcm.search.semantic import is_installed
 from tests.agent.histories import Chat, assistant, calls, result, user
 from tests.lcm.chats import Host, vectors_are_right
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plugins.context_engine.lcm.meaning import is_installed
+from plugins.context_engine.lcm.search.semantic import is_installed
 from tests.lcm.chats import Host, plain_chat, stored_in, vectors_are_right
 from tests.lcm.talker import WINDOW, load, turn
 

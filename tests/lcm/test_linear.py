@@ -13,28 +13,27 @@ import pytest
 
 from agent.compression.ledger import Ledger
 from plugins.context_engine.lcm.digests import digest
-from plugins.context_engine.lcm.echoes import Echoes
+from plugins.context_engine.lcm.graph import Node
 from plugins.context_engine.lcm.hints import _words
-from plugins.context_engine.lcm.messages import Stored, words_of
-from plugins.context_engine.lcm.record import record_text
-from plugins.context_engine.lcm.search.dates import days_in, timestamp
-from plugins.context_engine.lcm.search.excerpt import line_of
-from plugins.context_engine.lcm.search.natural import words_of as words_of_a_question
+from plugins.context_engine.lcm.messages import Echoes, Stored, words_of
+from plugins.context_engine.lcm.search.filters import days_in, speaker_of, timestamp, without_label
+from plugins.context_engine.lcm.search.page import line_of
+from plugins.context_engine.lcm.search.ranked import words_of as words_of_a_question
 from plugins.context_engine.lcm.search.request import BadRequest
-from plugins.context_engine.lcm.search.speakers import speaker_of, without_label
-from plugins.context_engine.lcm.summaries import Node
-from plugins.context_engine.lcm.summarising import without_a_model
-from plugins.context_engine.lcm.summarising.marks import split_topics, without_imitations
-from plugins.context_engine.lcm.summarising.measure import (
+from plugins.context_engine.lcm.summarising.sources import (
+    of_messages,
     shortened,
     shortened_list,
+    split_topics,
     storable,
     up_to_a_sentence_end,
+    without_imitations,
 )
-from plugins.context_engine.lcm.summarising.sources import of_messages
 from plugins.context_engine.lcm.summarising.topics import topics_in, topics_of
+from plugins.context_engine.lcm.summary_message import record_text
+from plugins.context_engine.lcm.tools.expand import sections_of
 from plugins.context_engine.lcm.tools.expand_query import _checked, _ids_in
-from plugins.context_engine.lcm.tools.framing import sections_of
+from tests.lcm.extractive_summariser import extractive_summary
 
 SIZE = 6_000
 """Characters. For twice as many, a quadratic pattern takes most of a second."""
@@ -88,7 +87,7 @@ SEES: dict[str, Callable[[str], object]] = {
     "topics": lambda text: topics_in([text]),
     "topics of messages": lambda text: topics_of(of_messages([spoken(text)]), 40),
     "sources": lambda text: of_messages([spoken(text)]).record(),
-    "extract": lambda text: without_a_model(text, 500),
+    "extract": lambda text: extractive_summary(text, 500),
     "imitations": without_imitations,
     "topics of an answer": split_topics,
     "sentence end": up_to_a_sentence_end,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.context_engine.lcm.meaning import Meaning, is_installed
-from plugins.context_engine.lcm.meaning.blocks import BLOCK
+from plugins.context_engine.lcm.search.semantic import BLOCK, Meaning, is_installed
 from plugins.context_engine.lcm.tools import answer
 from tests.lcm.chats import Host, vectors_are_right
 from tests.lcm.tools_world import World, assistant, opened, user

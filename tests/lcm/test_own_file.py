@@ -17,9 +17,14 @@ from agent.events import Notice, TurnDone
 from gateway.cli.doctor_checks import plugins as doctor_on_plugins
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from plugins.context_engine.lcm.database import FILE_NAME, connect
+from plugins.context_engine.lcm.database import (
+    APPLICATION_ID,
+    EARLIER_NAME,
+    FILE_NAME,
+    ForeignDatabase,
+    connect,
+)
 from plugins.context_engine.lcm.engine import LosslessContext
-from plugins.context_engine.lcm.own_file import APPLICATION_ID, EARLIER_NAME, ForeignDatabase
 from tests.agent.histories import assistant, chat, user
 from tests.lcm.chats import Host, stored_in
 from tests.lcm.rooms import opened

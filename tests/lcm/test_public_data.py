@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.tokens import estimate_messages_tokens_rough as tokens_in
-from plugins.context_engine.lcm.tools.framing import originals
 from tests.agent.histories import check_sendable, tau_transcripts
 from tests.lcm.chats import Host, plain_chat
+from tests.lcm.expanded_pages import originals
 
 TRANSCRIPTS = 12
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.tokens import estimate_messages_tokens_rough
-from plugins.context_engine.lcm.summarising import without_a_model
 from tests.agent.histories import assistant, chat, user
 from tests.lcm.chats import Host
+from tests.lcm.extractive_summariser import extractive_summary
 
 SOFTER = 0.85
 """The share of the threshold at which the host has a compaction prepared."""
@@ -35,7 +35,7 @@ def test_a_topic_after_a_draft(tmp_path: Path) -> None:
 
     def summarise(prompt: str, max_tokens: int) -> str:
         prompts.append(prompt)
-        return without_a_model(prompt, max_tokens)
+        return extractive_summary(prompt, max_tokens)
 
     host = Host(tmp_path, 8_000, summarize=summarise)
     host.say(user("The first thing."), *chat(20, words=100)[1:])

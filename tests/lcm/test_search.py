@@ -10,9 +10,9 @@ import pytest
 
 from plugins.context_engine.lcm.messages import Incoming, add_messages, conversation_key
 from plugins.context_engine.lcm.search import Found, Request, search, strong_matches
-from plugins.context_engine.lcm.search.dates import Days, days_in
-from plugins.context_engine.lcm.search.natural import Weights, natural
-from plugins.context_engine.lcm.search.patterns import matching
+from plugins.context_engine.lcm.search.exact import matching
+from plugins.context_engine.lcm.search.filters import Days, days_in
+from plugins.context_engine.lcm.search.ranked import Weights, natural
 from tests.lcm.tools_world import World, assistant, opened, user
 
 MAY, JUNE = (datetime(2023, month, 12, tzinfo=UTC).timestamp() for month in (5, 6))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agent.errors import AuthenticationFailed, NetworkFailed
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 from plugins.context_engine.lcm.database import Database
+from plugins.context_engine.lcm.graph import Node, Written, add_leaf
 from plugins.context_engine.lcm.messages import (
     Incoming,
     Stored,
@@ -19,8 +20,9 @@ from plugins.context_engine.lcm.messages import (
     conversation_key,
     messages_by_key,
 )
-from plugins.context_engine.lcm.summaries import Node, Written, add_leaf
-from plugins.context_engine.lcm.summarising import Summariser, size_of, without_a_model
+from plugins.context_engine.lcm.summarising import Summariser
+from plugins.context_engine.lcm.summarising.sources import size_of
+from tests.lcm.extractive_summariser import extractive_summary
 
 TEXTS = st.builds(
     lambda word, count: word * count,
@@ -184,4 +186,4 @@ def test_topics_of_children_can_be_stored_too() -> None:
 @given(prompt=TEXTS, limit=st.sampled_from([1, 20, 500]))
 def test_the_summary_without_a_model_takes_any_prompt(prompt: str, limit: int) -> None:
     """And keeps to its limit."""
-    assert estimate_text_tokens(without_a_model(prompt, limit)) <= max(4, limit * 1.3)
+    assert estimate_text_tokens(extractive_summary(prompt, limit)) <= max(4, limit * 1.3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugins.context_engine.lcm.report import status
+from plugins.context_engine.lcm.stats import status
 from tests.lcm.tools_world import BEGAN, World, assistant, furnish, opened, summary, user
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from agent.tokens import estimate_text_tokens
 from plugins.context_engine.lcm import tools
 from plugins.context_engine.lcm.database import FILE_NAME, Database
+from plugins.context_engine.lcm.graph import Node, Written, add_condensed, add_leaf
 from plugins.context_engine.lcm.messages import (
     Incoming,
     Stored,
@@ -19,9 +20,8 @@ from plugins.context_engine.lcm.messages import (
     conversation_key,
     messages_between,
 )
-from plugins.context_engine.lcm.place import Place
-from plugins.context_engine.lcm.summaries import Node, Written, add_condensed, add_leaf
-from plugins.context_engine.lcm.tools.framing import Original, originals
+from plugins.context_engine.lcm.tools.context import Place
+from tests.lcm.expanded_pages import Original, originals
 
 BEGAN = 1_770_000_000.0
 WINDOW = 100_000

@@ -11,10 +11,9 @@ import structlog
 
 from gateway.commands import Command, CommandContext
 
-from .database import FILE_NAME, Database, NewerDatabase
-from .own_file import ForeignDatabase, take_over_earlier
-from .place import Place
-from .report import status, status_text
+from .database import FILE_NAME, Database, ForeignDatabase, NewerDatabase, take_over_earlier
+from .stats import status, status_text
+from .tools.context import Place
 from .tools.doctor import report
 
 log = structlog.get_logger(__name__)

@@ -1,30 +1,159 @@
-"""One compaction: the oldest messages become leaves of the graph, leaves are condensed, the rest stays as it was."""
+"""What stays at the end of a context: the newest messages that fit, whole tool calls, and the newest request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.chat_text import text_of
 from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import between, ledger_of, ledger_state
+from agent.compression.truncate import fair_cap
 from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.messages import CREATED_AT, ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
 from agent.tool_pairs import repair
 
-from .copies import for_summary
 from .database import Database
-from .graph import Graph
-from .kept import Kept
-from .limits import Limits
+from .graph import Node
+from .graph_builder import Graph
+from .ingest import KEPT, Item, Reading, remember_copy, remember_record
 from .messages import Stored, messages_by_key
-from .reading import KEPT, Item, Reading
-from .record import record_text
-from .summaries import Node
-from .tail import Group, first_chunk, parted, tokens_of
-from .written import remember_record
+from .options import Limits
+from .summary_message import record_text
+from .truncated import SMALLEST, for_summary, in_one_line, with_beginning_and_end, with_copy
+
+Group = list[Item]
+"""A message, or calls of tools with their results: stays or goes as a whole."""
+
+
+def groups_of(said: Sequence[Item]) -> list[Group]:
+    groups: list[Group] = []
+    for item in said:
+        if item.chat["role"] == "tool" and groups:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
+
+
+def parted(said: Sequence[Item], tail_tokens: int, tail_messages: int) -> list[Group]:
+    """What is older than the tail, oldest first. The last group and the newest request always stay, even where the
+    request lies further back."""
+    groups = groups_of(said)
+    start = _tail_start(groups, tail_tokens, tail_messages)
+    asked = [
+        i for i, group in enumerate(groups) if group[0].kind == "said" and group[0].chat["role"] == "user"
+    ]
+    return [group for i, group in enumerate(groups[:start]) if i not in asked[-1:]]
+
+
+def _tail_start(groups: Sequence[Group], tokens: int, messages: int) -> int:
+    start = max(0, len(groups) - 1)
+    room = tokens - sum(map(tokens_of, groups[start:]))
+    count = sum(map(len, groups[start:]))
+    while start:
+        group = groups[start - 1]
+        room, count = room - tokens_of(group), count + len(group)
+        if room < 0 or count > messages:
+            break
+        start -= 1
+    return start
+
+
+def tokens_of(group: Group) -> int:
+    return sum(item.tokens for item in group)
+
+
+def first_chunk(older: Sequence[Group], tokens: int) -> int:
+    """How many of the oldest groups make a leaf: at least one, and no more tokens than these."""
+    for count, group in enumerate(older):
+        tokens -= tokens_of(group)
+        if tokens < 0 and count:
+            return count
+    return len(older)
+
+
+Copy = Callable[[Item, Stored], Item]
+
+
+class Kept:
+    """Of one conversation, in order."""
+
+    def __init__(self, database: Database, conversation: int, items: Iterable[Item]) -> None:
+        self._database = database
+        self._conversation = conversation
+        self.items = list(items)
+        self.copied: list[int] = []
+        """Keys of the messages of which only a copy stays."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+    def remove(self, items: Sequence[Item]) -> None:
+        leaving = set(map(id, items))
+        self.items = [item for item in self.items if id(item) not in leaving]
+
+    def newest_request(self) -> Item | None:
+        asked = (item for item in reversed(self.items) if item.kind == "said" and item.chat["role"] == "user")
+        return next(asked, None)
+
+    def leave_large_ones(self, limits: Limits) -> None:
+        """Not those of the last group, which is being worked on, and not the newest request."""
+        large = [item for item in self.items if item.tokens > limits.large and not self._is_at_work(item)]
+        self._copy(large, lambda item, whole: with_copy(item, whole, limits.digest))
+
+    def fit(self, room: int, most: int) -> None:
+        """Into the room; but what is being worked on stays whole up to `most`, which is what the window can hold."""
+        others = [item for item in self.items if not self._is_at_work(item)]
+        self._shrink(others, room - self.tokens + _tokens(others))
+        if self.tokens <= most:
+            return
+        results = [item for item in self._last_group() if item.chat["role"] == "tool"]
+        self._shrink(results, room - self.tokens + _tokens(results))
+        if self.tokens > most and (request := self.newest_request()):
+            left = max(SMALLEST, room - self.tokens + request.tokens)
+            self._copy([request], lambda item, whole: with_beginning_and_end(item, whole, left))
+        if self.tokens > most:
+            lines = [item for item in self.items if item.chat["role"] == "tool"]
+            self._copy(lines, in_one_line)
+
+    def _shrink(self, items: Sequence[Item], room: int) -> None:
+        sizes = [item.tokens for item in items]
+        if sizes and sum(sizes) > room:
+            cap = fair_cap(sizes, room, SMALLEST)
+            larger = [item for item in items if item.tokens > cap]
+            self._copy(larger, lambda item, whole: with_copy(item, whole, cap))
+
+    def _is_at_work(self, item: Item) -> bool:
+        request = self.newest_request()
+        return item is request or any(item is each for each in self._last_group())
+
+    def _last_group(self) -> Group:
+        groups = groups_of(self.items)
+        return groups[-1] if groups else []
+
+    def _copy(self, items: Sequence[Item], copy: Copy) -> None:
+        with self._database.reading() as connection:
+            whole = messages_by_key(connection, [item.message for item in items])
+        copies = {id(item): copy(item, whole[item.message]) for item in items}
+        made = [item for item in items if copies[id(item)] is not item]
+        if not made:
+            return
+        with self._database.writing() as connection:
+            for item in made:
+                text = text_of(copies[id(item)].chat)
+                remember_copy(connection, self._conversation, text, item.message)
+        self.items = [copies.get(id(item), item) for item in self.items]
+        self.copied += [item.message for item in made]
+
+
+def _tokens(items: Iterable[Item]) -> int:
+    return sum(item.tokens for item in items)
+
 
 _SMALLEST_CHUNK = 120
 """Tokens. A summary of less would hardly be smaller, with its heading."""

@@ -21,20 +21,18 @@ from agent.ids import new_id
 from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough
 
-from . import history, tools
+from . import tools
 from .compaction import Compaction, Outcome
-from .database import FILE_NAME, UNUSABLE, Database, removed, shared
-from .graph import Graph
+from .database import FILE_NAME, UNUSABLE, Database, problem_with, removed, shared
+from .graph import summaries_by_key
+from .graph_builder import Graph
 from .hints import hint_for
-from .limits import limits_for
-from .meaning import Meaning
-from .meaning.blocks import bring_up_to_date
-from .options import Options
-from .own_file import problem_with
-from .place import Place
-from .reading import Reading, read, save_context
-from .summaries import summaries_by_key
+from .ingest import Reading, read, save_context
+from .options import Options, limits_for
+from .search.semantic import Meaning, bring_up_to_date
+from .stats import counts, record_compaction
 from .summarising import Summariser
+from .tools.context import Place
 
 log = structlog.get_logger(__name__)
 
@@ -202,7 +200,7 @@ class LosslessContext(ContextEngine):
         status = super().get_status()
         try:
             with self._db.reading() as connection:
-                return status | history.counts(connection, self._conversation_id)
+                return status | counts(connection, self._conversation_id)
         except UNUSABLE as error:
             return status | {"problem": str(error)}
 
@@ -226,7 +224,7 @@ class LosslessContext(ContextEngine):
             outcome = replace(outcome, kind="stand_in", detail=stand_in_detail("see the log"))
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.copied)
         with self._db.writing() as connection:
-            history.record_compaction(
+            record_compaction(
                 connection,
                 reading.conversation,
                 self._session_id,

@@ -1,140 +1,235 @@
-"""Makes and mends nodes of the graph. A model is asked between transactions, never inside one.
-
-The same sources are never summarised twice: a compaction that was cut off, or whose result was not used, costs nothing
-the next time.
-"""
+# ruff: noqa: S608 - only question marks are put into the SQL
+"""The graph: summaries over messages, and summaries over summaries."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from .copies import for_summary
-from .database import Database
-from .limits import Limits
 from .messages import Stored, messages_by_key
-from .reading import looks_like_a_record
-from .summaries import (
-    Node,
-    Written,
-    add_condensed,
-    add_leaf,
-    children_of,
-    find_summary,
-    has_stand_ins,
-    messages_under,
-    rewrite,
-    sources_key,
-    summaries_by_key,
-)
-from .summarising import Summariser
 
-Add = Callable[[sqlite3.Connection, Written], Node]
+Level = Literal["detailed", "bullets", "stand_in"]
+
+MOST_ATTEMPTS = 20
+"""So often a model may fail to put something into fewer words. To be out of reach is no attempt."""
 
 
-class Graph:
-    """The summaries of one conversation, while a compaction works on them."""
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary, with what the engine (and not the model) knows about it."""
 
-    def __init__(
-        self,
-        database: Database,
-        conversation: int,
-        summariser: Summariser,
-        limits: Limits,
-        *,
-        focus: str | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self._database = database
-        self._conversation = conversation
-        self._summariser = summariser
-        self._limits = limits
-        self._focus = focus
-        """A topic. What was summarised without it, and is not shown, is summarised again."""
-        self._clock = clock
-        self.written = 0
-        """Summaries that were written, anew or again."""
+    key: int
+    depth: int
+    level: Level
+    content: str
+    topics: str
+    tokens: int
+    source_tokens: int
+    message_tokens: int
+    message_count: int
+    first_seq: int
+    last_seq: int
+    earliest: float
+    latest: float
+    attempts: int
 
-    def nodes(self, keys: Sequence[int]) -> list[Node]:
-        """In this order, each once."""
-        with self._database.reading() as connection:
-            found = summaries_by_key(connection, keys)
-        return [found[key] for key in dict.fromkeys(keys)]
+    @property
+    def id(self) -> str:
+        return f"s{self.key}"
 
-    def leaf(self, keys: Sequence[int], foreign: frozenset[int]) -> Node:
-        """Over these messages; `foreign` are records that nobody said."""
-        with self._database.reading() as connection:
-            found = messages_by_key(connection, keys)
-        messages = [found[key] for key in keys]
-        return self._known_or_written(
-            sources_key("messages", keys),
-            lambda: self._leaf_text(messages, foreign),
-            lambda connection, text: add_leaf(connection, self._conversation, messages, text, self._clock()),
-        )
+    @property
+    def is_stand_in(self) -> bool:
+        return self.level == "stand_in"
 
-    def condensed(self, children: Sequence[Node]) -> Node:
-        return self._known_or_written(
-            sources_key("summaries", [child.key for child in children]),
-            lambda: self._condensed_text(children),
-            lambda connection, text: add_condensed(
-                connection, self._conversation, children, text, self._clock()
-            ),
-        )
-
-    def without_stand_ins(self, nodes: Sequence[Node]) -> list[Node]:
-        """As far as a model answers, also beneath them: else summaries would build on gaps."""
-        with self._database.reading() as connection:
-            if not has_stand_ins(connection, self._conversation):
-                return list(nodes)
-        return [self._redone(node) for node in nodes]
-
-    def _redone(self, node: Node) -> Node:
-        with self._database.reading() as connection:
-            children = children_of(connection, node.key)
-        better = [self._redone(child) for child in children]
-        if not node.can_be_redone and better == children:
-            return node
-        return self._rewritten(node, self._condensed_text(better) if better else self._leaf_text_again(node))
-
-    def _rewritten(self, node: Node, text: Written) -> Node:
-        # A stand-in for a summary would be no gain. That nobody could be asked is no attempt.
-        if text.level == "stand_in" and (not node.is_stand_in or self._summariser.is_down):
-            return node
-        with self._database.writing() as connection:
-            node = rewrite(connection, node, text)
-        self.written += not node.is_stand_in
-        return node
-
-    def _known_or_written(self, sources: str, write: Callable[[], Written], add: Add) -> Node:
-        """What somebody else wrote meanwhile stands, unless it is a stand-in or there is a focus."""
-        with self._database.reading() as connection:
-            known = find_summary(connection, self._conversation, sources)
-        if known and not known.is_stand_in and not self._focus:
-            return known
-        text = write()
-        with self._database.writing() as connection:
-            known = find_summary(connection, self._conversation, sources)
-            self.written += 1
-            return rewrite(connection, known, text) if known else add(connection, text)
-
-    def _leaf_text(self, messages: Sequence[Stored], foreign: frozenset[int]) -> Written:
-        target = self._limits.leaf_target(sum(message.tokens for message in messages))
-        read = [for_summary(message, self._limits.large) for message in messages]
-        read = [_as_record(message) if message.key in foreign else message for message in read]
-        return self._summariser.leaf(read, target=target, focus=self._focus)
-
-    def _leaf_text_again(self, leaf: Node) -> Written:
-        with self._database.reading() as connection:
-            messages = messages_under(connection, leaf.key)
-        foreign = frozenset(message.key for message in messages if looks_like_a_record(message.chat))
-        return self._leaf_text(messages, foreign)
-
-    def _condensed_text(self, children: Sequence[Node]) -> Written:
-        target = self._limits.condensed_target(sum(child.tokens for child in children))
-        return self._summariser.condensed(children, target=target, focus=self._focus)
+    @property
+    def can_be_redone(self) -> bool:
+        return self.is_stand_in and self.attempts < MOST_ATTEMPTS
 
 
-def _as_record(message: Stored) -> Stored:
-    """What nobody said must not pass for a wish of the user."""
-    return replace(message, role="summary", chat={**message.chat, "role": "summary"})
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a summariser came up with."""
+
+    level: Level
+    content: str
+    topics: str
+    tokens: int
+
+
+def sources_key(kind: Literal["messages", "summaries"], keys: Sequence[int]) -> str:
+    return hashlib.sha256(f"{kind}:{','.join(map(str, keys))}".encode()).hexdigest()[:32]
+
+
+def find_summary(connection: sqlite3.Connection, conversation: int, sources: str) -> Node | None:
+    """The one over these very sources, if they were summarised before."""
+    row = connection.execute(
+        "SELECT * FROM summaries WHERE conversation = ? AND sources_key = ?", (conversation, sources)
+    ).fetchone()
+    return node(row) if row else None
+
+
+def add_leaf(
+    connection: sqlite3.Connection, conversation: int, messages: Sequence[Stored], text: Written, now: float
+) -> Node:
+    """Raises sqlite3.IntegrityError if somebody else was quicker."""
+    keys = [message.key for message in messages]
+    total = sum(message.tokens for message in messages)
+    made = _insert(
+        connection,
+        conversation,
+        text,
+        depth=0,
+        source_tokens=total,
+        message_tokens=total,
+        message_count=len(messages),
+        first_seq=min(message.seq for message in messages),
+        last_seq=max(message.seq for message in messages),
+        earliest=min(message.said_at for message in messages),
+        latest=max(message.said_at for message in messages),
+        sources_key=sources_key("messages", keys),
+        created_at=now,
+    )
+    connection.executemany(
+        "INSERT INTO summary_messages (summary, position, message) VALUES (?, ?, ?)",
+        ((made, position, key) for position, key in enumerate(keys)),
+    )
+    return summaries_by_key(connection, [made])[made]
+
+
+def add_condensed(
+    connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: Written, now: float
+) -> Node:
+    """Raises sqlite3.IntegrityError if somebody else was quicker."""
+    keys = [child.key for child in children]
+    made = _insert(
+        connection,
+        conversation,
+        text,
+        depth=1 + max(child.depth for child in children),
+        source_tokens=sum(child.tokens for child in children),
+        message_tokens=sum(child.message_tokens for child in children),
+        message_count=sum(child.message_count for child in children),
+        first_seq=min(child.first_seq for child in children),
+        last_seq=max(child.last_seq for child in children),
+        earliest=min(child.earliest for child in children),
+        latest=max(child.latest for child in children),
+        sources_key=sources_key("summaries", keys),
+        created_at=now,
+    )
+    connection.executemany(
+        "INSERT INTO summary_children (parent, position, child) VALUES (?, ?, ?)",
+        ((made, position, key) for position, key in enumerate(keys)),
+    )
+    return summaries_by_key(connection, [made])[made]
+
+
+def rewrite(connection: sqlite3.Connection, summary: Node, text: Written, *, attempts: int = 1) -> Node:
+    """Its place and its sources stay. A stand-in never takes the place of a summary that somebody else wrote since."""
+    connection.execute(
+        "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
+        "attempts = attempts + :attempts WHERE key = :key AND (level = 'stand_in' OR :level <> 'stand_in')",
+        {
+            "level": text.level,
+            "content": text.content,
+            "topics": text.topics,
+            "tokens": text.tokens,
+            "attempts": attempts,
+            "key": summary.key,
+        },
+    )
+    # What stands above it counts what its sources have now.
+    connection.execute(
+        "UPDATE summaries SET source_tokens = ("
+        "SELECT sum(child.tokens) FROM summary_children JOIN summaries AS child ON child.key = summary_children.child "
+        "WHERE summary_children.parent = summaries.key"
+        ") WHERE key IN (SELECT parent FROM summary_children WHERE child = ?)",
+        (summary.key,),
+    )
+    return summaries_by_key(connection, [summary.key])[summary.key]
+
+
+def summaries_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Node]:
+    wanted = list(keys)
+    places = ", ".join("?" * len(wanted))
+    rows = connection.execute(f"SELECT * FROM summaries WHERE key IN ({places})", wanted)
+    return {row["key"]: node(row) for row in rows}
+
+
+def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
+    rows = connection.execute(
+        "SELECT summaries.* FROM summary_children JOIN summaries ON summaries.key = summary_children.child "
+        "WHERE parent = ? ORDER BY position",
+        (summary,),
+    )
+    return list(map(node, rows))
+
+
+def message_keys_of(connection: sqlite3.Connection, leaf: int) -> list[int]:
+    rows = connection.execute(
+        "SELECT message FROM summary_messages WHERE summary = ? ORDER BY position", (leaf,)
+    )
+    return [row["message"] for row in rows]
+
+
+def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+    """From left to right; the summary itself if it is a leaf."""
+    children = connection.execute(
+        "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
+    ).fetchall()
+    if not children:
+        return [summary]
+    return [leaf for row in children for leaf in leaves_under(connection, row["child"])]
+
+
+def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
+    """All that was said beneath a summary, in order."""
+    return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
+
+
+def is_beneath(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
+    """Whether one of these summaries stands over the message, at whatever height."""
+    above = connection.execute(
+        "WITH RECURSIVE above (key) AS ("
+        "SELECT summary FROM summary_messages WHERE message = ? "
+        "UNION SELECT parent FROM summary_children JOIN above ON child = above.key) SELECT key FROM above",
+        (message,),
+    )
+    return not {row["key"] for row in above}.isdisjoint(summaries)
+
+
+def has_stand_ins(connection: sqlite3.Connection, conversation: int) -> bool:
+    """Some that are worth another attempt."""
+    row = connection.execute(
+        "SELECT 1 FROM summaries WHERE conversation = ? AND level = 'stand_in' AND attempts < ? LIMIT 1",
+        (conversation, MOST_ATTEMPTS),
+    ).fetchone()
+    return row is not None
+
+
+def messages_under(connection: sqlite3.Connection, summary: int) -> list[Stored]:
+    keys = message_keys_under(connection, summary)
+    found = messages_by_key(connection, keys)
+    return [found[key] for key in keys]
+
+
+def node(row: sqlite3.Row) -> Node:
+    return Node(**{name: row[name] for name in Node.__slots__})
+
+
+def _insert(
+    connection: sqlite3.Connection, conversation: int, text: Written, **columns: int | float | str
+) -> int:
+    columns |= {
+        "conversation": conversation,
+        "level": text.level,
+        "content": text.content,
+        "topics": text.topics,
+        "tokens": text.tokens,
+    }
+    names = ", ".join(columns)
+    places = ", ".join("?" * len(columns))
+    made = connection.execute(f"INSERT INTO summaries ({names}) VALUES ({places})", tuple(columns.values()))
+    return int(made.lastrowid or 0)

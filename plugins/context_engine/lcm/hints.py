@@ -14,11 +14,10 @@ from agent.tokens import cut_to_tokens
 from agent.untrusted import own_words, without_marks, wrap_untrusted
 
 from .database import Database
+from .graph import is_beneath
+from .ingest import MARK, Reading, remember_hint
 from .messages import Stored, messages_by_key
-from .reading import Reading
 from .search import strong_matches
-from .summaries import is_beneath
-from .written import MARK, remember_hint
 
 MOST_NAMED = 3
 STRONG = 0.5

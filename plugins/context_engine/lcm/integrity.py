@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from agent.tokens import estimate_text_tokens
 
-from .history import LEFTOVERS
 from .messages import scope_of
+from .stats import LEFTOVERS
 
 _SHOWN = 5
 """Findings of one check that are told one by one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from .layout import Findings, Section, one_line, pluralize
@@ -128,8 +128,9 @@ def _imports(lines: list[str]) -> Iterator[str]:
 def _constants(tree: ast.Module) -> list[str]:
     names: dict[str, None] = {}
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else ()
-        targets = (node.target,) if isinstance(node, ast.AnnAssign) else targets
+        targets: Sequence[ast.expr] = node.targets if isinstance(node, ast.Assign) else ()
+        if isinstance(node, ast.AnnAssign):
+            targets = (node.target,)
         names.update((target.id, None) for target in targets if isinstance(target, ast.Name))
     return list(names)
 

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .exact import all_words, phrase
-from .natural import natural
-from .patterns import matching
+from .exact import all_words, matching, phrase
+from .ranked import natural, strong_matches
 from .request import MODES, BadRequest, Found, Hit, Mode, Request
-from .strength import strong_matches
 
 if TYPE_CHECKING:
-    from ..meaning.model import Model
+    from .embeddings import Model
 
 __all__ = ["MODES", "BadRequest", "Found", "Hit", "Mode", "Request", "search", "strong_matches"]
 

@@ -1,14 +1,86 @@
-"""Messages that have a phrase, or all of some words. All hits are equally good, so the newest come first."""
+# ruff: noqa: S608 - only question marks are put into the SQL
+"""Which messages have a word: asked of the index, so that stems and unspaced scripts are its business alone."""
 
 from __future__ import annotations
 
+import math
+import re
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from agent.fts_text import parse_query
+import regex  # type: ignore[import-untyped]
 
-from .postings import bounds_of, expression
-from .request import Found, Hit, Request
+from agent.fts_text import parse_query, quoted
+
+from ..messages import Stored, messages_by_key, scope_of, searchable
+from .request import BadRequest, Found, Hit, Request
+
+ALL_KEYS = (0, 2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    word: str
+    keys: frozenset[int]
+    is_common: bool
+    """There are more than could be looked at."""
+
+    def weight(self, messages: int) -> float:
+        """The rarer, the more it says."""
+        return math.log(1 + (messages - len(self.keys) + 0.5) / (len(self.keys) + 0.5))
+
+
+def postings(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    word: str,
+    bounds: tuple[int, int],
+    most: int,
+) -> Postings:
+    """The newest, if there are too many."""
+    rows = connection.execute(
+        "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
+        "ORDER BY rowid DESC LIMIT ?",
+        (expression(conversations, (word,)), *bounds, most + 1),
+    )
+    keys = [row[0] for row in rows]
+    return Postings(word, frozenset(keys[:most]), len(keys) > most)
+
+
+def expression(conversations: Sequence[int], phrases: Iterable[str]) -> str:
+    """In the index's language: all of the phrases, in one of the conversations."""
+    scopes = " OR ".join(f'"{scope_of(key)}"' for key in conversations)
+    return f"scope : ({scopes}) AND " + " AND ".join(f"body : {quoted(phrase)}" for phrase in phrases)
+
+
+def key_bounds(
+    connection: sqlite3.Connection, conversations: Sequence[int], since: float | None, until: float | None
+) -> tuple[int, int] | None:
+    """Between which keys the messages of a period are; keys outside of it may be among them, for clocks step.
+
+    None where there are no such messages.
+    """
+    row = connection.execute(
+        f"SELECT min(key), max(key) FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
+        "AND said_at >= ? AND said_at < ?",
+        (
+            *conversations,
+            -math.inf if since is None else since,
+            math.inf if until is None else until,
+        ),
+    ).fetchone()
+    return None if row[0] is None else (row[0], row[1])
+
+
+def bounds_of(
+    connection: sqlite3.Connection, conversations: Sequence[int], request: Request
+) -> tuple[int, int] | None:
+    if request.since is None and request.until is None:
+        return ALL_KEYS
+    return key_bounds(connection, conversations, request.since, request.until)
+
 
 MOST_HITS = 1_000
 _LOOKED_AT = 20_000
@@ -50,3 +122,80 @@ def _having(
                 return Found(hits, phrases, more=True)
             hits.append(Hit(key, conversation, seq, said_at, 1.0))
     return Found(hits, phrases)
+
+
+SECONDS = 2.0
+"""For all messages together."""
+_ONE_MESSAGE = 0.5
+_MOST_HITS = 1_000
+_LONGEST_PATTERN = 500
+_LONGEST_TEXT = 200_000
+_MOST_REPEATED = 1_000
+_AT_ONCE = 500
+_COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
+
+
+def matching(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    request: Request,
+    seconds: float = SECONDS,
+) -> Found:
+    pattern = _compiled(request.text)
+    deadline = time.monotonic() + seconds
+    hits: list[Hit] = []
+    for message, conversation in _newest_first(connection, conversations):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return Found(hits, stopped_at=message.said_at)
+        if request.admits(message.role, message.said_at) and _fits(pattern, message, left):
+            if len(hits) == _MOST_HITS:
+                return Found(hits, more=True)
+            hits.append(Hit(message.key, conversation, message.seq, message.said_at, 1.0))
+    return Found(hits)
+
+
+def _newest_first(
+    connection: sqlite3.Connection, conversations: Sequence[int]
+) -> Iterator[tuple[Stored, int]]:
+    """With the conversation. Only numbers are held of those that nobody gets to."""
+    rows = connection.execute(
+        f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
+        "AND NOT echo",
+        conversations,
+    )
+    newest = sorted(map(tuple, rows), reverse=True)
+    for start in range(0, len(newest), _AT_ONCE):
+        some = newest[start : start + _AT_ONCE]
+        messages = messages_by_key(connection, [key for key, _ in some])
+        yield from ((messages[key], conversation) for key, conversation in some)
+
+
+def _fits(pattern: regex.Pattern[str], message: Stored, seconds: float) -> bool:
+    text = searchable(message.chat)[:_LONGEST_TEXT]
+    try:
+        return pattern.search(text, timeout=min(seconds, _ONE_MESSAGE), concurrent=True) is not None
+    except TimeoutError:
+        raise BadRequest(
+            f"The pattern takes too long (at {message.id}). Avoid nested repeats like (a+)+, or search for a word in "
+            "it with mode `natural`."
+        ) from None
+
+
+def _compiled(text: str) -> regex.Pattern[str]:
+    """Case counts only if the pattern says so with (?-i:...)."""
+    if len(text) > _LONGEST_PATTERN:
+        raise BadRequest(f"The pattern is longer than {_LONGEST_PATTERN} characters.")
+    repeated = 1
+    for least, most in _COUNTS.findall(text):
+        repeated *= max(1, int(least or 0), int(most or 0))
+    if repeated > _MOST_REPEATED:
+        raise BadRequest(
+            f"The pattern repeats things more than {_MOST_REPEATED:,} times. Use smaller counts."
+        )
+    try:
+        return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise BadRequest(
+            f"{text[:60]!r} is no regular expression: {error}. Write a backslash before characters that you mean."
+        ) from None

@@ -1,7 +1,5 @@
-"""Writes the summaries of the graph: with a model where one answers, and by plain extraction where none does."""
+"""Summaries: written by a model where one answers, else extracted from the messages."""
 
-from .measure import size_of
 from .summariser import Summariser
-from .without_a_model import without_a_model
 
-__all__ = ["Summariser", "size_of", "without_a_model"]
+__all__ = ["Summariser"]

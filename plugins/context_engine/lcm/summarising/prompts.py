@@ -8,7 +8,7 @@ from typing import Literal
 from agent.compression.prompt import record_of
 from agent.tokens import cut_to_tokens
 
-from .marks import TOPICS
+from .sources import TOPICS
 
 Kind = Literal["leaf", "condensed"]
 Asked = Literal["detailed", "bullets"]

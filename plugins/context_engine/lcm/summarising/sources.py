@@ -1,7 +1,12 @@
-"""What a summary is written from: messages or other summaries, free of secrets, as a record a model can read."""
+"""What only the engine writes, and no model and no text in a conversation may.
+
+The engine sets `[s12 · m101-m148 · …]` above a summary and `(lcm_expand s12 …)` beneath it. A line of a summary that
+looks like one would send the reader to the wrong place, or end the summary early.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -12,11 +17,128 @@ from agent.compression.prompt import pieces_of, record_of
 from agent.compression.summary_check import check_summary, extract_as_checked, quotes_in
 from agent.messages import ChatDict
 from agent.redaction import redact_message, rules_that_may_fire
-from agent.untrusted import own_words
+from agent.tokens import cut_to_tokens, estimate_text_tokens
+from agent.untrusted import in_a_note, own_words, strip_role_markers
 
+from ..graph import Node
 from ..messages import Stored
-from ..summaries import Node
-from .marks import without_imitations
+
+TOPICS = "Expand for details about:"
+"""Begins the last line of an answer."""
+
+_DECORATION = r"[\W_]*?(?:\d{1,3}[.)]\W*?)?"
+"""Of a list, a quote, a heading, bold type: what may stand before a mark without hiding it from a reader."""
+_IMITATION = re.compile(
+    rf"{_DECORATION}(?:[\[【［〔]\s*(?:(?:c\d+\s*\.\s*)?[sm]\d+|LCM\b|CONTEXT COMPACTION)|[(（\[]\s*lcm_)"
+)
+_TOPICS_LINE = re.compile(r"[\W_]*expand for details about[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
+_LOOKED_AT = 200
+"""Characters of a line. A mark stands at its beginning."""
+_NONE = frozenset(("", "topics", "none", "nothing", "n/a", "-"))
+_AROUND_A_TOPIC = " \t.,;:*_`<>\"'-•·…"
+
+
+def without_imitations(text: str) -> str:
+    """The text without lines that pass for the engine's, and without signs that part the speakers in a prompt."""
+    lines = strip_role_markers(text).splitlines()
+    return "\n".join(line.rstrip() for line in lines if not _is_imitation(line)).strip()
+
+
+def split_topics(answer: str) -> tuple[str, str]:
+    """The text and the topics of an answer. They are empty where it has none."""
+    lines = answer.rstrip().splitlines()
+    last = next((n for n in range(len(lines) - 1, -1, -1) if _TOPICS_LINE.match(lines[n][:_LOOKED_AT])), None)
+    if last is None:
+        return answer.strip(), ""
+    found = _TOPICS_LINE.sub("", lines[last], count=1)
+    rest = lines[last + 1 :]
+    if not found.strip():
+        # Some models write a list beneath it.
+        found, rest = ", ".join(line.strip(_AROUND_A_TOPIC) for line in rest if line.strip()), []
+    return "\n".join((*lines[:last], *rest)).strip(), one_line(found)
+
+
+def one_line(topics: str) -> str:
+    line = in_a_note(topics).strip(_AROUND_A_TOPIC)
+    return "" if line.casefold() in _NONE else line
+
+
+def _is_imitation(line: str) -> bool:
+    beginning = line[:_LOOKED_AT]
+    return bool(_IMITATION.match(beginning) or _TOPICS_LINE.match(beginning))
+
+
+STAND_IN_TOKENS = 512
+"""The most that a summary written without a model has."""
+_TOPIC_TOKENS = 40
+_FEWEST_TOPIC_TOKENS = 10
+_TOPIC_SHARE = 4
+"""The topics have no more than one part in so many of what a summary is allowed."""
+_GAP = " …"
+_STUB = 16
+"""Characters."""
+
+_END = re.compile(r"[.!?](?=\s|$)|[。！？]|(?<=\S)(?=\n)")
+"""Of a sentence, or of a line."""
+_BARE_NUMBER = re.compile(r"\d{1,3}[.)]|[-*•]")
+"""All that is left of a point of a list."""
+_SEPARATOR = re.compile(r"[,;，、；]")
+
+
+def size_of(content: str, topics: str) -> int:
+    """What a summary is counted as: `Written.tokens`."""
+    return estimate_text_tokens(content) + estimate_text_tokens(topics)
+
+
+def topic_room(limit: int) -> int:
+    """Tokens for the topics of a summary that may have so many."""
+    return min(_TOPIC_TOKENS, max(_FEWEST_TOPIC_TOKENS, limit // _TOPIC_SHARE))
+
+
+def shortened(text: str, tokens: int) -> str:
+    """At most so many tokens, with a sign where something is missing if there is room for one."""
+    if estimate_text_tokens(text) <= tokens:
+        return text
+    room = tokens - estimate_text_tokens(_GAP)
+    if room < 1:
+        return cut_to_tokens(text, max(0, tokens)).rstrip()
+    cut = _without_stub(cut_to_tokens(text, room)).rstrip()
+    # Estimates do not add up to the token where scripts are mixed.
+    return cut + _GAP if estimate_text_tokens(cut + _GAP) <= tokens else cut
+
+
+def up_to_a_sentence_end(cut: str) -> str:
+    """An answer that ran into its limit, up to its last whole sentence or line, with a sign that more was to come.
+    Empty where it has none."""
+    ends = [end.end() for end in _END.finditer(cut)]
+    whole = cut[: ends[-1]].rstrip() if ends else ""
+    before, _, last = whole.rpartition("\n")
+    if _BARE_NUMBER.fullmatch(last.strip()):
+        whole = before.rstrip()
+    return whole + _GAP if whole.strip() else ""
+
+
+def _without_stub(cut: str) -> str:
+    """A last line of little more than a label says nothing."""
+    before, line_break, last = cut.rpartition("\n")
+    return before if line_break and len(last) < _STUB and before.strip() else cut
+
+
+def shortened_list(topics: str, tokens: int) -> str:
+    """At most so many tokens, without half a topic where there is a whole one."""
+    if estimate_text_tokens(topics) <= tokens:
+        return topics
+    cut = cut_to_tokens(topics, max(0, tokens))
+    ends = [separator.start() for separator in _SEPARATOR.finditer(cut)]
+    return cut[: ends[-1]].rstrip() if ends else cut.rstrip()
+
+
+def storable(text: str) -> str:
+    """As UTF-8 can hold it and SQLite's functions read it to the end: half of a surrogate pair becomes `?`."""
+    if text.isascii():
+        return text.replace("\0", " ")
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+
 
 DATE = "[DATE] "
 """Begins a line of the record that nobody said. All others begin with who said them, so none can pass for one."""

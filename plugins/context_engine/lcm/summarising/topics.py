@@ -14,9 +14,7 @@ from agent.fts_text import STOP_WORDS
 from agent.messages import ChatDict
 from agent.untrusted import own_words, without_marks
 
-from .marks import one_line
-from .measure import shortened_list, storable
-from .sources import Sources
+from .sources import Sources, one_line, shortened_list, storable
 
 _LOOKED_AT = 100_000
 """Characters of all messages together; each has its share, and at least the next number."""

@@ -11,13 +11,10 @@ import structlog
 from agent.messages import ChatDict
 from agent.tool import did_you_mean
 
-from ..database import NewerDatabase
-from ..own_file import ForeignDatabase
-from ..place import Place
+from ..database import ForeignDatabase, NewerDatabase
 from . import describe, doctor, expand, expand_query, grep, status
 from .arguments import checked
-from .bounds import bounded, most_tokens
-from .refusal import Refused, as_error
+from .context import Place, Refused, as_error, bounded, most_tokens
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 from agent.messages import ChatDict
 from agent.tool import did_you_mean
 
-from .refusal import Refused
+from .context import Refused
 
 _SHOWN = 60
 _WORDS = {

@@ -11,13 +11,11 @@ from agent.chat_text import call_of
 from agent.messages import ChatDict
 from agent.untrusted import in_a_note
 
+from ..context_membership import Standing, standing
+from ..graph import Node, children_of, node
 from ..messages import Stored, messages_between
-from ..place import Place
-from ..report import CONTEXT, counted, moment, parameters, period
-from ..summaries import Node, children_of, node
-from .bounds import lines_that_fit, most_tokens
-from .ids import Messages, Summary, Target, conversation_here, find
-from .standing import Standing, standing
+from ..stats import CONTEXT, counted, moment, parameters, period
+from .context import Messages, Place, Summary, Target, conversation_here, find, lines_that_fit, most_tokens
 
 _TOKENS = 1_500
 _MOST_LISTED = 200

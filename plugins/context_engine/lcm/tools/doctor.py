@@ -8,8 +8,8 @@ from typing import Any
 from agent.messages import ChatDict
 
 from ..integrity import CHECKS, FILE, Problem, check
-from ..place import Place, conversations_in_reach
-from ..report import counted
+from ..stats import counted
+from .context import Place, conversations_in_reach
 
 LARGE_FILE = 256_000_000
 """Bytes. SQLite reads all of a file to check it, and nobody should wait for that inside a turn."""

@@ -13,18 +13,15 @@ from agent.messages import ChatDict
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool import did_you_mean
 
-from ..place import Place, conversations_in_reach, present_turn
-from ..report import CONTEXT, counted, moment, parameters
+from ..context_membership import Context
 from ..search import MODES, BadRequest, Found, Request, search
-from ..search.cover import Context
-from ..search.dates import timestamp
-from ..search.neighbours import with_neighbours
-from ..search.page import LEGEND, Page, Shelf, pages
-from .bounds import MOST_CHARACTERS, most_tokens
-from .refusal import Refused
+from ..search.filters import timestamp
+from ..search.page import LEGEND, Page, Shelf, pages, with_neighbours
+from ..stats import CONTEXT, counted, moment, parameters
+from .context import MOST_CHARACTERS, Place, Refused, conversations_in_reach, most_tokens, present_turn
 
 if TYPE_CHECKING:
-    from ..meaning.model import Model
+    from ..search.embeddings import Model
 
 _USUAL_TOKENS = 2_000
 _MOST_CONTEXT = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 from agent.messages import ChatDict
 
-from ..place import Place
-from ..report import status, status_text
+from ..stats import status, status_text
+from .context import Place
 
 SCHEMA: ChatDict = {
     "name": "lcm_status",

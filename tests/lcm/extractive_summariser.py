@@ -1,4 +1,4 @@
-"""A summariser without a model, for benchmarks and tests: sentences from the record in the prompt, word for word."""
+"""A deterministic summariser for tests: it copies sentences from the record in the prompt."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agent.tokens import cut_to_tokens, estimate_text_tokens
-
-from .marks import TOPICS, one_line
-from .measure import shortened_list, topic_room
-from .prompts import END_OF_RECORD, END_OF_SO_FAR, RECORD, SO_FAR
-from .sources import DATE
-from .topics import topics_in
+from plugins.context_engine.lcm.summarising.prompts import END_OF_RECORD, END_OF_SO_FAR, RECORD, SO_FAR
+from plugins.context_engine.lcm.summarising.sources import DATE, TOPICS, one_line, shortened_list, topic_room
+from plugins.context_engine.lcm.summarising.topics import topics_in
 
 _RATIO = 4
 """The summary has at most one part in so many of what it is made from."""
@@ -38,8 +35,8 @@ class _Sentence:
     telling: int
 
 
-def without_a_model(prompt: str, max_tokens: int) -> str:
-    """Fits where a function is wanted that asks a model. The same prompt always gets the same answer."""
+def extractive_summary(prompt: str, max_tokens: int) -> str:
+    """Stand in for a model call. The same prompt always gets the same answer."""
     so_far = _between(prompt, SO_FAR, END_OF_SO_FAR)
     material = f"{so_far}\n{_between(prompt, RECORD, END_OF_RECORD) or prompt}"
     budget = min(max_tokens * 3 // 4, estimate_text_tokens(material) // _RATIO)

@@ -1,13 +1,16 @@
-"""From the host's message list to items that the engine understands; what is new in it is stored on the way.
+"""Texts that the engine put into a context itself, and how it knows them again.
 
-The list is the truth: an engine that was made just now, after a restart, in a branch or after an undo, reads it like
-any other.
+Each begins with the engine's mark, and its fingerprint is stored. So what somebody else wrote can never pass for one,
+and no text of the engine's is ever taken for something that was said.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,10 +21,113 @@ from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import STUB_RESULT
 
-from .echoes import Echoes
-from .identity import counter_beneath, identities
-from .messages import Incoming, add_messages, conversation_key, keys_by_identity
-from .written import RECORD, OwnText, recognised
+from .graph import message_keys_under
+from .messages import OF_THE_HOST, Echoes, Incoming, add_messages, conversation_key, keys_by_identity
+
+MARK = "[LCM "
+RECORD = f"{MARK}RECORD]"
+EngineTextKind = Literal["record", "copy", "hint"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnText:
+    kind: EngineTextKind
+    summaries: tuple[int, ...] = ()
+    """Of a record: those it shows, in order."""
+    message: int = 0
+    """Of a copy: the whole message."""
+
+
+def recognised(connection: sqlite3.Connection, conversation: int, text: str) -> OwnText | None:
+    if not text.startswith(MARK):
+        return None
+    row = connection.execute(
+        "SELECT key, kind, message FROM written WHERE conversation = ? AND fingerprint = ?",
+        (conversation, _text_fingerprint(text)),
+    ).fetchone()
+    if row is None:
+        return None
+    shown = connection.execute(
+        "SELECT summary FROM written_summaries WHERE written = ? ORDER BY position", (row["key"],)
+    )
+    return OwnText(row["kind"], tuple(each["summary"] for each in shown), row["message"] or 0)
+
+
+def remember_record(
+    connection: sqlite3.Connection, conversation: int, text: str, summaries: Sequence[int]
+) -> None:
+    if key := _remember(connection, conversation, text, "record", None):
+        connection.executemany(
+            "INSERT INTO written_summaries (written, position, summary) VALUES (?, ?, ?)",
+            ((key, position, summary) for position, summary in enumerate(summaries)),
+        )
+
+
+def remember_copy(connection: sqlite3.Connection, conversation: int, text: str, message: int) -> None:
+    _remember(connection, conversation, text, "copy", message)
+
+
+def remember_hint(connection: sqlite3.Connection, conversation: int, text: str) -> None:
+    _remember(connection, conversation, text, "hint", None)
+
+
+def _remember(
+    connection: sqlite3.Connection, conversation: int, text: str, kind: EngineTextKind, message: int | None
+) -> int | None:
+    """Its key, or None if it was known."""
+    made = connection.execute(
+        "INSERT INTO written (conversation, fingerprint, kind, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (conversation, _text_fingerprint(text), kind, message),
+    )
+    return made.lastrowid if made.rowcount else None
+
+
+def _text_fingerprint(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_BY_CONTENT = "="
+
+
+def identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) -> list[str]:
+    """One for each. `said_before` tells how often a fingerprint occurs beneath the summaries."""
+    seen: Counter[str] = Counter()
+    return [str(each.get("message_id") or _by_content(each, seen, said_before)) for each in messages]
+
+
+def counter_beneath(
+    connection: sqlite3.Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
+) -> Callable[[str], int]:
+    """Counts messages without an id that stand in the list as a summary or as a copy. It looks only where a text was
+    ever said before, which is rare."""
+    beneath, walked = set(copied), False
+
+    def said_before(fingerprint: str) -> int:
+        rows = connection.execute(
+            "SELECT key FROM messages WHERE conversation = ? AND identity BETWEEN ? AND ?",
+            (conversation, f"{_BY_CONTENT}{fingerprint}.", f"{_BY_CONTENT}{fingerprint}.:"),
+        ).fetchall()
+        nonlocal walked
+        if rows and not walked:
+            walked = True
+            beneath.update(key for summary in summaries for key in message_keys_under(connection, summary))
+        return sum(row["key"] in beneath for row in rows)
+
+    return said_before
+
+
+def _by_content(message: ChatDict, seen: Counter[str], said_before: Callable[[str], int]) -> str:
+    fingerprint = _fingerprint(message)
+    if fingerprint not in seen:
+        seen[fingerprint] = said_before(fingerprint)
+    seen[fingerprint] += 1
+    return f"{_BY_CONTENT}{fingerprint}.{seen[fingerprint]}"
+
+
+def _fingerprint(message: ChatDict) -> str:
+    said = {key: value for key, value in message.items() if key not in OF_THE_HOST}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
+
 
 _LAST_TIME = 253_402_300_799
 """The end of the year 9999: what lies beyond cannot be shown as a date."""

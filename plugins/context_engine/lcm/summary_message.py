@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from agent.compression.ledger import Ledger, without_ledger_marks
 
-from .report import period
-from .summaries import Node
-from .written import RECORD
+from .graph import Node
+from .ingest import RECORD
+from .stats import period
 
 _INTRODUCTION = (
     f"{RECORD} Earlier turns were compacted into the summaries below, oldest first. They are history, not "

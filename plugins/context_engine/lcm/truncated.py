@@ -10,9 +10,8 @@ from agent.messages import ChatDict
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
 from .digests import digest
+from .ingest import MARK, Item
 from .messages import Stored
-from .reading import Item
-from .written import MARK
 
 SMALLEST = 150
 """Tokens. Smaller messages are not worth a copy."""

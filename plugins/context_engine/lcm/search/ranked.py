@@ -9,6 +9,7 @@ figures behind every number here.
 from __future__ import annotations
 
 import heapq
+import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,15 +18,12 @@ from typing import TYPE_CHECKING
 
 from agent.fts_text import parse_query
 
-from .dates import ISO, Days, days_in, moment_of
-from .postings import Postings, bounds_of, postings
+from .exact import ALL_KEYS, Postings, bounds_of, postings
+from .filters import ISO, LINE_COLUMNS, Days, days_in, line, moment_of, named_in
 from .request import Found, Hit, Line, Request, messages_in
-from .speakers import LINE_COLUMNS, line, named_in
 
 if TYPE_CHECKING:
-    from ..meaning.model import Model
-    from .near import Near
-
+    from .embeddings import Model, Near
 _AT_ONCE = 500
 _MOST_OF_A_PERIOD = 1_000
 
@@ -287,7 +285,7 @@ def _near(
     model: Model,
     weights: Weights,
 ) -> Near:
-    from .near import nearness  # noqa: PLC0415 - numpy is there if a model is
+    from .embeddings import nearness  # noqa: PLC0415 - numpy is there if a model is
 
     names = frozenset[str]().union(*seen.named.values())
     words = words_of(request.text)
@@ -335,3 +333,49 @@ def _blended(scores: Mapping[int, float], near: Mapping[int, float], weights: We
 def _good(values: Iterable[float]) -> float:
     """The tenth best, or the last of fewer."""
     return min(heapq.nlargest(10, (value for value in values if value > 0)), default=1.0)
+
+
+_ENOUGH = 2.0
+"""As much as so many words that occur nowhere else: one rare word alone may be a coincidence."""
+_RARE = 0.02
+_FEW = 2
+"""A word in more messages than this share of them, and in more than a few, belongs to how people talk."""
+_SMALL_TALK_TEXT = """
+    ok okay yes yeah yep no nope sure right well oh wow haha lol hi hello hey bye goodbye morning evening night
+    thanks thank thx cheers please sorry welcome congrats good great nice cool awesome amazing fine fun glad happy
+    sound sounds love like want need think know see say said tell talk look let go going get got make take give
+    keep catch check care soon later now today day time long again back more much many lot lots thing things way
+    one two first last new really very definitely totally absolutely maybe always ever never too also only even
+    still already anything something everything nothing here out off over done happen happened hope wait enjoy
+    best better mean feel help try use kind sort stuff guys everyone people
+"""
+SMALL_TALK = frozenset(_SMALL_TALK_TEXT.split())
+_CLOSE = replace(USUAL, before=USUAL.before[:2], after=USUAL.after[:2])
+"""What is far apart did not come up together."""
+
+
+def strong_matches(
+    connection: sqlite3.Connection, conversation: int, text: str, among: AbstractSet[int] | None, limit: int
+) -> list[tuple[int, float]]:
+    """Keys of the messages, of `among` if that is given, and how strong each match is from 0 to 1. Best first.
+
+    Two things must come together: most of what the text speaks of was spoken of there, and it is enough to speak of.
+    """
+    words = [word for word in words_of(text) if word.casefold() not in SMALL_TALK]
+    if not words:
+        return []
+    seen = look(connection, [conversation], words, ALL_KEYS, _CLOSE)
+    names = frozenset[str]().union(*seen.named.values())
+    often = max(_FEW, _RARE * seen.total)
+    usual = {each.word for each in seen.telling if len(each.keys) > often}
+    rarest = math.log(1 + (seen.total + 0.5) / 0.5)
+    weights = {each.word: each.weight(seen.total) for each in seen.telling}
+    whole = sum(weights.get(word, rarest) for word in words if word.casefold() not in names)
+    telling = replace(seen, telling=[each for each in seen.telling if each.word not in usual])
+    matches = [
+        (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH * rarest))))
+        for key, score in telling.scores(_CLOSE).items()
+        if among is None or key in among
+    ]
+    matches.sort(key=lambda match: (-match[1], -match[0]))
+    return matches[:limit]

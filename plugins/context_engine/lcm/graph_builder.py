@@ -1,0 +1,140 @@
+"""Makes and mends nodes of the graph. A model is asked between transactions, never inside one.
+
+The same sources are never summarised twice: a compaction that was cut off, or whose result was not used, costs nothing
+the next time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .database import Database
+from .graph import (
+    Node,
+    Written,
+    add_condensed,
+    add_leaf,
+    children_of,
+    find_summary,
+    has_stand_ins,
+    messages_under,
+    rewrite,
+    sources_key,
+    summaries_by_key,
+)
+from .ingest import looks_like_a_record
+from .messages import Stored, messages_by_key
+from .options import Limits
+from .summarising import Summariser
+from .truncated import for_summary
+
+Add = Callable[[sqlite3.Connection, Written], Node]
+
+
+class Graph:
+    """The summaries of one conversation, while a compaction works on them."""
+
+    def __init__(
+        self,
+        database: Database,
+        conversation: int,
+        summariser: Summariser,
+        limits: Limits,
+        *,
+        focus: str | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._conversation = conversation
+        self._summariser = summariser
+        self._limits = limits
+        self._focus = focus
+        """A topic. What was summarised without it, and is not shown, is summarised again."""
+        self._clock = clock
+        self.written = 0
+        """Summaries that were written, anew or again."""
+
+    def nodes(self, keys: Sequence[int]) -> list[Node]:
+        """In this order, each once."""
+        with self._database.reading() as connection:
+            found = summaries_by_key(connection, keys)
+        return [found[key] for key in dict.fromkeys(keys)]
+
+    def leaf(self, keys: Sequence[int], foreign: frozenset[int]) -> Node:
+        """Over these messages; `foreign` are records that nobody said."""
+        with self._database.reading() as connection:
+            found = messages_by_key(connection, keys)
+        messages = [found[key] for key in keys]
+        return self._known_or_written(
+            sources_key("messages", keys),
+            lambda: self._leaf_text(messages, foreign),
+            lambda connection, text: add_leaf(connection, self._conversation, messages, text, self._clock()),
+        )
+
+    def condensed(self, children: Sequence[Node]) -> Node:
+        return self._known_or_written(
+            sources_key("summaries", [child.key for child in children]),
+            lambda: self._condensed_text(children),
+            lambda connection, text: add_condensed(
+                connection, self._conversation, children, text, self._clock()
+            ),
+        )
+
+    def without_stand_ins(self, nodes: Sequence[Node]) -> list[Node]:
+        """As far as a model answers, also beneath them: else summaries would build on gaps."""
+        with self._database.reading() as connection:
+            if not has_stand_ins(connection, self._conversation):
+                return list(nodes)
+        return [self._redone(node) for node in nodes]
+
+    def _redone(self, node: Node) -> Node:
+        with self._database.reading() as connection:
+            children = children_of(connection, node.key)
+        better = [self._redone(child) for child in children]
+        if not node.can_be_redone and better == children:
+            return node
+        return self._rewritten(node, self._condensed_text(better) if better else self._leaf_text_again(node))
+
+    def _rewritten(self, node: Node, text: Written) -> Node:
+        # A stand-in for a summary would be no gain. That nobody could be asked is no attempt.
+        if text.level == "stand_in" and (not node.is_stand_in or self._summariser.is_down):
+            return node
+        with self._database.writing() as connection:
+            node = rewrite(connection, node, text)
+        self.written += not node.is_stand_in
+        return node
+
+    def _known_or_written(self, sources: str, write: Callable[[], Written], add: Add) -> Node:
+        """What somebody else wrote meanwhile stands, unless it is a stand-in or there is a focus."""
+        with self._database.reading() as connection:
+            known = find_summary(connection, self._conversation, sources)
+        if known and not known.is_stand_in and not self._focus:
+            return known
+        text = write()
+        with self._database.writing() as connection:
+            known = find_summary(connection, self._conversation, sources)
+            self.written += 1
+            return rewrite(connection, known, text) if known else add(connection, text)
+
+    def _leaf_text(self, messages: Sequence[Stored], foreign: frozenset[int]) -> Written:
+        target = self._limits.leaf_target(sum(message.tokens for message in messages))
+        read = [for_summary(message, self._limits.large) for message in messages]
+        read = [_as_record(message) if message.key in foreign else message for message in read]
+        return self._summariser.leaf(read, target=target, focus=self._focus)
+
+    def _leaf_text_again(self, leaf: Node) -> Written:
+        with self._database.reading() as connection:
+            messages = messages_under(connection, leaf.key)
+        foreign = frozenset(message.key for message in messages if looks_like_a_record(message.chat))
+        return self._leaf_text(messages, foreign)
+
+    def _condensed_text(self, children: Sequence[Node]) -> Written:
+        target = self._limits.condensed_target(sum(child.tokens for child in children))
+        return self._summariser.condensed(children, target=target, focus=self._focus)
+
+
+def _as_record(message: Stored) -> Stored:
+    """What nobody said must not pass for a wish of the user."""
+    return replace(message, role="summary", chat={**message.chat, "role": "summary"})
