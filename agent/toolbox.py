@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from agent.approval import ApprovalRequest, Approve
-from agent.errors import ToolError, UnknownTool
+from agent.errors import LeaseLost, ToolError, UnknownTool
 from agent.messages import ChatDict, ToolCall
 from agent.redaction import redact
 from agent.tool import Tool, ToolContext, did_you_mean
@@ -74,7 +74,7 @@ class Toolbox:
         return name in self._tools and self._tools[name].effects
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
-        """Raises nothing but CancelledError."""
+        """Run the call. Raises only CancelledError, and LeaseLost where another process has the conversation."""
         try:
             tool = self._find(call.name)
             arguments = _parse_arguments(call)
@@ -89,7 +89,9 @@ class Toolbox:
             if _being_cancelled():
                 raise
             result = await _crashed(call, ctx, exc)
-        except Exception as exc:  # noqa: BLE001 - whatever a tool does wrong must not end the turn
+        except LeaseLost:
+            raise
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - foreign code: no error of a tool ends the turn, and `sys.exit()` does not end the process
             result = await _crashed(call, ctx, exc)
         # Here and nowhere else, before anybody sees the result: what the model never read it cannot repeat. Answers,
         # summaries, logs, exports and the file that keeps a long result whole are all made of what stands here. It

@@ -10,7 +10,7 @@ import structlog
 
 from agent.context.child_session import LiveContext, for_engine, is_request
 from agent.context.compaction import Compactor, Outcome, Trigger
-from agent.context.engine_runner import EngineRunner
+from agent.context.engine_runner import HINT_SECONDS, EngineRunner
 from agent.context.prompt_size import believed_usage, next_prompt_tokens
 from agent.errors import EngineFailed, ToolError
 from agent.events import Notice, TurnEvent
@@ -22,7 +22,6 @@ from agent.tool import Tool, ToolContext
 log = structlog.get_logger(__name__)
 
 _ENGINE_TOOL_SECONDS = 60.0
-_HINT_SECONDS = 5.0
 _MOST_HINT_TOKENS = 1_000
 
 
@@ -49,7 +48,8 @@ class AutoCompaction:
             if outcome := await self.compactor.swap_in(live):
                 return self._told_of(live, outcome)
             tokens = next_prompt_tokens(live)
-            if await self.compactor.is_due(live, tokens) or await self.compactor.is_due_by_the_messages(live):
+            is_due = await self.compactor.is_due(live, tokens)
+            if is_due or await self.compactor.is_due_by_the_messages(live, tokens):
                 return await self.compact(live, "loop", tokens)
         except EngineFailed:
             return self.notices(live)
@@ -61,7 +61,7 @@ class AutoCompaction:
         if not live.history or not is_request(live.history[-1]):
             return None
         try:
-            async with asyncio.timeout(_HINT_SECONDS):
+            async with asyncio.timeout(HINT_SECONDS):
                 runner = await self.compactor.engines.get(live)
                 if runner.busy or not runner.has_hint:
                     return None
@@ -71,7 +71,7 @@ class AutoCompaction:
         except EngineFailed:
             return None
         except TimeoutError:
-            log.warning("engine.hint_too_late", session=live.session.id, seconds=_HINT_SECONDS)
+            log.warning("engine.hint_too_late", session=live.session.id, seconds=HINT_SECONDS)
             return None
         return _usable_hint(hint, live)
 

@@ -10,14 +10,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agent.chat_text import text_of
 from agent.compression.summary_state import new_state, state_of_engine, text_of_engine
-from agent.context.engine_values import plain
+from agent.context.engine_values import TOOL_NAME, plain
 from agent.errors import InvalidCompaction
 from agent.messages import CREATED_AT, KIND, MESSAGE_ID, STATE, ChatDict, Kind, Message, ToolCall, as_chat
 from agent.store import Conversation, Session
+from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import repair
 
 _KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", MESSAGE_ID, CREATED_AT, KIND, STATE)
+_ATTACHMENTS = ("image_url", "input_audio", "file")
+"""Types of content parts beside text. Each has its data under the name of its type."""
+_RECOGNISABLE = 24
+"""Characters of a shortened request, from its beginning or its end, that must be left as they were."""
 
 
 @dataclass(slots=True)
@@ -93,7 +99,9 @@ def _check_types(message: ChatDict) -> None:
 
 
 def _is_part(part: ChatDict) -> bool:
-    return isinstance(part.get("type"), str) and isinstance(part.get("text", ""), str)
+    if part.get("type") == "text":
+        return isinstance(part.get("text"), str)
+    return part.get("type") in _ATTACHMENTS and isinstance(part.get(part["type"]), dict)
 
 
 def _is_call(call: object) -> bool:
@@ -114,7 +122,7 @@ def child_session_from(
     unchanged = {message[MESSAGE_ID]: message for message in given if MESSAGE_ID in message}
     rest = [message for message in returned if message.get("role") != "system"]
     rest = _reunited(rest, unchanged, history)
-    _check(history, rest)
+    _check(given, [*system, *rest], history)
     known = {message.id: message for message in history}
     context = [_item(message, unchanged, known) for message in rest]
     kept = [item for item in context if isinstance(item, str)]
@@ -134,14 +142,62 @@ def _said(message: ChatDict) -> ChatDict:
     return {key: value for key, value in message.items() if key not in (CREATED_AT, KIND, STATE)}
 
 
-def _check(history: Sequence[Message], returned: Sequence[ChatDict]) -> None:
-    if not returned:
+def _check(given: Sequence[ChatDict], returned: Sequence[ChatDict], history: Sequence[Message]) -> None:
+    """Checks what the engine wrote or changed. A message that it kept is as valid as it was."""
+    sources = {message.get(MESSAGE_ID): message for message in given}
+    rest = [message for message in returned if message.get("role") != "system"]
+    if not rest:
         raise InvalidCompaction("It is empty.")
-    if repair(returned) != list(returned):
+    if repair(rest) != rest:
         raise InvalidCompaction("A tool call is parted from its result.")
+    for message in returned:
+        source = sources.get(message.get(MESSAGE_ID)) or {}
+        if _said(message) != _said(source):
+            _check_new(message, source)
     newest = newest_request(history)
-    if newest is not None and history[newest].id not in {message.get(MESSAGE_ID) for message in returned}:
+    if newest is None:
+        return
+    request = sources[history[newest].id]
+    found = next((message for message in rest if message.get(MESSAGE_ID) == request[MESSAGE_ID]), None)
+    if found is None:
         raise InvalidCompaction("The newest request is missing.")
+    if _said(found) != _said(request) and not _is_shortened(found, request):
+        raise InvalidCompaction("The newest request has other words.")
+
+
+def _check_new(message: ChatDict, source: ChatDict) -> None:
+    """`source` is the message with the same id in the input of the engine; it may be empty."""
+    role, calls = message["role"], message.get("tool_calls") or []
+    if role == "tool" and not message.get("tool_call_id"):
+        raise InvalidCompaction("A tool result has no call id.")
+    if role != "tool" and not calls and not _has_content(message):
+        raise InvalidCompaction("A message is empty.")
+    known = source.get("tool_calls") or []
+    if not all(call in known or _is_valid_call(call) for call in calls):
+        raise InvalidCompaction("A tool call has no id, an impossible name or broken arguments.")
+
+
+def _has_content(message: ChatDict) -> bool:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return bool(content.strip())
+    return any(part["type"] != "text" or part["text"].strip() for part in content)
+
+
+def _is_valid_call(call: ChatDict) -> bool:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        return False
+    return bool(call["id"]) and bool(TOOL_NAME.fullmatch(function["name"])) and isinstance(arguments, dict)
+
+
+def _is_shortened(copy: ChatDict, request: ChatDict) -> bool:
+    text, shortened = text_of(request).strip(), text_of(copy)
+    is_recognisable = text[:_RECOGNISABLE] in shortened or text[-_RECOGNISABLE:] in shortened
+    is_smaller = estimate_message_tokens(copy) < estimate_message_tokens(request)
+    return copy["role"] == "user" and is_recognisable and is_smaller
 
 
 def newest_request(history: Sequence[Message]) -> int | None:

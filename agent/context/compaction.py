@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -32,7 +32,7 @@ from agent.context.summary_timeout import SummaryTimeout
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import ChatRequest, LLMClient
-from agent.messages import Message
+from agent.messages import ChatDict, Message
 from agent.models.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
 from agent.store import Compaction, Conversation, SessionStore, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
@@ -141,7 +141,7 @@ class Compactor:
     async def due_from(self, conversation: Conversation, runner: EngineRunner) -> int:
         """The engine's threshold in tokens, or a nearly full window where the threshold was reached too often."""
         threshold = runner.state.threshold_tokens
-        if not threshold or not self._paces[conversation.id].is_wide:
+        if not self._paces[conversation.id].is_wide:
             return threshold
         llm = await self.engines.models.in_use(conversation)
         return max(threshold, round(NEARLY_FULL * llm.context_length))
@@ -162,12 +162,15 @@ class Compactor:
     def pace_of(self, live: LiveContext) -> CompactionPace:
         return self._paces[live.conversation.id]
 
-    async def is_due_by_the_messages(self, live: LiveContext) -> bool:
-        """For engines that can tell before a call, from the messages alone."""
+    async def is_due_by_the_messages(self, live: LiveContext, tokens: int) -> bool:
+        """For engines that can tell before a call, from the messages alone. They too wait where it came too often."""
         runner = await self.engines.get(live)
         if runner.busy:
             return False
-        return await runner.should_compress_preflight(for_engine(live.system_prompt, live.history))
+        is_wanted = await runner.should_compress_preflight(for_engine(live.system_prompt, live.history))
+        if not is_wanted or not self.pace_of(live).is_wide:
+            return is_wanted
+        return tokens >= await self.due_from(live.conversation, runner)
 
     async def compact(
         self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
@@ -202,8 +205,10 @@ class Compactor:
         except (EngineFailed, InvalidCompaction) as error:
             log.warning("compaction.failed", session=live.session.id, reason=error.detail)
             self._pauses.setdefault(live.conversation.id, Pause()).begin(live)
-            unchanged = " Nothing was compressed." if isinstance(error, EngineFailed) else ""
-            return Outcome(None, f"{error}{unchanged}", trouble=True)
+            if isinstance(error, InvalidCompaction):
+                return Outcome(None, str(error), trouble=True)
+            # The pool tells the person about other members of the engine.
+            return Outcome(None, f"{error} Nothing was compressed.", trouble=error.method == "compress")
 
     def _is_paused(self, live: LiveContext) -> bool:
         """What came to nothing is not paid for again at once."""
@@ -269,8 +274,8 @@ class Compactor:
         """
         draft = await self.drafts.take(live, 0.0 if focus else await self._seconds(live, trigger))
         fitted = draft.fitted(live) if draft and focus is None else None
-        if fitted is None or fitted.redo:
-            return fitted
+        if fitted is None:
+            return None
         left = estimate_messages_tokens_rough(fitted.returned) + live.tools_tokens
         # So much was said since that it would have to be done again at once.
         return None if 0 < await self.due_from(live.conversation, runner) <= left else fitted
@@ -287,10 +292,10 @@ class Compactor:
         """Asked as if the threshold were reached, so that an engine which holds back is not overruled."""
         at_threshold = max(tokens, runner.state.threshold_tokens)
         if await runner.should_compress(at_threshold):
-            draft = await self._compress(runner, live, None, tokens, deadline)
+            draft = await self._compress(runner, live, None, tokens, deadline, redo=redo)
             # An extract can be written at any time: one that nobody waits for is worth nothing.
             if deadline.is_limited or draft.kind != "stand_in":
-                return replace(draft, redo=redo)
+                return draft
         given = for_engine(live.system_prompt, live.history)
         return Draft(live.session.id, given, given, None, 0.0, None)
 
@@ -301,6 +306,8 @@ class Compactor:
         focus: str | None,
         tokens: int | None,
         deadline: auxiliary_client.Deadline,
+        *,
+        redo: bool = False,
     ) -> Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
         resolver, summariser = await self._with_fork(live), await self._summariser(live)
@@ -312,14 +319,17 @@ class Compactor:
         outcome = runner.state.last_outcome
         self._patience.learn(summariser, deadline, has_answered=bool(calls))
         # What cannot be published costs no flush either.
-        if child_session_from(given, returned, live.history) and self._flush_memory:
+        is_change = child_session_from(given, returned, live.history) is not None
+        if is_change and not redo:
+            _check_smaller(given, returned)
+        if is_change and self._flush_memory:
             # Now it is known that turns will leave the context, and they are still here.
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if deadline.left == math.inf else deadline.left):
                     await self._flush_memory(live)
         costs = [call.usage.cost_usd for call in calls if call.usage.cost_usd is not None]
         seconds = time.perf_counter() - began
-        return Draft(session_id, given, returned, outcome, seconds, sum(costs) if costs else None)
+        return Draft(session_id, given, returned, outcome, seconds, sum(costs) if costs else None, redo)
 
     async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
         return self._auxiliary(await self.engines.models.of(live.conversation))
@@ -342,6 +352,8 @@ class Compactor:
     ) -> Outcome:
         """One transaction. If somebody else was quicker, theirs stands."""
         plan = child_session_from(draft.given, draft.returned, live.history)
+        if plan is not None and not draft.redo:
+            _check_smaller(draft.given, draft.returned)
         if plan is None:
             outcome = _without_change(draft)
             attempt.result = "failed" if outcome.trouble else "nothing"
@@ -382,6 +394,12 @@ class Compactor:
             return Outcome(event, _numbers(event))
         why = draft.outcome.detail if draft.outcome else ""
         return Outcome(event, f"{_numbers(event)}. {why}", trouble=True)
+
+
+def _check_smaller(given: Sequence[ChatDict], returned: Sequence[ChatDict]) -> None:
+    before, after = map(estimate_messages_tokens_rough, (given, returned))
+    if after >= before:
+        raise InvalidCompaction(f"It is not smaller: about {before:,} tokens before, {after:,} after.")
 
 
 def _record(

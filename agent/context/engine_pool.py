@@ -54,7 +54,7 @@ class Troubles:
         """`what` has failed: a member of the engine, or `compress` where a compaction came to nothing."""
         failing = self._failing.setdefault(conversation_id, set())
         told = self._told.setdefault(conversation_id, set())
-        if not failing and what not in told:
+        if what not in told and (not failing or what == "compress"):
             self._untold[conversation_id] = what, sentence
             told.add(what)
         failing.add(what)

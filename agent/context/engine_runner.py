@@ -42,6 +42,9 @@ from agent.signatures import call_accepted
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+HINT_SECONDS = 5.0
+"""How long a turn waits for a hint."""
+
 DEADLINES: Mapping[str, float] = {
     "__init__": 30.0,
     "update_model": 10.0,
@@ -51,7 +54,7 @@ DEADLINES: Mapping[str, float] = {
     "update_from_response": 10.0,
     "should_compress": 10.0,
     "should_compress_preflight": 60.0,
-    "hint": 60.0,
+    "hint": HINT_SECONDS + 3.0,
     "get_tool_schemas": 10.0,
     "handle_tool_call": 90.0,
     "compress": 120.0,
@@ -236,7 +239,7 @@ class EngineRunner:
 
     async def problem(self) -> str:
         """What keeps the engine from its work, in its own words; empty where nothing does."""
-        return await self._call("problem", lambda: self.engine.problem(), as_text)
+        return await self._call("problem", lambda: self.engine.problem(), as_hint) or ""
 
     # How a call is made
 

@@ -17,7 +17,7 @@ from agent.messages import ChatDict
 
 T = TypeVar("T")
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What providers accept."""
 _COMMON_STATUS = {
     *("engine", "last_prompt_tokens", "last_completion_tokens", "last_total_tokens", "threshold_tokens"),
@@ -104,7 +104,7 @@ def as_status(value: object) -> dict[str, str]:
 
 
 def _schema(schema: Any) -> ChatDict:
-    if not isinstance(schema, dict) or not _TOOL_NAME.fullmatch(as_text(schema.get("name"))):
+    if not isinstance(schema, dict) or not TOOL_NAME.fullmatch(as_text(schema.get("name"))):
         raise ValueError("A tool has no usable name.")
     parameters = schema.get("parameters") or {"type": "object", "properties": {}}
     if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":

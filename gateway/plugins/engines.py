@@ -171,7 +171,7 @@ def engine_problem(
         return ""
     try:
         place = _find(name, home, plugins)
-        return in_time(lambda: str(place.load(_probe(home, options)).make().problem()), LOAD_SECONDS)
+        return in_time(lambda: str(place.load(_probe(home, options)).make().problem() or ""), LOAD_SECONDS)
     except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
         return f"it cannot say whether it works: {type(error).__name__}: {error}"
 

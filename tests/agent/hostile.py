@@ -83,6 +83,67 @@ def vandal(*args: Any, **kwargs: Any) -> Any:
     raise ValueError("and then it fails")
 
 
+def newest_request(messages: list[ChatDict]) -> ChatDict:
+    return next(message for message in reversed(messages) if message["role"] == "user")
+
+
+def without_words(messages: list[ChatDict]) -> list[ChatDict]:
+    """The newest request keeps its id and loses its content."""
+    return [messages[0], {**newest_request(messages), "content": None}]
+
+
+def other_words(messages: list[ChatDict]) -> list[ChatDict]:
+    return [messages[0], {**newest_request(messages), "content": "x"}]
+
+
+def other_role(messages: list[ChatDict]) -> list[ChatDict]:
+    return [messages[0], {**newest_request(messages), "role": "assistant"}]
+
+
+def larger(messages: list[ChatDict]) -> list[ChatDict]:
+    return [*messages[:-1], {"role": "assistant", "content": "A summary. " * 40}, newest_request(messages)]
+
+
+def with_call(**changed: str) -> Deed:
+    """A new call, and its result, in front of the newest request."""
+    call = {"id": "c9", "name": "look", "arguments": "{}"} | changed
+
+    def deed(messages: list[ChatDict]) -> list[ChatDict]:
+        function = {"name": call["name"], "arguments": call["arguments"]}
+        calls = [{"id": call["id"], "type": "function", "function": function}]
+        return [
+            messages[0],
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": call["id"], "content": "x"},
+            newest_request(messages),
+        ]
+
+    return deed
+
+
+def with_message(message: ChatDict) -> Deed:
+    """A new message in front of the newest request."""
+    return lambda messages: [messages[0], message, newest_request(messages)]
+
+
+BAD_LISTS: dict[str, Deed] = {
+    "request without words": without_words,
+    "request with other words": other_words,
+    "request of another role": other_role,
+    "larger list": larger,
+    "empty call id": with_call(id=""),
+    "impossible tool name": with_call(name="no such tool!"),
+    "arguments that are no JSON": with_call(arguments="not json"),
+    "arguments that are no object": with_call(arguments="[1]"),
+    "unknown part": with_message({"role": "user", "content": [{"type": "banana"}]}),
+    "no parts": with_message({"role": "user", "content": []}),
+    "empty user message": with_message({"role": "user", "content": " "}),
+    "empty answer": with_message({"role": "assistant", "content": ""}),
+    "empty system prompt": lambda messages: [{"role": "system", "content": ""}, newest_request(messages)],
+}
+"""Lists of messages that no provider would take, or that lose the person's words."""
+
+
 class Hostile(ContextEngine):
     """Works, but for the deeds. It compacts from 400 tokens on and has a tool and a hint."""
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.context.child_session import child_session_from, for_engine
 from agent.errors import InvalidCompaction
 from agent.messages import Message, ToolCall
+from tests.agent.hostile import BAD_LISTS
 
 HISTORY = [
     Message("user", "One."),
@@ -57,6 +58,7 @@ def call(**changed: Any) -> list[dict[str, Any]]:
         *(call(id=call_id) for call_id in (None, 7, [])),
         [{"role": "tool", "content": "x", "tool_call_id": "c1"}, NEWEST],
         [{"role": "tool", "content": "x", "tool_call_id": []}, NEWEST],
+        *(deed(GIVEN) for name, deed in BAD_LISTS.items() if name != "larger list"),
         [GIVEN[2], NEWEST],
         [GIVEN[3], NEWEST],
         [NEWEST, NEWEST],
@@ -67,6 +69,26 @@ def test_nonsense_is_an_invalid_compaction(returned: object) -> None:
     """The host can catch one thing."""
     with pytest.raises(InvalidCompaction):
         child_session_from(GIVEN, returned, HISTORY)
+
+
+def test_a_shortened_request_is_taken() -> None:
+    """Its beginning or its end is there, and it is smaller."""
+    asked = Message("user", "Please compare these offers. " + "An offer. " * 400)
+    given = for_engine("Be brief.", [*HISTORY, asked])
+    for text in (f"{asked.content[:200]} [...]", f"[...] {asked.content[-200:]}"):
+        plan = child_session_from(given, [given[0], {**given[-1], "content": text}], [*HISTORY, asked])
+        assert plan is not None
+        [copy] = plan.context
+        assert isinstance(copy, Message) and (copy.kind, copy.source_id) == ("pruned", asked.id)
+
+
+def test_what_a_model_wrote_may_be_kept_as_it_is() -> None:
+    """Strict checks are for what the engine wrote: broken arguments of a model are history."""
+    broken = Message("assistant", "", tool_calls=(ToolCall("c1", "no such tool!", "not json"),))
+    history = [HISTORY[0], broken, *HISTORY[2:]]
+    given = for_engine("", history)
+    plan = child_session_from(given, given[:1] + given[2:], history)
+    assert plan is not None and plan.context == [message.id for message in history[1:]]
 
 
 def test_an_engine_may_mark_its_dicts() -> None:

@@ -277,13 +277,13 @@ async def test_few_drafts_are_kept() -> None:
         given = for_engine("", live.history)
 
         async def made(given: list[ChatDict] = given, session: str = live.session.id) -> Draft:
-            return Draft(session, given, given[:1], 0.0, None)
+            return Draft(session, given, given[:1], None, 0.0, None)
 
         drafts.begin(live, 10, made(), Deadline())
         await drafts.settled()
         lives.append(live)
     kept = [live.session.id for live in lives if drafts.of(live)]
-    assert kept == [live.session.id for live in lives[-len(kept) :]] and len(kept) < 100
+    assert kept == [live.session.id for live in lives[-len(kept) :]] and 0 < len(kept) < 100
 
 
 async def test_what_went_wrong_with_a_draft_is_not_held_against_the_turn() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from agent.context.compaction_pace import CompactionPace
 from agent.context.prompt_size import believed_usage, estimated_tokens, fixed_tokens, next_prompt_tokens
 from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
+from agent.context_engine import ContextEngine
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import Completion, Usage
-from agent.messages import ToolCall
+from agent.messages import ChatDict, ToolCall
 from agent.store import Address, Split
 from agent.testing import ScriptedLLM
 from tests.agent.test_compaction import WINDOW, Desk, StrangersEngine, desk, fill, nothing, reply
@@ -282,6 +284,36 @@ async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     await at.store.split(Split(live.session.id, "reset"))
     await fill(at, 1)
     assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW // 2
+
+
+class Eager(StrangersEngine):
+    """Says before every call, by the messages alone, that it wants to compact."""
+
+    def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
+        return True
+
+    def compress(self, messages: list[ChatDict]) -> list[ChatDict]:  # type: ignore[override]
+        return [messages[0], messages[-1]]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [lambda: ContextCompressor(WINDOW, threshold=0.0, protect_last_n=2), Eager],
+    ids=["a threshold of zero", "a yes before every call"],
+)
+async def test_the_pace_also_slows_engines_that_always_want_to_compact(
+    tmp_path: Path, engine: Callable[[], ContextEngine]
+) -> None:
+    """People are told that Hermes waits until the window is nearly full, and it does."""
+    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 30, engine=engine)
+    happened, advised = [], 0
+    for number in range(20):
+        at.llm.then(reply(f"Answer {number}. " + "detail " * 60, 500))
+        events = await at.say(f"Question {number}. " + "word " * 60)
+        happened.append(compacted(events))
+        advised += any(isinstance(event, Notice) and "From now on" in event.text for event in events)
+    assert advised == 1
+    assert sum(happened) <= 6, happened
 
 
 @pytest.mark.parametrize("answers", [4, 8])

@@ -11,7 +11,7 @@ import pytest
 
 from agent.context.child_session import LiveContext
 from agent.context.engine_pool import EnginePool, Troubles
-from agent.context.engine_runner import DEADLINES
+from agent.context.engine_runner import DEADLINES, HINT_SECONDS
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
 from agent.messages import Message
@@ -51,6 +51,32 @@ async def test_an_engine_starts_once_however_many_wait_and_stop_waiting() -> Non
     release.set()
     assert (await second).engine is made[0]
     assert await engines.get(live) is await second and len(made) == 1
+
+
+def test_a_failing_compaction_is_told_beside_a_harmless_failure() -> None:
+    """Each once."""
+    troubles = Troubles()
+    troubles.note("c", "update_from_response", "Usage failed.")
+    assert troubles.untold("c") == "Usage failed."
+    for _ in range(2):
+        troubles.note("c", "update_from_response", "Usage failed.")
+        troubles.note("c", "compress", "Compress failed.")
+    assert troubles.untold("c") == "Compress failed."
+    assert troubles.untold("c") is None
+
+
+async def test_an_engine_without_a_problem_may_return_none() -> None:
+    engine = Hostile({})
+    engine.problem = lambda: None  # type: ignore[method-assign, assignment, return-value]
+    engines, live = await pool_of(lambda: engine)
+    runner = await engines.get(live)
+    assert await runner.problem() == ""
+    assert engines.troubles.untold(live.conversation.id) is None
+
+
+def test_an_engine_is_replaced_soon_after_a_turn_stopped_waiting_for_its_hint() -> None:
+    """A compaction waits for the engine; one that hangs in a hint must not hold it up for a minute."""
+    assert HINT_SECONDS < DEADLINES["hint"] <= 2 * HINT_SECONDS
 
 
 async def test_an_engine_that_starts_too_late_is_not_used() -> None:
@@ -98,8 +124,8 @@ def test_a_trouble_that_is_over_hides_no_later_one() -> None:
     troubles = Troubles()
     troubles.note("c", "should_compress", "first")
     assert troubles.untold("c") == "first"
-    troubles.note("c", "compress", "hidden while the first holds")
-    assert troubles.untold("c") is None
+    troubles.note("c", "compress", "beside the first")
+    assert troubles.untold("c") == "beside the first"
     for what in ("should_compress", "compress"):
         troubles.over("c", what)
     troubles.note("c", "should_compress", "again")

@@ -142,7 +142,7 @@ async def test_nobody_waits_for_a_hint_that_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also not in the first turn, when the engine has yet to begin; what it says too late is left out."""
-    monkeypatch.setattr("agent.context.auto_compaction._HINT_SECONDS", 0.1)
+    monkeypatch.setattr("agent.context.auto_compaction.HINT_SECONDS", 0.1)
     release = threading.Event()
 
     class Late(Hinting):

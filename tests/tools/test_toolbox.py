@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.approval import ApprovalRequest
-from agent.errors import ToolError, UnknownTool
+from agent.errors import LeaseLost, ToolError, UnknownTool
 from agent.messages import ToolCall
 from agent.tool import ToolContext, tool
 from agent.toolbox import Toolbox, ToolResult, choose_tools
@@ -35,6 +35,24 @@ async def refuse(ctx: ToolContext) -> str:
 async def break_down(ctx: ToolContext) -> str:
     """Fail."""
     raise RuntimeError("the password is swordfish")
+
+
+@tool()
+async def leave(ctx: ToolContext) -> str:
+    """End the process."""
+    raise SystemExit(3)
+
+
+@tool()
+async def interrupt(ctx: ToolContext) -> str:
+    """End the process, too."""
+    raise KeyboardInterrupt
+
+
+@tool()
+async def lose_lease(ctx: ToolContext) -> str:
+    """Write to a conversation that another process has taken over."""
+    raise LeaseLost("(conv_1)")
 
 
 @tool()
@@ -65,7 +83,18 @@ async def dawdle_with_effects(ctx: ToolContext) -> str:
     return ""
 
 
-TOOLS = [slip, echo, refuse, break_down, await_something_cancelled, dawdle, dawdle_with_effects]
+TOOLS = [
+    slip,
+    echo,
+    refuse,
+    break_down,
+    leave,
+    interrupt,
+    lose_lease,
+    await_something_cancelled,
+    dawdle,
+    dawdle_with_effects,
+]
 
 
 async def ask(ctx: ToolContext, name: str, arguments: str = "{}", *, call_id: str = "call_1") -> ToolResult:
@@ -160,7 +189,7 @@ async def test_a_person_is_not_asked_about_arguments_that_do_not_fit(ctx: ToolCo
     assert [request.tool for request in asked] == ["risk"]
 
 
-@pytest.mark.parametrize("name", ["break_down", "slip", "await_something_cancelled"])
+@pytest.mark.parametrize("name", ["break_down", "slip", "await_something_cancelled", "leave", "interrupt"])
 async def test_a_fault_is_logged_and_not_told(ctx: ToolContext, name: str) -> None:
     """The log has the traceback; the model learns that it failed, and nothing of the inside."""
     with capture_logs() as logs:
@@ -170,6 +199,12 @@ async def test_a_fault_is_logged_and_not_told(ctx: ToolContext, name: str) -> No
     [entry] = logs
     assert (entry["event"], entry["tool"], entry["call_id"]) == ("tool.crashed", name, "call_1")
     assert entry["exc_info"].__traceback__ is not None
+
+
+async def test_a_lost_lease_ends_the_turn(ctx: ToolContext) -> None:
+    """The conversation belongs to another process: the model must not go on with a tool error."""
+    with pytest.raises(LeaseLost):
+        await ask(ctx, "lose_lease")
 
 
 async def test_logging_a_fault_holds_nobody_up(ctx: ToolContext) -> None:
