@@ -32,13 +32,13 @@ def no_network(event, args):
 
 sys.addaudithook(no_network)
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.models import litellm_library
+from gateway.models import litellm_runtime
 client = LiteLLMClient("openai/gpt-4o-mini", context_length=1, supports_tools=True)
 assert not {"litellm", "openai", "httpx", "tiktoken"} & sys.modules.keys(), "imported too early"
 
 async def main():
     ticks = 0
-    loading = asyncio.gather(litellm_library.load_litellm(), litellm_library.load_litellm())
+    loading = asyncio.gather(litellm_runtime.load_litellm(), litellm_runtime.load_litellm())
     while not loading.done():
         await asyncio.sleep(0.01)
         ticks += 1
