@@ -29,7 +29,7 @@ def test_around_the_limit(measure: Measure, length: int) -> None:
         "👍🏽",
         "ש\u05bc",
         "กำ",
-        "क्ष",
+        "कि",
         "한\u11a8",
     ],
 )
