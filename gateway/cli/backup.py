@@ -11,7 +11,7 @@ import click
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import local_time
 from gateway.cli.progress import progress_shown
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
     from gateway.backup.create import Made
@@ -130,7 +130,7 @@ def _configuration_without_secrets(loaded: Loaded) -> str | None:
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
     size = f"{_size(made.bytes)} (the database has {_size(made.database_bytes)})"
-    files = f", {counted(made.files, 'file')} of workspaces" if with_workspaces else ""
+    files = f", {pluralize(made.files, 'file')} of workspaces" if with_workspaces else ""
     click.echo(f"Backup  {made.path}")
     click.echo(f"Size    {size}")
     engines = "".join(f", {name} of an engine" for name in made.engines)
@@ -156,7 +156,7 @@ def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
 
 
 def _contents(contents: Contents) -> str:
-    return f"{counted(contents.conversations, 'conversation')}, {counted(contents.messages, 'message')}"
+    return f"{pluralize(contents.conversations, 'conversation')}, {pluralize(contents.messages, 'message')}"
 
 
 def _size(count: float) -> str:

@@ -9,7 +9,7 @@ import click
 
 from gateway.cli import Options, loaded_for
 from gateway.cli.store_access import find_overview, read_store
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 format_option = click.option(
     "--format",
@@ -72,7 +72,7 @@ def export(
     if not written:
         click.echo("No conversation fits that, so nothing was written.", err=True)
     elif output is not None:
-        click.echo(f"Wrote {counted(len(written), 'conversation')} to {output}.", err=True)
+        click.echo(f"Wrote {pluralize(len(written), 'conversation')} to {output}.", err=True)
 
 
 def _target(output: str | None) -> Path | None:

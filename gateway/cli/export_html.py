@@ -15,7 +15,7 @@ from gateway.cli.export_format import Told, title_of
 from gateway.cli.output import local_time
 from gateway.cli.sessions_format import SessionBreak, Spoken, entries
 from gateway.platforms.web.markdown import render_markdown
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1c2128; --paper: #fff; --soft: #57606a; --line: #d0d7de; --mine: #eef4fb;
@@ -92,7 +92,7 @@ def _contents(listed: Sequence[Overview], *, apart: bool) -> Markup:
             f"{each.conversation.id}.html" if apart else f"#{each.conversation.id}",
             title_of(each),
             local_time(each.updated_at),
-            counted(each.messages, "message"),
+            pluralize(each.messages, "message"),
         )
         for each in listed
     )

@@ -14,7 +14,7 @@ from agent.errors import HermesError
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import one_line
 from gateway.cli.progress import progress_shown
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
     from agent.store import Address
@@ -128,9 +128,7 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
         raise click.ClickException(_RUNNING) from None
     except HermesError:
         if outcome.messages:
-            done = (
-                f"{counted(outcome.conversations, 'conversation')} ({counted(outcome.messages, 'message')})"
-            )
+            done = f"{pluralize(outcome.conversations, 'conversation')} ({pluralize(outcome.messages, 'message')})"
             click.echo(f"Complete so far: {done}; import the file again to go on.", err=True)
         raise
     return outcome
@@ -152,11 +150,11 @@ async def _each(source: Source, verb: Verb, outcome: _Outcome) -> None:
 
 def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
     would = "Would import" if dry_run else "Imported"
-    new = counted(outcome.conversations, "new conversation")
-    counts = f"{new} and {counted(outcome.messages, 'new message')}"
+    new = pluralize(outcome.conversations, "new conversation")
+    counts = f"{new} and {pluralize(outcome.messages, 'new message')}"
     click.echo(f"{would} {counts} from {source.name}.")
     if outcome.known:
-        click.echo(f"Here already: {counted(outcome.known, 'message')}.")
+        click.echo(f"Here already: {pluralize(outcome.known, 'message')}.")
     if outcome.left_out:
         click.echo(f"No messages, so left out: {outcome.left_out:,} (notices, prompts, what was taken back).")
     for sentence in outcome.refused:

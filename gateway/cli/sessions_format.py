@@ -14,7 +14,7 @@ from agent.redaction import redact
 from agent.store import Conversation, Overview, SearchHit, Session
 from agent.untrusted import without_marks
 from gateway.cli.output import describe_call, local_time, one_line, printable
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
 
@@ -60,8 +60,8 @@ def shortest_apart(ids: Sequence[str]) -> int:
 
 
 def overview_as_dict(overview: Overview) -> dict[str, Any]:
-    counted = {key: value for key, value in asdict(overview).items() if key != "conversation"}
-    return {**asdict(overview.conversation), **counted}
+    pluralize = {key: value for key, value in asdict(overview).items() if key != "conversation"}
+    return {**asdict(overview.conversation), **pluralize}
 
 
 def hit_as_dict(hit: SearchHit) -> dict[str, Any]:
@@ -205,6 +205,6 @@ def _title(record: Record) -> str:
 
 def about(conversation: Conversation, messages: int, sessions: int) -> str:
     address = conversation.address
-    size = f"{counted(messages, 'message')}, {counted(sessions, 'session')}"
+    size = f"{pluralize(messages, 'message')}, {pluralize(sessions, 'session')}"
     where = f"{address.platform} {one_line(address.chat_id, 40)}"
     return f"{conversation.id} · {where} · {size} · since {local_time(conversation.created_at)}"

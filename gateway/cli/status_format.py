@@ -22,7 +22,7 @@ from gateway.cli.usage_format import brief, cost
 from gateway.config.loader import Loaded
 from gateway.process_lock import is_running
 from gateway.store.sqlite.offline import Standing, standing
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
 _LONGEST = 200
@@ -203,7 +203,7 @@ def _store(seen: Seen) -> str:
     if seen.standing is None:
         return f"{path}; nothing is stored yet"
     size = f"{seen.standing.bytes / 1_000_000:.1f} MB"
-    return f"{path}, {size}, {counted(seen.standing.conversations, 'conversation')}"
+    return f"{path}, {size}, {pluralize(seen.standing.conversations, 'conversation')}"
 
 
 def _duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from gateway.cli.output import one_line
 from gateway.limits.budget import dollars
 from gateway.store.reports import Spending, UsageTotal
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR = 24
@@ -91,14 +91,14 @@ def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
 
 
 def _footnote(total: UsageTotal, *, by_cost: bool, has_bars: bool) -> str:
-    sentences = [f"{counted(total.calls, 'call')}."]
+    sentences = [f"{pluralize(total.calls, 'call')}."]
     if has_bars:
         sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
     if total.prompt_tokens:
         share = total.cache_read_tokens / total.prompt_tokens
         sentences.append(f"{share:.0%} of what went in came from the cache.")
     if total.unpriced_calls:
-        unpriced = counted(total.unpriced_calls, "call")
+        unpriced = pluralize(total.unpriced_calls, "call")
         sentences.append(f"The cost is without {unpriced} of unknown price (?).")
     return " ".join(sentences)
 

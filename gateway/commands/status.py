@@ -9,7 +9,7 @@ from agent.llm import LLMClient
 from agent.messages import without_notes
 from agent.store import Session
 from gateway.commands import Command, CommandContext
-from gateway.text.display import counted
+from gateway.text.display import pluralize
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -24,7 +24,7 @@ async def _run(context: CommandContext, rest: str) -> str:
             f"Model: {llm.model}, window {llm.context_length:,} tokens",
             *[line async for line in _about_the_model(context, llm)],
             f"Conversation: {conversation.id}",
-            f"Session: {session.id}, {counted(len(history), 'message')}, {counted(ancestors, 'ancestor')}",
+            f"Session: {session.id}, {pluralize(len(history), 'message')}, {pluralize(ancestors, 'ancestor')}",
             f"In the window: {(await in_the_window(context, session))[1]} tokens",
             *await _engine(context),
             *_waiting(context),

@@ -18,7 +18,7 @@ import structlog
 
 from agent.approval import ApprovalRequest, Approve, Choice
 from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
-from gateway.text.unicode import written_out
+from gateway.text.unicode import escape_confusables
 
 
 def approval_parts(arguments: str) -> list[tuple[str, str]]:
@@ -26,10 +26,10 @@ def approval_parts(arguments: str) -> list[tuple[str, str]]:
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
-        return [("", written_out(arguments))]
+        return [("", escape_confusables(arguments))]
     if not isinstance(given, dict):
-        return [("", written_out(arguments))]
-    return [(written_out(name), written_out(_as_text(value))) for name, value in given.items()]
+        return [("", escape_confusables(arguments))]
+    return [(escape_confusables(name), escape_confusables(_as_text(value))) for name, value in given.items()]
 
 
 def _as_text(value: object) -> str:

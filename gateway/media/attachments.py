@@ -18,15 +18,15 @@ from agent.store import Conversation
 from agent.tool_support.workspace import MAX_FILE_BYTES, Workspace
 from agent.untrusted import in_a_note, wrap_untrusted
 from gateway.errors import AttachmentRefused
-from gateway.media.documents import text_of
-from gateway.media.images import as_part
+from gateway.media.documents import extract_text
+from gateway.media.images import image_part
 from gateway.types import Attachment
 
 _LONGEST = 80
 _FALLBACK = "file"
 
 
-def safe_name(name: str, mime: str = "") -> str:
+def safe_filename(name: str, mime: str = "") -> str:
     """Only the last part of a path, printable, not hidden, not too long; with an ending if the type tells one."""
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     printable = "".join(char for char in last if unicodedata.category(char)[0] not in "CZ" or char == " ")
@@ -78,7 +78,7 @@ class AttachmentReader:
         """Raises nothing for what is wrong with a file: the model is told, and tells the person."""
         taken = AttachmentText()
         for attachment in attachments[:_MOST_FILES]:
-            name = safe_name(attachment.name, attachment.mime)
+            name = safe_filename(attachment.name, attachment.mime)
             try:
                 about = await self._take(attachment, name, conversation, Workspace(workspace), taken)
             except (AttachmentRefused, ToolError) as error:
@@ -103,7 +103,7 @@ class AttachmentReader:
             return await self._image(data, kept, conversation, taken)
         if attachment.kind in ("voice", "audio"):
             return await self._voice(attachment, name, data, kept, conversation)
-        text = await text_of(data)
+        text = await extract_text(data)
         if text is None:
             return kept
         return _as_paragraphs(name, text, path)
@@ -111,7 +111,7 @@ class AttachmentReader:
     async def _image(self, data: bytes, kept: str, conversation: Conversation, taken: AttachmentText) -> str:
         if not await self._sees_images(conversation):
             return f"an image, {kept}; this model cannot see images"
-        part = await asyncio.to_thread(as_part, data)
+        part = await asyncio.to_thread(image_part, data)
         if part is None:
             return f"{kept}; it is no image that can be shown"
         taken.images.append(part)

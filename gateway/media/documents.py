@@ -24,7 +24,7 @@ _BYTE_ORDER_MARKS = {
 }
 
 
-async def text_of(data: bytes) -> str | None:
+async def extract_text(data: bytes) -> str | None:
     """None where there is no text to be had. What it is is told by its content, not by its name."""
     if data.startswith(b"%PDF-"):
         return await _text_of_pdf(data)

@@ -25,7 +25,7 @@ _MOST_PIXELS = 20_000_000
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
 
 
-def as_part(data: bytes) -> ChatDict | None:
+def image_part(data: bytes) -> ChatDict | None:
     """A content part with the picture in it; None if it is none that can be opened. Blocks: call it in a thread."""
     try:
         packed = _packed(data)

@@ -1,1 +1,1 @@
-"""The text of a chat: long Markdown cut into messages, tables for phones, long code as files. Pure functions."""
+"""Text for chats: splits long Markdown into messages, renders tables for phones, finds long code. Pure functions."""

@@ -1,4 +1,4 @@
-"""Very long code, offered as files beside the answer."""
+"""Finds long code blocks in an answer, to be sent as files beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from gateway.text.fences import blocks
+from gateway.text.fences import markdown_blocks
 
 _EXTENSIONS = {
     "bash": "sh",
@@ -72,8 +72,8 @@ _EXTENSIONS = {
     "yml": "yaml",
     "zsh": "sh",
 }
-_NAMED = re.compile(r"""\b(?:title|file|filename|name|path)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
-# Letters, digits and a few signs: no hidden file, nothing that turns the direction of writing.
+_NAME_ATTRIBUTE = re.compile(r"""\b(?:title|file|filename|name|path)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""")
+# Letters, digits and a few signs: no hidden files, no direction marks.
 _SAFE_NAME = re.compile(r"\w[\w.+@-]{0,59}\.[A-Za-z0-9]{1,10}|Dockerfile|Makefile")
 
 _MAX_CHARACTERS = 200_000
@@ -86,17 +86,15 @@ class CodeFile:
     content: str
 
 
-def long_code_files(markdown: str, *, longer_than: int) -> list[CodeFile]:
-    """The code blocks with more characters than that, in order, each under its own name."""
+def find_long_code(markdown: str, *, longer_than: int) -> list[CodeFile]:
+    """Return the code blocks with more than `longer_than` characters, in order, each with a unique name."""
     files: dict[str, CodeFile] = {}
     if not longer_than < len(markdown) <= _MAX_CHARACTERS:
         return []
-    for block in blocks(markdown):
+    for block in markdown_blocks(markdown):
         if block.fence and len(block.code) > longer_than:
-            name = (
-                _given_name(block.fence.info) or f"code-{len(files) + 1}.{_extension(block.fence.language)}"
-            )
-            name = _not_yet_taken(name, files)
+            default = f"code-{len(files) + 1}.{_extension(block.fence.language)}"
+            name = _unique_name(_name_from_info(block.fence.info) or default, files)
             files[name] = CodeFile(name, block.code)
     return list(files.values())
 
@@ -105,25 +103,25 @@ def _extension(language: str) -> str:
     return _EXTENSIONS.get(re.split(r"[:,{]", language.lower(), maxsplit=1)[0], "txt")
 
 
-def _given_name(info: str) -> str | None:
-    """The first name in the info string that is a plain file name once its folders are taken off."""
-    for given in _given_names(info):
-        base = re.split(r"[/\\]", given)[-1]
+def _name_from_info(info: str) -> str | None:
+    """Return the first safe file name in the info string, without its folders."""
+    for candidate in _candidate_names(info):
+        base = re.split(r"[/\\]", candidate)[-1]
         if _SAFE_NAME.fullmatch(base) and ".." not in base:
             return base
     return None
 
 
-def _given_names(info: str) -> Iterator[str]:
-    """As `title="app.py"`, as `python:app.py`, or in place of the language."""
-    for found in _NAMED.finditer(info):
+def _candidate_names(info: str) -> Iterator[str]:
+    """Yield names written as `title="app.py"`, as `python:app.py`, or in place of the language."""
+    for found in _NAME_ATTRIBUTE.finditer(info):
         yield found[1] or found[2] or found[3] or ""
     words = info.split()
     if words:
         yield words[0].rpartition(":")[2]
 
 
-def _not_yet_taken(name: str, taken: Container[str]) -> str:
+def _unique_name(name: str, taken: Container[str]) -> str:
     stem, dot, extension = name.rpartition(".")
     number = 1
     candidate = name

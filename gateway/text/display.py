@@ -1,4 +1,4 @@
-"""Text from a model, made fit for a line or a code block that a person has to rely on."""
+"""Formats text from a model for one line or one code block that a person must be able to trust."""
 
 from __future__ import annotations
 
@@ -6,75 +6,75 @@ import json
 import re
 import unicodedata
 
-from gateway.text.unicode import code_of, written_out
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 message`, `2,000 messages`."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
+from gateway.text.unicode import escape_character, escape_confusables
 
 _BACKTICKS = re.compile(r"`{3,}")
 
 
+def pluralize(number: int, thing: str) -> str:
+    """Format a count: `1 message`, `2,000 messages`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def one_line(text: str, limit: int) -> str:
-    flat = " ".join(unmasked(text).split())
+    flat = " ".join(escape_hidden(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
-def unmasked(text: str) -> str:
-    """Characters that hide or reorder others are written out."""
+def escape_hidden(text: str) -> str:
+    """Escape characters that are invisible or reorder others."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_seen, text.replace("\r\n", "\n")))
+    return "".join(map(_escape_if_hidden, text.replace("\r\n", "\n")))
 
 
-def brief(arguments: str) -> str:
-    """The value where there is one, names and values where there are more; as it is where it is no JSON object."""
-    given = _fields(arguments)
-    if given is None:
+def summarize_arguments(arguments: str) -> str:
+    """Format the JSON arguments of a tool call briefly: a single value alone, several as `name=value`."""
+    fields = _parse_fields(arguments)
+    if fields is None:
         return arguments
-    if len(given) == 1:
-        return next(iter(given.values()))
-    return " ".join(f"{key}={value}" for key, value in given.items())
+    if len(fields) == 1:
+        return next(iter(fields.values()))
+    return " ".join(f"{key}={value}" for key, value in fields.items())
 
 
-def in_full(arguments: str) -> str:
-    """Everything, readable and exactly: the only value as it is, several as JSON on lines of their own."""
-    given = _fields(arguments)
-    if given is None:
-        return written_out(arguments)
-    if len(given) == 1:
-        return written_out(next(iter(given.values())))
-    return written_out(json.dumps(json.loads(arguments), ensure_ascii=False, indent=1))
+def format_arguments(arguments: str) -> str:
+    """Format the JSON arguments of a tool call completely: a single value alone, several as indented JSON."""
+    fields = _parse_fields(arguments)
+    if fields is None:
+        return escape_confusables(arguments)
+    if len(fields) == 1:
+        return escape_confusables(next(iter(fields.values())))
+    return escape_confusables(json.dumps(json.loads(arguments), ensure_ascii=False, indent=1))
 
 
-def code(text: str) -> str:
-    """Short, on one line, and nothing in it is taken for Markdown."""
+def inline_code(text: str) -> str:
+    """Format text as inline code, on one line of at most 80 characters; backticks become apostrophes."""
     line = one_line(text, 80).replace("`", "'")
     return f"`{line}`"
 
 
 def code_block(code: str) -> str:
-    """Whatever the code holds cannot end the block."""
-    ticks = max(("`" * 3, *(run + "`" for run in _BACKTICKS.findall(code))), key=len)
-    return f"{ticks}\n{code}\n{ticks}"
+    """Put code between fences that are longer than any fence in it."""
+    fence = max(("`" * 3, *(run + "`" for run in _BACKTICKS.findall(code))), key=len)
+    return f"{fence}\n{code}\n{fence}"
 
 
-def _fields(arguments: str) -> dict[str, str] | None:
+def _parse_fields(arguments: str) -> dict[str, str] | None:
+    """Return the fields as text, or None if the arguments are not a JSON object."""
     try:
-        given = json.loads(arguments)
+        parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(given, dict):
+    if not isinstance(parsed, dict):
         return None
     return {
         key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in given.items()
+        for key, value in parsed.items()
     }
 
 
-def _seen(character: str) -> str:
+def _escape_if_hidden(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
         return character
-    return code_of(character)
+    return escape_character(character)

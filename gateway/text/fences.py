@@ -1,4 +1,4 @@
-"""Code fences: what opens one, what closes it, and how to go on with one in the next message."""
+"""Parses code fences and splits Markdown into prose and code blocks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# Info strings are short; a longer line that begins with backticks is not the beginning of a code block.
-_LONGEST_OPENING = 200
+# Info strings are short; a longer line that begins with backticks is prose.
+_MAX_OPENING_LINE = 200
 
 _OPENING = re.compile(
     r"(?P<prefix>[ \t]*(?:(?:>[ \t]*)|(?:(?:[-*+]|\d{1,9}[.)])[ \t]+))*)(?P<ticks>`{3,}|~{3,})(?P<info>.*)"
@@ -17,20 +17,20 @@ _LIST_MARKER = re.compile(r"[^\s>]")
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """An open code block."""
+    """The opening fence of a code block."""
 
     prefix: str
-    """White space, list markers and quote signs in front of the fence."""
+    """White space, list markers and quote marks before the fence."""
 
     ticks: str
-    """The fence itself: three or more backticks or tildes."""
+    """Three or more backticks or tildes."""
 
     info: str
-    """What follows the fence on its line: the language first, if anything."""
+    """The text after the fence on its line; its first word is the language."""
 
     @property
     def margin(self) -> str:
-        """The prefix for lines after the first: a list marker is not repeated."""
+        """The prefix of the lines after the first: spaces instead of list markers."""
         return _LIST_MARKER.sub(" ", self.prefix)
 
     @property
@@ -50,11 +50,11 @@ class Fence:
         body = line.lstrip(" \t>") if self._is_quoted else line.lstrip(" \t")
         if not body.startswith(self.ticks) or body.rstrip().strip(self.ticks[0]):
             return False
-        # Deeper than this it is code: an example of Markdown in a docstring, say.
+        # A more deeply indented fence is code: an example of Markdown in a docstring, for instance.
         return len(line) - len(body) <= len(self.prefix) + 3
 
-    def is_left_by(self, line: str) -> bool:
-        """Whether the quotation that the fence stands in has ended."""
+    def is_outside_quote(self, line: str) -> bool:
+        """Return whether the line ends the quotation that contains the fence, and the code block with it."""
         return self._is_quoted and not line.lstrip().startswith(">")
 
     @property
@@ -62,9 +62,9 @@ class Fence:
         return ">" in self.prefix
 
 
-def opened_by(line: str) -> Fence | None:
-    """The fence that this line opens, outside of any other."""
-    found = _OPENING.fullmatch(line) if len(line) <= _LONGEST_OPENING else None
+def opening_fence(line: str) -> Fence | None:
+    """Parse a line outside any code block; return the fence that it opens."""
+    found = _OPENING.fullmatch(line) if len(line) <= _MAX_OPENING_LINE else None
     if found is None:
         return None
     fence = Fence(found["prefix"], found["ticks"], found["info"].strip())
@@ -73,15 +73,15 @@ def opened_by(line: str) -> Fence | None:
 
 
 @dataclass(slots=True)
-class Block:
-    """Consecutive lines of prose, or a code block with its fences."""
+class MarkdownBlock:
+    """Consecutive lines of prose, or one code block with its fences."""
 
     fence: Fence | None
     lines: list[str] = field(default_factory=list)
 
     @property
     def code(self) -> str:
-        """What stands between the fences, without the margin that a list or a quotation gives it."""
+        """The text between the fences, without the margin of a list or quotation."""
         fence = self.fence
         assert fence
         inner = self.lines[1:-1] if self._is_closed else self.lines[1:]
@@ -92,21 +92,21 @@ class Block:
         return self.fence is not None and len(self.lines) > 1 and self.fence.is_closed_by(self.lines[-1])
 
 
-def blocks(markdown: str) -> Iterator[Block]:
-    """Joined by newlines, all their lines are the text again."""
-    current = Block(None)
+def markdown_blocks(markdown: str) -> Iterator[MarkdownBlock]:
+    """Split Markdown into blocks. All their lines, joined by newlines, are the text again."""
+    current = MarkdownBlock(None)
     for line in markdown.split("\n"):
-        if current.fence and not current.fence.is_left_by(line):
+        if current.fence and not current.fence.is_outside_quote(line):
             current.lines.append(line)
             if current.fence.is_closed_by(line):
                 yield current
-                current = Block(None)
+                current = MarkdownBlock(None)
             continue
-        fence = opened_by(line)
+        fence = opening_fence(line)
         if fence or current.fence:
             if current.lines:
                 yield current
-            current = Block(fence)
+            current = MarkdownBlock(fence)
         current.lines.append(line)
     if current.lines:
         yield current

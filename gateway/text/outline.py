@@ -1,4 +1,4 @@
-"""The blocks of a text as its lines tell them: where it may be cut, and how good each place is."""
+"""Finds the places where Markdown may be cut, from the kinds of its lines."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
 
-from gateway.text.fences import Fence, opened_by
-from gateway.text.unbreakable import CutDamage, Span, spans
+from gateway.text.fences import Fence, opening_fence
+from gateway.text.unbreakable import CutDamage, UnbreakableSpan, find_spans
 
 
-class Place(Enum):
-    """Kinds of places to cut at, the best first."""
+class CutPoint(Enum):
+    """Kinds of positions to cut at, the best first."""
 
     PARAGRAPH = auto()
     ITEM = auto()
     LINE = auto()
-    GAP_IN_CODE = auto()
+    BLANK_LINE_IN_CODE = auto()
     LINE_IN_BLOCK = auto()
-    """After a line of code or a table row."""
+    """After a line of code or a row of a table."""
     SENTENCE = auto()
     WORD = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class CodeBlock:
-    """The code between two fences; the end is the end of the text when it is not closed there."""
+class CodeRange:
+    """The code between two fences; an unclosed block extends to the end of the text."""
 
     begin: int
     end: int
@@ -35,171 +35,174 @@ class CodeBlock:
 
 @dataclass(slots=True)
 class Outline:
-    places: dict[Place, list[int]]
-    """Ends of lines, in order. Those within lines are left out: they are needed only when these do not do."""
-    code: list[CodeBlock]
-    spans: list[Span]
+    cut_points: dict[CutPoint, list[int]]
+    """Ends of lines, in order. Sentences and words are not listed; the splitter finds them if it needs them."""
+    code: list[CodeRange]
+    spans: list[UnbreakableSpan]
 
 
-class _Kind(Enum):
+class _LineKind(Enum):
     BLANK = auto()
     TEXT = auto()
     HEADING = auto()
     ITEM = auto()
     ROW = auto()
-    ROW_OF_DASHES = auto()
-    OPENING = auto()
+    DELIMITER_ROW = auto()
+    OPENING_FENCE = auto()
     CODE = auto()
-    CLOSING = auto()
+    CLOSING_FENCE = auto()
 
 
 @dataclass(slots=True)
 class _Line:
     begin: int
     end: int
-    kind: _Kind
+    kind: _LineKind
     is_indented: bool
 
 
-_ROWS = (_Kind.ROW, _Kind.ROW_OF_DASHES)
+_ROWS = (_LineKind.ROW, _LineKind.DELIMITER_ROW)
 _HEADING = re.compile(r"#{1,6}\s")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s")
-_ROW_OF_DASHES = re.compile(r"\|?\s*:?-+:?\s*\|(?:\s*:?-+:?\s*\|)*(?:\s*:?-+:?\s*)?")
+_DELIMITER_ROW = re.compile(r"\|?\s*:?-+:?\s*\|(?:\s*:?-+:?\s*\|)*(?:\s*:?-+:?\s*)?")
 
 
 def outline(text: str) -> Outline:
-    """`text` is the beginning of something longer: its last line is not whole."""
-    reader = _Reader(text)
-    reader.read()
-    found = [*_line_spans(reader.lines), *_title_spans(reader.lines), *reader.inline_spans()]
-    return Outline(_places(reader.lines), reader.code, found)
+    """Outline the beginning of a longer text: its last line may be incomplete."""
+    parser = _LineParser(text)
+    parser.parse()
+    spans = [*_line_spans(parser.lines), *_title_spans(parser.lines), *parser.inline_spans()]
+    return Outline(_cut_points(parser.lines), parser.code, spans)
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Tells the kinds of lines, keeping in mind the code block or table they stand in."""
+class _LineParser:
+    """Determines the kind of each line from the code block or table that contains it."""
 
     text: str
     lines: list[_Line] = field(default_factory=list)
-    code: list[CodeBlock] = field(default_factory=list)
+    code: list[CodeRange] = field(default_factory=list)
     _prose: list[tuple[int, int]] = field(default_factory=list)
     _fence: Fence | None = None
     _code_begin: int = 0
     _prose_begin: int = 0
     _in_table: bool = False
 
-    def read(self) -> None:
+    def parse(self) -> None:
         begin = 0
         for line in self.text.split("\n"):
             end = begin + len(line)
             self.lines.append(_Line(begin, end, self._kind(line, begin, end), line[:1] in (" ", "\t")))
             begin = end + 1
         if self._fence:
-            self._end_open_code(self.lines[-1], self._fence)
+            self._end_unclosed_code(self.lines[-1], self._fence)
         else:
             self._prose.append((self._prose_begin, len(self.text)))
 
-    def _end_open_code(self, last: _Line, fence: Fence) -> None:
-        may_become_the_closing_fence = not self.text[last.begin :].strip().strip(fence.ticks[0])
-        if may_become_the_closing_fence:
-            last.kind = _Kind.BLANK
-        self._end_code(last.begin if may_become_the_closing_fence else last.end, last.end)
+    def _end_unclosed_code(self, last: _Line, fence: Fence) -> None:
+        may_be_closing_fence = not self.text[last.begin :].strip().strip(fence.ticks[0])
+        if may_be_closing_fence:
+            last.kind = _LineKind.BLANK
+        self._end_code(last.begin if may_be_closing_fence else last.end, last.end)
 
-    def _kind(self, line: str, begin: int, end: int) -> _Kind:
-        if self._fence and self._fence.is_left_by(line):
+    def _kind(self, line: str, begin: int, end: int) -> _LineKind:
+        if self._fence and self._fence.is_outside_quote(line):
             self._end_code(begin, begin)
         if self._fence:
             if not self._fence.is_closed_by(line):
-                return _Kind.CODE if line.strip() else _Kind.BLANK
+                return _LineKind.CODE if line.strip() else _LineKind.BLANK
             self._end_code(begin, end)
-            return _Kind.CLOSING
-        self._fence = opened_by(line) if "```" in line or "~~~" in line else None
+            return _LineKind.CLOSING_FENCE
+        self._fence = opening_fence(line) if "```" in line or "~~~" in line else None
         if self._fence:
             self._prose.append((self._prose_begin, begin))
             self._code_begin = end + 1
             self._in_table = False
-            return _Kind.OPENING
+            return _LineKind.OPENING_FENCE
         return self._kind_of_prose(line.strip())
 
     def _end_code(self, code_end: int, prose_begin: int) -> None:
         assert self._fence
-        self.code.append(CodeBlock(self._code_begin, code_end, self._fence))
+        self.code.append(CodeRange(self._code_begin, code_end, self._fence))
         self._fence = None
         self._prose_begin = prose_begin
 
-    def _kind_of_prose(self, line: str) -> _Kind:
+    def _kind_of_prose(self, line: str) -> _LineKind:
         if not line:
             self._in_table = False
-            return _Kind.BLANK
+            return _LineKind.BLANK
         if "|" not in line:
             self._in_table = False
-        elif _ROW_OF_DASHES.fullmatch(line):
+        elif _DELIMITER_ROW.fullmatch(line):
             self._in_table = True
-            return _Kind.ROW_OF_DASHES
+            return _LineKind.DELIMITER_ROW
         if self._in_table or line[0] == "|":
-            return _Kind.ROW
+            return _LineKind.ROW
         if _HEADING.match(line):
-            return _Kind.HEADING
-        return _Kind.ITEM if _ITEM.match(line) else _Kind.TEXT
+            return _LineKind.HEADING
+        return _LineKind.ITEM if _ITEM.match(line) else _LineKind.TEXT
 
-    def inline_spans(self) -> list[Span]:
+    def inline_spans(self) -> list[UnbreakableSpan]:
         return [
-            Span(begin + span.begin, begin + span.end, span.harm)
+            UnbreakableSpan(begin + span.begin, begin + span.end, span.damage)
             for begin, end in self._prose
-            for span in spans(self.text[begin:end], goes_on=end == len(self.text))
+            for span in find_spans(self.text[begin:end], is_partial=end == len(self.text))
         ]
 
 
-def _line_spans(lines: list[_Line]) -> list[Span]:
-    harm = {
-        _Kind.OPENING: CutDamage.BROKEN,
-        _Kind.CLOSING: CutDamage.BROKEN,
-        _Kind.ROW: CutDamage.BROKEN,
-        _Kind.ROW_OF_DASHES: CutDamage.BROKEN,
-        _Kind.CODE: CutDamage.UGLY,
+def _line_spans(lines: list[_Line]) -> list[UnbreakableSpan]:
+    damage = {
+        _LineKind.OPENING_FENCE: CutDamage.BROKEN,
+        _LineKind.CLOSING_FENCE: CutDamage.BROKEN,
+        _LineKind.ROW: CutDamage.BROKEN,
+        _LineKind.DELIMITER_ROW: CutDamage.BROKEN,
+        _LineKind.CODE: CutDamage.UGLY,
     }
-    return [Span(line.begin, line.end, harm[line.kind]) for line in lines if line.kind in harm]
+    return [UnbreakableSpan(line.begin, line.end, damage[line.kind]) for line in lines if line.kind in damage]
 
 
-def _title_spans(lines: list[_Line]) -> list[Span]:
-    """A heading or a table's head belongs into one message with what it announces."""
+def _title_spans(lines: list[_Line]) -> list[UnbreakableSpan]:
+    """Keep a heading, or the head of a table, in one message with the line after it."""
     found = []
-    seen = [line for line in lines if line.kind is not _Kind.BLANK]
-    for line, following in pairwise([*seen, lines[-1]]):
-        if line.kind in (_Kind.HEADING, _Kind.ROW_OF_DASHES) or following.kind is _Kind.ROW_OF_DASHES:
-            found.append(Span(line.begin, following.begin + 1, CutDamage.UGLY))
+    visible = [line for line in lines if line.kind is not _LineKind.BLANK]
+    for line, following in pairwise([*visible, lines[-1]]):
+        if (
+            line.kind in (_LineKind.HEADING, _LineKind.DELIMITER_ROW)
+            or following.kind is _LineKind.DELIMITER_ROW
+        ):
+            found.append(UnbreakableSpan(line.begin, following.begin + 1, CutDamage.UGLY))
     return found
 
 
-def _places(lines: list[_Line]) -> dict[Place, list[int]]:
-    """Read from the end, so that each line knows what comes after the blank lines that follow it."""
-    places: dict[Place, list[int]] = {}
-    # The last line is not whole: it has no place, and while nothing of it is seen it may become anything.
-    following = lines[-1] if lines[-1].kind is not _Kind.BLANK else None
+def _cut_points(lines: list[_Line]) -> dict[CutPoint, list[int]]:
+    """Go from the last line to the first, so that each line knows the next line that is not blank."""
+    points: dict[CutPoint, list[int]] = {}
+    # The last line may be incomplete: it has no cut point, and while it is blank it may become anything.
+    following = lines[-1] if lines[-1].kind is not _LineKind.BLANK else None
     gap = False
     for line in reversed(lines[:-1]):
-        if line.kind is _Kind.BLANK:
+        if line.kind is _LineKind.BLANK:
             gap = True
             continue
-        place = _place(line, following, gap=gap)
-        if place:
-            places.setdefault(place, []).append(line.end)
+        point = _cut_point(line, following, gap=gap)
+        if point:
+            points.setdefault(point, []).append(line.end)
         following, gap = line, False
-    for ends in places.values():
+    for ends in points.values():
         ends.reverse()
-    return places
+    return points
 
 
-def _place(line: _Line, following: _Line | None, *, gap: bool) -> Place | None:
+def _cut_point(line: _Line, following: _Line | None, *, gap: bool) -> CutPoint | None:
     after = following.kind if following else None
-    if line.kind is _Kind.OPENING:
+    if line.kind is _LineKind.OPENING_FENCE:
         return None
-    if line.kind is _Kind.CODE:
-        return Place.GAP_IN_CODE if gap else Place.LINE_IN_BLOCK
+    if line.kind is _LineKind.CODE:
+        return CutPoint.BLANK_LINE_IN_CODE if gap else CutPoint.LINE_IN_BLOCK
     if line.kind in _ROWS and after in _ROWS and not gap:
-        return Place.LINE_IN_BLOCK
-    if gap or line.kind is _Kind.CLOSING or after is _Kind.HEADING:
-        return Place.ITEM if following and following.is_indented else Place.PARAGRAPH
-    if after is _Kind.ITEM and following and not following.is_indented:
-        return Place.ITEM
-    return Place.LINE
+        return CutPoint.LINE_IN_BLOCK
+    if gap or line.kind is _LineKind.CLOSING_FENCE or after is _LineKind.HEADING:
+        return CutPoint.ITEM if following and following.is_indented else CutPoint.PARAGRAPH
+    if after is _LineKind.ITEM and following and not following.is_indented:
+        return CutPoint.ITEM
+    return CutPoint.LINE

@@ -1,4 +1,4 @@
-"""Tables for a phone: neither Telegram nor Discord draws them, and a screen is about 34 characters wide."""
+"""Renders Markdown tables for phones: Telegram and Discord show no tables, and a phone shows about 34 columns."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.text.fences import blocks, opened_by
+from gateway.text.fences import markdown_blocks, opening_fence
 
-NARROW = 34
-"""Columns of a fixed-width font that a phone shows without breaking the line."""
+PHONE_COLUMNS = 34
+"""Columns of a fixed-width font that a phone shows without wrapping the line."""
 
-_LONGEST_CELL = 20 * NARROW
-"""Characters of a cell that are measured. A longer one never fits, and the library's cost grows with the square."""
+_MAX_MEASURED_CELL = 20 * PHONE_COLUMNS
+"""Longer cells never fit and are not measured: the cost of wcwidth is quadratic."""
 
 _GAP = "  "
-_EMPTY = "–"
+_EMPTY_CELL = "–"
 _DASHES = re.compile(r"\s*:?-+:?\s*")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_ONLY_IN_PROSE = re.compile(r"\]\(|https?://|<br\s*/?>|```", re.IGNORECASE)
-"""What would be lost in a code block: links and line breaks."""
+_LOST_IN_CODE = re.compile(r"\]\(|https?://|<br\s*/?>|```", re.IGNORECASE)
+"""Links, line breaks and fences do not work in a code block."""
 _OPENING_MARK = re.compile(r"(\*\*|~~|`)(?=\S)")
 _CLOSING_MARKS = {mark: re.compile(rf"(?<=\S){re.escape(mark)}") for mark in ("**", "~~", "`")}
 
 
-def readable_tables(markdown: str) -> str:
-    """The text with each table as an aligned code block if it is narrow, else as a list of its rows."""
+def render_tables(markdown: str) -> str:
+    """Render each narrow table as an aligned code block and each wide one as a list of its rows."""
     if "|" not in markdown:
         return markdown
     lines: list[str] = []
-    for block in blocks(markdown):
-        lines += block.lines if block.fence else _with_readable_tables(block.lines)
+    for block in markdown_blocks(markdown):
+        lines += block.lines if block.fence else _render_prose(block.lines)
     return "\n".join(lines)
 
 
@@ -41,27 +41,27 @@ class _Table:
     rows: list[list[str]]
 
     columns: int
-    """A row may have more cells than the head; nothing of it is dropped."""
+    """Cells of the longest row, which may be longer than the head."""
 
 
-def _with_readable_tables(lines: list[str]) -> Iterator[str]:
+def _render_prose(lines: list[str]) -> Iterator[str]:
     index = 0
     while index < len(lines):
-        table, length = _table_at(lines, index)
+        table, length = _parse_table(lines, index)
         if table is None:
             yield lines[index]
             index += 1
             continue
         if index and lines[index - 1].strip():
             yield ""
-        yield from _aligned(table) or _listed(table)
+        yield from _render_as_code(table) or _render_as_list(table)
         index += length
         if index < len(lines) and lines[index].strip():
             yield ""
 
 
-def _table_at(lines: list[str], index: int) -> tuple[_Table | None, int]:
-    """(the table that begins at this line, how many lines it takes)."""
+def _parse_table(lines: list[str], index: int) -> tuple[_Table | None, int]:
+    """Return the table that begins at this line, or None, and its number of lines."""
     if index + 1 >= len(lines) or not all(_may_be_row(line) for line in lines[index : index + 2]):
         return None, 0
     head, dashes = _cells(lines[index]), _cells(lines[index + 1])
@@ -76,7 +76,7 @@ def _table_at(lines: list[str], index: int) -> tuple[_Table | None, int]:
 
 
 def _may_be_row(line: str) -> bool:
-    # Further in, it is a block of code.
+    # A line with more indentation is code.
     return "|" in line and not line.startswith(("    ", "\t"))
 
 
@@ -94,19 +94,16 @@ def _alignment(dashes: str) -> str:
     return "<"
 
 
-# -- narrow --------------------------------------------------------------------------------------------------
-
-
-def _aligned(table: _Table) -> list[str] | None:
-    """As a code block; None if that is too wide or would lose something."""
+def _render_as_code(table: _Table) -> list[str] | None:
+    """Return the table as a code block, or None if that is too wide or loses a link or line break."""
     cells = [cell for row in [table.head, *table.rows] for cell in row]
-    if any(_ONLY_IN_PROSE.search(cell) for cell in cells):
+    if any(_LOST_IN_CODE.search(cell) for cell in cells):
         return None
-    rows = [[_plain(cell) for cell in row] for row in [table.head, *table.rows]]
+    rows = [[_strip_emphasis(cell) for cell in row] for row in [table.head, *table.rows]]
     widths = [
         max(_width(row[column]) for row in rows if column < len(row)) for column in range(table.columns)
     ]
-    if sum(widths) + len(_GAP) * (len(widths) - 1) > NARROW:
+    if sum(widths) + len(_GAP) * (len(widths) - 1) > PHONE_COLUMNS:
         return None
     alignments = table.alignments + ["<"] * (table.columns - len(table.alignments))
     lines = [
@@ -116,14 +113,14 @@ def _aligned(table: _Table) -> list[str] | None:
     return ["```", *lines, "```"]
 
 
-def _plain(cell: str) -> str:
-    """Remove the marks of emphasis, which a code block would show."""
+def _strip_emphasis(cell: str) -> str:
+    """Remove the marks of bold, strikethrough and inline code."""
     parts: list[str] = []
     unclosed: set[str] = set()
     kept = position = 0
     while opening := _OPENING_MARK.search(cell, position):
         mark, begin = opening[1], opening.end()
-        # A mark without a closing one has none further on either: each kind is searched in vain only once.
+        # If one mark has no closing mark after it, later marks of its kind have none either.
         closing = None if mark in unclosed else _CLOSING_MARKS[mark].search(cell, begin + 1)
         if closing is None:
             unclosed.add(mark)
@@ -135,9 +132,9 @@ def _plain(cell: str) -> str:
 
 
 def _width(text: str) -> int:
-    if text.isascii() or len(text) > _LONGEST_CELL:
+    if text.isascii() or len(text) > _MAX_MEASURED_CELL:
         return len(text)
-    from wcwidth import wcswidth  # noqa: PLC0415  its tables take 45 ms to load, and most cells do without
+    from wcwidth import wcswidth  # noqa: PLC0415  the import takes 45 ms, and most cells are ASCII
 
     width = wcswidth(text)
     return width if width >= 0 else len(text)
@@ -149,29 +146,26 @@ def _padded(cell: str, width: int, alignment: str) -> str:
     return " " * before + cell + " " * (space - before)
 
 
-# -- wide ----------------------------------------------------------------------------------------------------
-
-
-def _listed(table: _Table) -> Iterator[str]:
-    """Each row by itself: its first cell as the title, then what the head calls the others."""
-    announced = [cell for cell in (table.head[:1] if table.rows else table.head) if cell]
-    if announced:
-        yield " / ".join(f"*{_plain(cell)}*" for cell in announced)
+def _render_as_list(table: _Table) -> Iterator[str]:
+    """Yield each row as a paragraph: the first cell as its title, then `head: cell` lines."""
+    titles = [cell for cell in (table.head[:1] if table.rows else table.head) if cell]
+    if titles:
+        yield " / ".join(f"*{_strip_emphasis(cell)}*" for cell in titles)
     for number, row in enumerate(table.rows):
-        if number or announced:
+        if number or titles:
             yield ""
-        yield f"**{_LINE_BREAK.sub(' ', _plain(row[0])) or _EMPTY}**"
+        yield f"**{_LINE_BREAK.sub(' ', _strip_emphasis(row[0])) or _EMPTY_CELL}**"
         for column in range(1, table.columns):
-            yield from _named_value(_cell(table.head, column), _cell(row, column))
+            yield from _value_lines(_cell(table.head, column), _cell(row, column))
 
 
 def _cell(row: list[str], column: int) -> str:
     return row[column] if column < len(row) else ""
 
 
-def _named_value(name: str, value: str) -> list[str]:
+def _value_lines(name: str, value: str) -> list[str]:
     if name:
-        value = f"{name}: {value or _EMPTY}"
+        value = f"{name}: {value or _EMPTY_CELL}"
     lines = _LINE_BREAK.split(value) if value else []
-    # A cell of backticks must not open a code block now that it begins a line.
-    return [f"• {line}" if opened_by(line) else line for line in lines]
+    # A cell of backticks at the start of a line must not open a code block.
+    return [f"• {line}" if opening_fence(line) else line for line in lines]

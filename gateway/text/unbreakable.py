@@ -1,4 +1,4 @@
-"""Stretches of text that a cut would spoil: links, addresses, inline code, emphasis."""
+"""Finds spans of Markdown that a cut would damage: links, URLs, inline code, emphasis."""
 
 from __future__ import annotations
 
@@ -9,51 +9,50 @@ from enum import IntEnum
 
 
 class CutDamage(IntEnum):
-    """What a cut does to the stretch it falls into."""
+    """Damage that a cut does to a span; higher is worse."""
 
     NONE = 0
     UGLY = 1
-    """Still readable: emphasis shows its asterisks, a line of code is broken."""
+    """Readable: emphasis shows its asterisks, a line of code is wrapped."""
     BROKEN = 2
-    """A link that leads nowhere, a table row in two halves."""
+    """Useless: half a link, half a table row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class UnbreakableSpan:
     begin: int
     end: int
-    harm: CutDamage
+    damage: CutDamage
 
 
-_BLOCK_BEGINS = r"\n(?=[ \t\r]*(?:\n|[-*+][ \t]|\d{1,9}[.)][ \t]|\#|>|\|))"
-_BACKTICKS = re.compile(rf"`+|{_BLOCK_BEGINS}")
-# Chinese and Japanese go on after an address without a space.
-_ADDRESS = re.compile(r"<?\b(?:https?|tg|mailto|ftp):[^\s<>\u3000-\u9fff\uff00-\uffef]+>?")
-# The target of a link, up to where our knowledge ends.
+_BLOCK_START = r"\n(?=[ \t\r]*(?:\n|[-*+][ \t]|\d{1,9}[.)][ \t]|\#|>|\|))"
+_BACKTICKS = re.compile(rf"`+|{_BLOCK_START}")
+# Chinese and Japanese text may follow a URL without a space.
+_URL = re.compile(r"<?\b(?:https?|tg|mailto|ftp):[^\s<>\u3000-\u9fff\uff00-\uffef]+>?")
+# The target of a link; it may be cut off by the end of the text.
 _TARGET = re.compile(
     r"""\Z|\((?:[^()\s\\]|\\.|\([^()\s]*(?:\)|\Z))*"""
     r"""(?:[ \t]+(?:"[^"\n]*(?:"|\Z)|'[^'\n]*(?:'|\Z)))?[ \t]*(?:\)|\Z)"""
 )
-_MARK = re.compile(rf"(?P<block>{_BLOCK_BEGINS})|\\.|(?P<open>!?\[)|(?P<close>\])|(?P<run>\*+|_+|~~+|\|\|)")
+_MARK = re.compile(rf"(?P<block>{_BLOCK_START})|\\.|(?P<open>!?\[)|(?P<close>\])|(?P<run>\*+|_+|~~+|\|\|)")
 
 _MASK = "\ufffc"
 
 
-def spans(text: str, *, goes_on: bool) -> Iterator[Span]:
-    """The stretches in a text without code blocks. `goes_on`: its end is where our knowledge ends, so that
-    whatever is open there may yet be closed."""
-    code, unfinished = _inline_code(text, goes_on=goes_on)
-    yield from (Span(begin, end, CutDamage.BROKEN) for begin, end in code)
+def find_spans(text: str, *, is_partial: bool) -> Iterator[UnbreakableSpan]:
+    """Yield the unbreakable spans of a text without code blocks. In a partial text, an open span extends to the end."""
+    code, unfinished = _inline_code(text, is_partial=is_partial)
+    yield from (UnbreakableSpan(begin, end, CutDamage.BROKEN) for begin, end in code)
     if unfinished is not None:
-        yield Span(unfinished, len(text), CutDamage.UGLY)
-    text = _masked(text, code)
-    for address in _ADDRESS.finditer(text):
-        yield Span(address.start(), address.end(), CutDamage.BROKEN)
-    yield from _Marks(text).spans(goes_on=goes_on)
+        yield UnbreakableSpan(unfinished, len(text), CutDamage.UGLY)
+    text = _mask_code(text, code)
+    for url in _URL.finditer(text):
+        yield UnbreakableSpan(url.start(), url.end(), CutDamage.BROKEN)
+    yield from _MarkScanner(text).find_spans(is_partial=is_partial)
 
 
-def _masked(text: str, code: list[tuple[int, int]]) -> str:
-    """Nothing within inline code means anything."""
+def _mask_code(text: str, code: list[tuple[int, int]]) -> str:
+    """Replace inline code, in which no mark has a meaning."""
     parts = []
     position = 0
     for begin, end in code:
@@ -62,8 +61,8 @@ def _masked(text: str, code: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def _inline_code(text: str, *, goes_on: bool) -> tuple[list[tuple[int, int]], int | None]:
-    """(the finished ones, where an unfinished one begins)."""
+def _inline_code(text: str, *, is_partial: bool) -> tuple[list[tuple[int, int]], int | None]:
+    """Return the closed spans of inline code, and the start of an unclosed one if the text is partial."""
     runs = [(found.start(), found.end()) for found in _BACKTICKS.finditer(text)]
     partners = _partners(text, runs)
     finished = []
@@ -79,11 +78,11 @@ def _inline_code(text: str, *, goes_on: bool) -> tuple[list[tuple[int, int]], in
         elif unfinished is None:
             unfinished = begin
         index += 1
-    return finished, unfinished if goes_on else None
+    return finished, unfinished if is_partial else None
 
 
 def _partners(text: str, runs: list[tuple[int, int]]) -> dict[int, int]:
-    """Backticks pair with the next run of the same length in the same block."""
+    """Pair each run of backticks with the next run of the same length in the same block."""
     partners: dict[int, int] = {}
     later: dict[int, int] = {}
     for index in range(len(runs) - 1, -1, -1):
@@ -98,14 +97,14 @@ def _partners(text: str, runs: list[tuple[int, int]]) -> dict[int, int]:
 
 
 @dataclass(slots=True)
-class _Marks:
-    """Brackets and emphasis, read from left to right; a new block leaves nothing open."""
+class _MarkScanner:
+    """Scans brackets and emphasis from left to right; a new block closes everything."""
 
     text: str
     _brackets: list[int] = field(default_factory=list)
     _emphasis: dict[str, int] = field(default_factory=dict)
 
-    def spans(self, *, goes_on: bool) -> Iterator[Span]:
+    def find_spans(self, *, is_partial: bool) -> Iterator[UnbreakableSpan]:
         position = 0
         while found := _MARK.search(self.text, position):
             position = found.end()
@@ -118,17 +117,17 @@ class _Marks:
                 begin = self._brackets.pop()
                 if target := _TARGET.match(self.text, position):
                     position = target.end()
-                    yield Span(begin, position, CutDamage.BROKEN)
+                    yield UnbreakableSpan(begin, position, CutDamage.BROKEN)
             elif found["run"]:
-                yield from self._emphasised(found)
-        if goes_on:
+                yield from self._scan_emphasis(found)
+        if is_partial:
             unfinished = [*self._brackets[:1], *self._emphasis.values()]
-            yield from (Span(begin, len(self.text), CutDamage.UGLY) for begin in unfinished)
+            yield from (UnbreakableSpan(begin, len(self.text), CutDamage.UGLY) for begin in unfinished)
 
-    def _emphasised(self, run: re.Match[str]) -> Iterator[Span]:
+    def _scan_emphasis(self, run: re.Match[str]) -> Iterator[UnbreakableSpan]:
         before = self.text[run.start() - 1 : run.start()]
         after = self.text[run.end() : run.end() + 1]
         if before.strip() and run[0] in self._emphasis:
-            yield Span(self._emphasis.pop(run[0]), run.end(), CutDamage.UGLY)
+            yield UnbreakableSpan(self._emphasis.pop(run[0]), run.end(), CutDamage.UGLY)
         elif after.strip() and not (run[0][0] == "_" and before.isalnum()):
             self._emphasis.setdefault(run[0], run.start())

@@ -1,4 +1,4 @@
-"""Characters that pass for others, or for nothing. Who approves a command must see what will be run."""
+"""Measures and checks Unicode text: graphemes, invisible characters, confusables."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _ZERO_WIDTH = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u206
 _DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 
-UNSEEN = _SPACES + _ZERO_WIDTH + _DIRECTION
-"""Characters that show nothing by themselves; a message of nothing else is refused as empty."""
+INVISIBLE = _SPACES + _ZERO_WIDTH + _DIRECTION
+"""Characters without a glyph; chat services refuse a message that has no others as empty."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader would see nothing."""
-    return not text.strip(UNSEEN)
+    """Return whether the text has no visible character."""
+    return not text.strip(INVISIBLE)
 
 
-def whole_characters(text: str) -> str:
-    """A stream may be cut in the middle of an emoji; half of one cannot be sent, and � stands in its place."""
+def repair_surrogates(text: str) -> str:
+    """Join surrogate pairs and replace lone surrogates by �: a broken stream may cut an emoji in half."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -50,92 +50,93 @@ def inside_graphemes(text: str) -> set[int]:
 
 
 Measure = Callable[[str], int]
-"""Every character counts for at least one, and a text for as much as its characters together: `len` is one."""
+"""Returns the length of a text as a chat service counts it: the sum over its characters, each at least 1."""
 
 
-def utf16_units(text: str) -> int:
-    """Characters beyond the basic plane, most emoji among them, count for two."""
+def utf16_length(text: str) -> int:
+    """Return the length in UTF-16 code units: most emoji count as two."""
     if text.isascii():
         return len(text)
-    # A broken answer may hold half a surrogate pair; it still has a length.
+    # A broken answer may contain lone surrogates; they have a length, too.
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def longest_prefix(text: str, budget: int, measure: Measure) -> int:
-    """How many characters of the text fit into the budget."""
+def prefix_length(text: str, budget: int, measure: Measure) -> int:
+    """Return how many characters of the text fit into the budget."""
     if budget <= 0:
         return 0
-    enough, too_many = 0, min(len(text), budget) + 1
-    while too_many - enough > 1:
-        middle = (enough + too_many) // 2
+    fits, too_long = 0, min(len(text), budget) + 1
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
         if measure(text[:middle]) <= budget:
-            enough = middle
+            fits = middle
         else:
-            too_many = middle
-    return enough
+            too_long = middle
+    return fits
 
 
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_SHOWS_NOTHING = re.compile(
+_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_WITHOUT_GLYPH = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Counted among letters, marks and symbols all the same."""
+"""Invisible characters that Unicode counts as letters, marks or symbols."""
 
 _WORD = re.compile(r"\w+")
-_OTHER_ALPHABETS = (
+_LATIN_LOOKALIKES = (
     "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "FULLWIDTH", "MODIFIER LETTER", "LATIN LETTER",
     "LATIN SMALL LETTER ALPHA", "LATIN SMALL LETTER SCRIPT",
 )  # fmt: skip
-_DISGUISED = ("MATHEMATICAL", "SCRIPT ", "DOUBLE-STRUCK ", "BLACK-LETTER ")
+_STYLED_LETTERS = ("MATHEMATICAL", "SCRIPT ", "DOUBLE-STRUCK ", "BLACK-LETTER ")
 
-_TO_A_SHELL = frozenset("\"'`#$&|;<>()*?[]{}\\/~!=")
-_LIKE_THEM = frozenset("“”„‟‘’‚‛′‵ˈˊˋʹʻʼʽ՚՝´ǃǀ∣❘∕⁄⧸∖⧵﹨∗∽∼")
-"""Without being a form of them in Unicode's eyes."""
-_DASH_FIRST = re.compile(r"(?<!\S)[\u2010-\u2015\u2212\ufe58\ufe63\uff0d](?=\w)")
-_INNOCENT = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])|(?<=[\u2190-\u2bff\U0001f000-\U0001faff])[\ufe0e\ufe0f]")
-"""An apostrophe within a word, and what tells how an emoji is drawn."""
+_SHELL_SYNTAX = frozenset("\"'`#$&|;<>()*?[]{}\\/~!=")
+_SYNTAX_LOOKALIKES = frozenset("“”„‟‘’‚‛′‵ˈˊˋʹʻʼʽ՚՝´ǃǀ∣❘∕⁄⧸∖⧵﹨∗∽∼")
+"""Look like shell syntax, but NFKC does not map them to it."""
+_OPTION_DASH = re.compile(r"(?<!\S)[\u2010-\u2015\u2212\ufe58\ufe63\uff0d](?=\w)")
+_HARMLESS = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])|(?<=[\u2190-\u2bff\U0001f000-\U0001faff])[\ufe0e\ufe0f]")
+"""An apostrophe within a word, and the variation selector of an emoji."""
 
 
-def written_out(text: str) -> str:
-    """With everything that hides, reorders or could be taken for something else as its code.
+def escape_confusables(text: str) -> str:
+    """Escape every character that is invisible, reorders others or looks like ASCII.
 
-    A letter of another alphabet counts only in a word with Latin ones, so that other languages stay readable.
+    The person who approves a command must see what will run. A letter of another alphabet is escaped only in a word
+    with Latin letters, so that other languages stay readable.
     """
     if text.isascii() and text.isprintable():
         return text
-    suspect = {
-        place
+    confusable = {
+        position
         for word in _WORD.finditer(text)
         if re.search("[A-Za-z]", word[0])
-        for place in range(*word.span())
-        if unicodedata.name(text[place], "").startswith(_OTHER_ALPHABETS)
+        for position in range(*word.span())
+        if unicodedata.name(text[position], "").startswith(_LATIN_LOOKALIKES)
     }
-    suspect.update(dash.start() for dash in _DASH_FIRST.finditer(text))
-    innocent = {found.start() for found in _INNOCENT.finditer(text)}
+    confusable.update(dash.start() for dash in _OPTION_DASH.finditer(text))
+    harmless = {found.start() for found in _HARMLESS.finditer(text)}
     return "".join(
-        code_of(character)
-        if place in suspect or (_deceives(character) and place not in innocent)
+        escape_character(character)
+        if position in confusable or (_is_deceptive(character) and position not in harmless)
         else character
-        for place, character in enumerate(text)
+        for position, character in enumerate(text)
     )
 
 
-def code_of(character: str) -> str:
-    """As a shell, Python and JavaScript write it, too."""
+def escape_character(character: str) -> str:
+    """Return the escape sequence that shells, Python and JavaScript understand."""
     number = ord(character)
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
-def _deceives(character: str) -> bool:
+def _is_deceptive(character: str) -> bool:
     if character in "\n\t" or " " <= character <= "~":
         return False
-    kind = unicodedata.category(character)
+    category = unicodedata.category(character)
     return (
-        kind in (*_HIDDEN, "Zs")
-        or _SHOWS_NOTHING.match(character) is not None
-        or character in _LIKE_THEM
-        or unicodedata.normalize("NFKC", character) in _TO_A_SHELL
-        or unicodedata.name(character, "").startswith(_DISGUISED)
+        category in (*_HIDDEN_CATEGORIES, "Zs")
+        or _WITHOUT_GLYPH.match(character) is not None
+        or character in _SYNTAX_LOOKALIKES
+        or unicodedata.normalize("NFKC", character) in _SHELL_SYNTAX
+        or unicodedata.name(character, "").startswith(_STYLED_LETTERS)
     )

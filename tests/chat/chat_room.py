@@ -11,7 +11,7 @@ from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
-from gateway.text.unicode import UNSEEN
+from gateway.text.unicode import INVISIBLE
 from gateway.types import Place
 from tests.chat.service import ChatService, Shown
 
@@ -90,7 +90,7 @@ def reads_as(messages: list[Shown], text: str) -> bool:
         }
         may_come_again = bool(reached) and message.is_in_doubt
         repeatable = set(range(min(begins), max(reached))) if may_come_again else set()
-    return any(not text[end:].strip(UNSEEN) for end in reached)
+    return any(not text[end:].strip(INVISIBLE) for end in reached)
 
 
 def _possible_bodies(shown: str) -> set[str]:
@@ -105,8 +105,8 @@ def _is_fence(line: str) -> bool:
 
 
 def _end_of(text: str, begin: int, body: str) -> int | None:
-    seen = body.strip(UNSEEN)
+    seen = body.strip(INVISIBLE)
     if not seen:
         return begin
-    position = len(text) - len(text[begin:].lstrip(UNSEEN))
+    position = len(text) - len(text[begin:].lstrip(INVISIBLE))
     return position + len(seen) if text.startswith(seen, position) else None

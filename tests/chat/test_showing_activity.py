@@ -18,7 +18,7 @@ from agent.events import (
     TurnFailed,
     TurnStarted,
 )
-from gateway.chat.delivery.status_message import tool_line
+from gateway.chat.delivery.status_message import tool_status_text
 from gateway.chat.errors import DeliveryError, MessageGone, SlowDown, Undeliverable, Unreachable
 from tests.chat.chat_room import FAST, GROUP, chat_room
 from tests.chat.service import ChatService
@@ -211,7 +211,7 @@ async def test_in_a_group_the_line_is_the_reply() -> None:
 )
 def test_a_line_is_one_short_line(calls: list[tuple[str, str]], line: str) -> None:
     """As a person would say it."""
-    assert tool_line([ToolStarted("c", name, arguments) for name, arguments in calls]) == line
+    assert tool_status_text([ToolStarted("c", name, arguments) for name, arguments in calls]) == line
 
 
 # -- messages that wait --------------------------------------------------------------------------------------

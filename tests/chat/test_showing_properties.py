@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnStarted
 from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Unreachable
-from gateway.text.unicode import Measure, utf16_units
+from gateway.text.unicode import Measure, utf16_length
 from tests.chat.chat_room import FAST, ChatRoom, chat_room, reads_as
 from tests.chat.service import ChatService, Made, Verb
 from tests.text.markdown_texts import texts
@@ -80,7 +80,7 @@ _faults = st.tuples(
     st.lists(_refusals, max_size=2),
 ).map(lambda drawn: _moved_once([*drawn[0], *drawn[1], *drawn[2]]))
 
-_measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_units])
+_measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_length])
 
 
 async def _tell(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list[int]) -> None:

@@ -12,7 +12,7 @@ from agent.events import Queued, TextDelta, ToolFinished, ToolStarted, TurnDone,
 from gateway.chat.delivery.pacing import Timing
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import SlowDown
-from gateway.text.unicode import utf16_units
+from gateway.text.unicode import utf16_length
 from tests.chat.chat_room import ALICE, FAST, GROUP, chat_room, reads_as
 from tests.chat.service import ChatService
 
@@ -135,7 +135,7 @@ async def test_text_that_comes_during_a_call_is_shown_by_the_next() -> None:
 @pytest.mark.parametrize("size", [7, 100_000], ids=["in small deltas", "at once"])
 async def test_a_long_answer_goes_on_in_new_messages(text: str, size: int) -> None:
     """Each message is within the limit and formatted, and together they are the text."""
-    service = ChatService(measure=utf16_units)
+    service = ChatService(measure=utf16_length)
     async with chat_room(service) as room:
         room.play(TurnStarted("msg", "hi"))
         for begin in range(0, len(text), size):

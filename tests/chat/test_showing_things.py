@@ -29,7 +29,7 @@ from agent.events import (
 )
 from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
-from gateway.text.display import code_block, in_full, one_line, unmasked
+from gateway.text.display import code_block, escape_hidden, format_arguments, one_line
 from gateway.types import Button
 from tests.chat.chat_room import FAST, chat_room, reads_as
 from tests.chat.service import ChatService
@@ -275,13 +275,13 @@ async def test_a_long_command_is_cut_and_there_in_full_as_a_file() -> None:
 )
 def test_what_hides_is_written_out(command: str, shown: str) -> None:
     """What a person approves is what they see."""
-    assert unmasked(command) == shown
-    assert in_full(json.dumps({"command": command})) == shown
+    assert escape_hidden(command) == shown
+    assert format_arguments(json.dumps({"command": command})) == shown
 
 
 def test_several_arguments_are_all_shown() -> None:
     """With their names, one on each line."""
-    shown = in_full('{"path": "/etc/hosts", "text": "a\\nb"}')
+    shown = format_arguments('{"path": "/etc/hosts", "text": "a\\nb"}')
     assert json.loads(shown) == {"path": "/etc/hosts", "text": "a\nb"}
     assert len(shown.split("\n")) == 4
 

@@ -12,17 +12,17 @@ import atheris
 
 with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
     from gateway.platforms.telegram.formatting import LIMIT, formatted
-    from gateway.text.code_files import long_code_files
-    from gateway.text.splitter import first_piece, pieces
-    from gateway.text.tables import readable_tables
-    from gateway.text.unicode import Measure, utf16_units
+    from gateway.text.code_files import find_long_code
+    from gateway.text.splitter import split_first, split_text
+    from gateway.text.tables import render_tables
+    from gateway.text.unicode import Measure, utf16_length
 
-from gateway.text.unicode import UNSEEN
+from gateway.text.unicode import INVISIBLE
 from tests.text.whole import is_whole
 
 ALPHABET = " \n\t`~*_[]()|#->.a1中é👍\u200d\u0301\ufe0f\u200b\u200f🇩:!<&\\"
 """Everything that means something to Markdown."""
-MEASURES: tuple[Measure, ...] = (len, utf16_units)
+MEASURES: tuple[Measure, ...] = (len, utf16_length)
 
 
 def check(data: bytes) -> None:
@@ -34,34 +34,34 @@ def check(data: bytes) -> None:
         text = "".join(ALPHABET[byte % len(ALPHABET)] for byte in source.ConsumeBytes(2000))
     _check_pieces(text, limit, measure)
     _check_growth(text, limit, measure)
-    readable_tables(text)
-    long_code_files(text, longer_than=limit)
-    for piece in pieces(text, LIMIT, utf16_units):
+    render_tables(text)
+    find_long_code(text, longer_than=limit)
+    for piece in split_text(text, LIMIT, utf16_length):
         _check_message(piece)
 
 
 def _check_pieces(text: str, limit: int, measure: Measure) -> None:
-    found = pieces(text, limit, measure)
+    found = split_text(text, limit, measure)
     assert is_whole(text, found), (text, limit, found)
-    assert all(measure(piece) <= limit and piece.strip(UNSEEN) for piece in found), (text, limit, found)
+    assert all(measure(piece) <= limit and piece.strip(INVISIBLE) for piece in found), (text, limit, found)
     one_by_one, rest = [], text
     while rest:
-        piece, rest = first_piece(rest, limit, measure)
+        piece, rest = split_first(rest, limit, measure)
         one_by_one.append(piece)
-    assert [piece for piece in one_by_one if piece.strip(UNSEEN)] == found, (text, limit, found)
+    assert [piece for piece in one_by_one if piece.strip(INVISIBLE)] == found, (text, limit, found)
 
 
 def _check_growth(text: str, limit: int, measure: Measure) -> None:
-    piece, rest = first_piece(text[: len(text) * 2 // 3], limit, measure)
+    piece, rest = split_first(text[: len(text) * 2 // 3], limit, measure)
     if rest:
-        final, final_rest = first_piece(text, limit, measure)
+        final, final_rest = split_first(text, limit, measure)
         assert piece == final and final_rest.startswith(rest), (text, limit)
 
 
 def _check_message(piece: str) -> None:
     message = formatted(piece)
-    length = utf16_units(message.text)
-    assert 0 < utf16_units(message.text.strip()) <= LIMIT, piece
+    length = utf16_length(message.text)
+    assert 0 < utf16_length(message.text.strip()) <= LIMIT, piece
     for entity in message.entities:
         assert entity.length > 0, piece
         assert 0 <= entity.offset <= entity.offset + entity.length <= length, piece

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from agent.store import Address, Conversation
 from agent.untrusted import outside_words, own_words, wrap_untrusted
 from gateway.config.schema import TranscriptionConfig
-from gateway.media.attachments import AttachmentReader, AttachmentText, safe_name
+from gateway.media.attachments import AttachmentReader, AttachmentText, safe_filename
 from gateway.models.litellm_runtime import close_connections
 from gateway.models.transcription import Transcriber, transcriber
 from gateway.types import Attachment
@@ -178,12 +178,12 @@ async def test_an_album_of_thirty(tmp_path: Path) -> None:
 )
 def test_names(name: str, safe: str) -> None:
     """No path, nothing hidden or invisible, nothing that could close the frame it stands in."""
-    assert safe_name(name) == safe
+    assert safe_filename(name) == safe
 
 
 def test_an_ending_from_the_type() -> None:
     """Where the service gives no name."""
-    assert safe_name("photo", "image/jpeg") == "photo.jpg"
+    assert safe_filename("photo", "image/jpeg") == "photo.jpg"
 
 
 async def test_voice_without_a_model(tmp_path: Path) -> None:

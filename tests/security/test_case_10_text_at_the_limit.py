@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.text.splitter import pieces
-from gateway.text.unicode import utf16_units
+from gateway.text.splitter import split_text
+from gateway.text.unicode import utf16_length
 from tests.telegram.bench import Bench, running
 from tests.worlds.telegram import TelegramWorld
 
@@ -33,10 +33,10 @@ async def bench() -> AsyncIterator[Bench]:
 
 async def _sent(bench: Bench, text: str) -> str:
     """What people read, message after message. The world refuses what is too long, and half a character."""
-    for piece in pieces(text, LIMIT, utf16_units):
+    for piece in split_text(text, LIMIT, utf16_length):
         await bench.port.send(bench.direct, piece, formatted=True)
     shown = bench.ada.chat.from_bot
-    assert all(0 < utf16_units(message.text) <= LIMIT for message in shown)
+    assert all(0 < utf16_length(message.text) <= LIMIT for message in shown)
     assert len(shown) == 2
     return "".join(message.text for message in shown)
 
@@ -45,7 +45,7 @@ async def _sent(bench: Bench, text: str) -> str:
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
 async def test_whatever_stands_at_the_limit(bench: Bench, odd: str, units: int) -> None:
     """The character that does not fit goes into the next message as a whole."""
-    text = "a" * (units - utf16_units(odd) // 2) + odd + "z" * 100
+    text = "a" * (units - utf16_length(odd) // 2) + odd + "z" * 100
     assert await _sent(bench, text) == text
 
 

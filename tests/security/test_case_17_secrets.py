@@ -30,7 +30,7 @@ from agent.toolbox import OUTPUTS, Toolbox
 from agent.tools.memory import memory
 from agent.tools.read_file import read_file
 from agent.tools.search_files import search_files
-from gateway.chat.delivery.status_message import tool_line
+from gateway.chat.delivery.status_message import tool_status_text
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
@@ -170,7 +170,7 @@ def test_long_arguments_hold_nobody_up() -> None:
     arguments = json.dumps({"path": "x", "content": "token=a1 " * 500_000})
     began = time.process_time()
     json.loads(arguments)
-    tool_line([ToolStarted("c1", "write_file", arguments)])
+    tool_status_text([ToolStarted("c1", "write_file", arguments)])
     assert "more characters" in HtmlRenderer("").tool(
         ToolView(ToolCall("c1", "write_file", arguments), "running")
     )
@@ -236,7 +236,7 @@ def test_what_is_shown_of_a_call(tmp_path: Path) -> None:
     arguments = json.dumps({"command": f"curl -H 'Authorization: Bearer {KEY}' https://example.org"})
     page = HtmlRenderer("").tool(ToolView(ToolCall("c1", "terminal", arguments), "running"))
     shown = [
-        tool_line([ToolStarted("c1", "terminal", arguments)]),
+        tool_status_text([ToolStarted("c1", "terminal", arguments)]),
         describe_call("terminal", arguments),
         page,
     ]

@@ -43,8 +43,7 @@ from gateway import commands
 from gateway.chat import group_context as chat_wording
 from gateway.cli.chat_markdown import split_finished
 from gateway.importers import parsing as values
-from gateway.media import attachments as names
-from gateway.media import documents
+from gateway.media import attachments, documents
 from gateway.models import errors as error_map
 from gateway.models import overflow
 from gateway.observability import logs
@@ -59,15 +58,13 @@ from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
 from gateway.store.sqlite import validation as store_rules
 from gateway.store.sqlite.search import snippets
-from gateway.text import display as shown
-from gateway.text import unicode as characters
-from gateway.text import unicode as lookalikes
-from gateway.text.code_files import long_code_files
-from gateway.text.fences import blocks
+from gateway.text import display, unicode
+from gateway.text.code_files import find_long_code
+from gateway.text.fences import markdown_blocks
 from gateway.text.outline import outline
-from gateway.text.splitter import first_piece, pieces
-from gateway.text.tables import readable_tables
-from gateway.text.unicode import utf16_units
+from gateway.text.splitter import split_first, split_text
+from gateway.text.tables import render_tables
+from gateway.text.unicode import utf16_length
 from tests.agent.test_redaction_rules import SAMPLES
 from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 
@@ -113,7 +110,7 @@ def _continued(text: str) -> object:
 
 def _telegram(text: str) -> object:
     """No longer text than a message is ever formatted."""
-    return formatted(text) if utf16_units(text) <= LIMIT else None
+    return formatted(text) if utf16_length(text) <= LIMIT else None
 
 
 def _queried(text: str) -> object:
@@ -194,20 +191,20 @@ WORK: dict[str, Work] = {
     "search_worker.without_keys": search_worker.without_keys,
     "search_worker.snippet": lambda text: search_worker.snippet(text, len(text) // 2),
     # messages to a chat
-    "pieces": lambda text: pieces(text, 1_000, utf16_units),
-    "first_piece": lambda text: first_piece(text, 1_000, len),
+    "split_text": lambda text: split_text(text, 1_000, utf16_length),
+    "split_first": lambda text: split_first(text, 1_000, len),
     "outline": outline,
-    "code_blocks": lambda text: [block.code for block in blocks(text) if block.fence],
-    "long_code_files": lambda text: long_code_files(text, longer_than=10),
-    "readable_tables": readable_tables,
-    "readable_tables of a cell": lambda text: readable_tables(f"| a | b |\n|---|---|\n| {text} |"),
-    "inside_graphemes": characters.inside_graphemes,
-    "whole_characters": characters.whole_characters,
-    "lookalikes.written_out": lookalikes.written_out,
-    "shown.one_line": lambda text: shown.one_line(text, 80),
-    "shown.brief": shown.brief,
-    "shown.in_full": shown.in_full,
-    "shown.code_block": shown.code_block,
+    "markdown_blocks": lambda text: [block.code for block in markdown_blocks(text) if block.fence],
+    "find_long_code": lambda text: find_long_code(text, longer_than=10),
+    "render_tables": render_tables,
+    "render_tables of a cell": lambda text: render_tables(f"| a | b |\n|---|---|\n| {text} |"),
+    "inside_graphemes": unicode.inside_graphemes,
+    "repair_surrogates": unicode.repair_surrogates,
+    "escape_confusables": unicode.escape_confusables,
+    "display.one_line": lambda text: display.one_line(text, 80),
+    "display.summarize_arguments": display.summarize_arguments,
+    "display.format_arguments": display.format_arguments,
+    "display.code_block": display.code_block,
     "telegram.formatted": _telegram,
     "telegram.notifying_nobody": lambda text: mentions.notifying_nobody(text[:LIMIT], []),
     "telegram.addressed_text": _addressed,
@@ -222,7 +219,7 @@ WORK: dict[str, Work] = {
     "dashboard marked": conversations.marked,
     "split_finished": split_finished,
     # files and foreign programs
-    "safe_name": names.safe_name,
+    "safe_filename": attachments.safe_filename,
     "documents": lambda text: documents._decoded(text.encode("utf-8", "surrogatepass")),
     "import of a time": lambda text: values._seconds(text),
     "error of a provider": lambda text: error_map._message(Exception(text)),

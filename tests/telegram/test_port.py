@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.chat.errors import ContentRefused
-from gateway.text.unicode import utf16_units
+from gateway.text.unicode import utf16_length
 from gateway.types import Button, Place
 from tests.telegram.bench import Bench
 from tests.worlds.telegram import Fault, Message
@@ -95,7 +95,7 @@ async def test_topics_of_a_group_share_its_pace(bench: Bench) -> None:
 
 async def test_the_limit_is_in_utf16_units(bench: Bench) -> None:
     """2048 emoji fill a message."""
-    assert bench.port.measure is utf16_units
+    assert bench.port.measure is utf16_length
     await bench.port.send(bench.direct, "😀" * (bench.port.limit // 2))
     assert len(_shown(bench).text) == 2048
 

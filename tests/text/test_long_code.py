@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.text.code_files import CodeFile, long_code_files
+from gateway.text.code_files import CodeFile, find_long_code
 
 CODE = "first line\nsecond line\n"
 
@@ -12,13 +12,13 @@ def block(info: str, code: str = CODE) -> str:
 
 
 def names(*infos: str) -> list[str]:
-    return [file.name for file in long_code_files("\n".join(map(block, infos)), longer_than=10)]
+    return [file.name for file in find_long_code("\n".join(map(block, infos)), longer_than=10)]
 
 
 def test_only_long_blocks() -> None:
     """Counted in characters of code; a block of just that length stays in the chat."""
-    assert long_code_files(block("py"), longer_than=len(CODE)) == []
-    assert long_code_files(block("py"), longer_than=len(CODE) - 1) == [CodeFile("code-1.py", CODE)]
+    assert find_long_code(block("py"), longer_than=len(CODE)) == []
+    assert find_long_code(block("py"), longer_than=len(CODE) - 1) == [CodeFile("code-1.py", CODE)]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_code_in_a_list_or_quotation() -> None:
     in_list = "1. Do this:\n   ```py\n   def f():\n       return 1\n   ```\n"
     quoted = "> ```py\n> def f():\n>     return 1\n> ```\n"
     for text in (in_list, quoted):
-        assert long_code_files(text, longer_than=5) == [CodeFile("code-1.py", "def f():\n    return 1\n")]
+        assert find_long_code(text, longer_than=5) == [CodeFile("code-1.py", "def f():\n    return 1\n")]
 
 
 def test_an_unclosed_block() -> None:
     """An answer that broke off gives what there is."""
-    assert long_code_files("```py\nx = 1\ny = 2", longer_than=5) == [CodeFile("code-1.py", "x = 1\ny = 2\n")]
+    assert find_long_code("```py\nx = 1\ny = 2", longer_than=5) == [CodeFile("code-1.py", "x = 1\ny = 2\n")]

@@ -2,18 +2,18 @@
 
 import pytest
 
-from gateway.text.splitter import SMALLEST_LIMIT, first_piece, pieces
-from gateway.text.unicode import Measure, utf16_units
+from gateway.text.splitter import SMALLEST_LIMIT, split_first, split_text
+from gateway.text.unicode import Measure, utf16_length
 from tests.text.whole import is_whole
 
-MEASURES: list[Measure] = [len, utf16_units]
+MEASURES: list[Measure] = [len, utf16_length]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("length", [4095, 4096, 4097])
 def test_around_the_limit(measure: Measure, length: int) -> None:
     """One message up to the limit, two from the first character over it."""
-    found = pieces("a" * length, 4096, measure)
+    found = split_text("a" * length, 4096, measure)
     assert [len(piece) for piece in found] == ([length] if length <= 4096 else [4096, 1])
 
 
@@ -36,8 +36,8 @@ def test_around_the_limit(measure: Measure, length: int) -> None:
 @pytest.mark.parametrize("before", [4093, 4094, 4095, 4096])
 def test_no_character_is_torn_at_the_limit(before: int, tail: str) -> None:
     """Emoji families, flags, accents and marks of direction stay whole wherever the limit falls."""
-    found = pieces("a" * before + tail + "z" * 10, 4096, utf16_units)
-    assert all(utf16_units(piece) <= 4096 for piece in found)
+    found = split_text("a" * before + tail + "z" * 10, 4096, utf16_length)
+    assert all(utf16_length(piece) <= 4096 for piece in found)
     assert any(tail in piece for piece in found)
     assert "".join(found) == "a" * before + tail + "z" * 10
 
@@ -45,25 +45,25 @@ def test_no_character_is_torn_at_the_limit(before: int, tail: str) -> None:
 def test_paragraphs_before_everything() -> None:
     """A paragraph's end is taken although more lines would fit."""
     text = "First paragraph, quite long already.\n\nSecond line\nthird line\nfourth line"
-    assert pieces(text, 64, len)[0] == "First paragraph, quite long already."
+    assert split_text(text, 64, len)[0] == "First paragraph, quite long already."
 
 
 def test_items_before_lines() -> None:
     """An item keeps its continuation lines."""
     text = "- one item of some length\n- second item\n  goes on here\n  and here, for long"
-    assert pieces(text, 50, len)[0] == "- one item of some length"
+    assert split_text(text, 50, len)[0] == "- one item of some length"
 
 
 def test_lines_before_sentences() -> None:
     """Where the author broke the line is better than a full stop."""
     text = "A line that says something\nAnd another. It goes on and on and on"
-    assert pieces(text, 50, len)[0] == "A line that says something"
+    assert split_text(text, 50, len)[0] == "A line that says something"
 
 
 def test_sentences_before_words() -> None:
     """A message ends with a sentence if it is half full by then."""
     text = "This is a sentence of words. And this one is a longer sentence of words."
-    assert pieces(text, 50, len) == [
+    assert split_text(text, 50, len) == [
         "This is a sentence of words.",
         "And this one is a longer sentence of words.",
     ]
@@ -71,21 +71,21 @@ def test_sentences_before_words() -> None:
 
 def test_chinese_needs_no_spaces() -> None:
     """Its full stop ends a sentence, and any two characters may part."""
-    assert pieces("这是第一个句子，它有一点长。" * 2, 20, len) == ["这是第一个句子，它有一点长。"] * 2
-    assert pieces("好" * 50, 20, len) == ["好" * 20, "好" * 20, "好" * 10]
+    assert split_text("这是第一个句子，它有一点长。" * 2, 20, len) == ["这是第一个句子，它有一点长。"] * 2
+    assert split_text("好" * 50, 20, len) == ["好" * 20, "好" * 20, "好" * 10]
 
 
 @pytest.mark.parametrize("limit", range(44, 70))
 def test_a_heading_goes_with_its_text(limit: int) -> None:
     """It does not stay behind as the last line of a message."""
     text = "Something said before it.\n\n## The heading\n\nThe text under the heading is here."
-    assert not pieces(text, limit, len)[0].endswith("## The heading")
+    assert not split_text(text, limit, len)[0].endswith("## The heading")
 
 
 def test_a_little_paragraph_does_not_make_a_message() -> None:
     """A message is filled at least to the half where words allow it."""
     text = "Well.\n\n" + "word " * 40
-    assert len(pieces(text, 100, len)[0]) > 50
+    assert len(split_text(text, 100, len)[0]) > 50
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_little_paragraph_does_not_make_a_message() -> None:
 def test_spans_stay_whole(span: str, before: int) -> None:
     """Wherever the limit falls, a link, code or emphasis that fits a message is in one message."""
     text = ("word " * 20)[:before].rstrip() + " " + span + " and more words after it, and more" * 2
-    found = pieces(text, 80, len)
+    found = split_text(text, 80, len)
     assert any(span in piece for piece in found)
     assert is_whole(text, found)
 
@@ -113,7 +113,7 @@ def test_spans_stay_whole(span: str, before: int) -> None:
 def test_a_link_longer_than_a_message_is_cut_all_the_same() -> None:
     """Better a broken link than no message."""
     text = "See [this](https://example.com/" + "a" * 300 + ")."
-    found = pieces(text, 100, len)
+    found = split_text(text, 100, len)
     assert found[0] == "See"
     assert is_whole(text, found)
 
@@ -121,52 +121,52 @@ def test_a_link_longer_than_a_message_is_cut_all_the_same() -> None:
 def test_a_stray_bracket_costs_nothing() -> None:
     """What only looks like the beginning of a link does not keep a message short."""
     text = "An array x[0 and [ then " + "many more words " * 20
-    assert len(pieces(text, 100, len)[0]) > 80
+    assert len(split_text(text, 100, len)[0]) > 80
 
 
 def test_a_table_is_cut_between_rows() -> None:
     """Never within one, and its head is not left alone."""
     rows = [f"| row {number} | some value |" for number in range(10)]
     text = "\n".join(["Before the table.", "", "| key | value |", "|---|---|", *rows])
-    found = pieces(text, 100, len)
+    found = split_text(text, 100, len)
     assert all(line in text.split("\n") for piece in found for line in piece.split("\n"))
     assert not any(piece.endswith(("|---|---|", "| key | value |")) for piece in found)
 
 
 def test_a_word_of_a_hundred_thousand_characters() -> None:
     """Full messages, nothing lost."""
-    found = pieces("x" * 100_000, 2000, len)
+    found = split_text("x" * 100_000, 2000, len)
     assert [len(piece) for piece in found] == [2000] * 50
 
 
 def test_white_space_makes_no_message() -> None:
     """Neither at the end nor in the middle, seen or of no width."""
-    assert pieces(" \n\n\u200b ", 40, len) == []
-    assert pieces("a" * 40 + "\n" * 100, 40, len) == ["a" * 40]
-    assert pieces("a" + "\n" * 200 + "b", 40, len) == ["a", "b"]
-    assert pieces("a" + "\u200b" * 200 + "b", 40, len)[-1] == "b"
-    assert pieces("\n" * 100 + " " * 100 + "b", 40, len) == ["b"]
+    assert split_text(" \n\n\u200b ", 40, len) == []
+    assert split_text("a" * 40 + "\n" * 100, 40, len) == ["a" * 40]
+    assert split_text("a" + "\n" * 200 + "b", 40, len) == ["a", "b"]
+    assert split_text("a" + "\u200b" * 200 + "b", 40, len)[-1] == "b"
+    assert split_text("\n" * 100 + " " * 100 + "b", 40, len) == ["b"]
 
 
 def test_indentation_survives_a_cut() -> None:
     """A nested item remains nested text."""
     text = "- outer item, some words in it\n  - inner item, some words in it\n    - innermost"
-    assert pieces(text, 40, len)[1].startswith("  - inner")
+    assert split_text(text, 40, len)[1].startswith("  - inner")
 
 
 def test_nothing_is_decided_by_white_space_alone() -> None:
     """Trailing white space over the limit gives no rest yet: whatever comes after it decides."""
-    assert first_piece("a" * 40 + "\n\n", 40, len) == ("a" * 40, "")
-    assert first_piece("a" * 40 + "\n\nb", 40, len) == ("a" * 40, "b")
-    assert first_piece("a" * 40 + "\u200b", 40, len) == ("a" * 40, "")
+    assert split_first("a" * 40 + "\n\n", 40, len) == ("a" * 40, "")
+    assert split_first("a" * 40 + "\n\nb", 40, len) == ("a" * 40, "b")
+    assert split_first("a" * 40 + "\u200b", 40, len) == ("a" * 40, "")
     fits_but_for_its_end = "First paragraph, some words.\n\nThe second"
-    assert first_piece(fits_but_for_its_end + "\n", 40, len) == (fits_but_for_its_end, "")
+    assert split_first(fits_but_for_its_end + "\n", 40, len) == (fits_but_for_its_end, "")
 
 
 def test_a_limit_too_small_is_refused() -> None:
     """There would be no room for fences, nor for one emoji."""
     with pytest.raises(ValueError, match="at least"):
-        pieces("text", SMALLEST_LIMIT - 1, len)
+        split_text("text", SMALLEST_LIMIT - 1, len)
 
 
 def test_work_grows_with_the_text_only() -> None:
@@ -180,7 +180,7 @@ def test_work_grows_with_the_text_only() -> None:
             total += len(part)
             return len(part)
 
-        pieces(text, 2000, counting)
+        split_text(text, 2000, counting)
         return total
 
     paragraph = "Some words and `code` in a paragraph, and then [a link](https://example.com).\n\n"

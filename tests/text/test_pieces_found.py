@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.text.splitter import first_piece, pieces
-from gateway.text.unicode import utf16_units
+from gateway.text.splitter import split_first, split_text
+from gateway.text.unicode import utf16_length
 from tests.text.whole import is_whole
 
 SPACES = " " * 1990
@@ -20,12 +20,12 @@ FOUND = {
 @pytest.mark.parametrize(("text", "limit"), FOUND.values(), ids=FOUND)
 def test_the_pieces_are_the_text(text: str, limit: int) -> None:
     """All at once, and one after the other."""
-    found = pieces(text, limit, utf16_units)
+    found = split_text(text, limit, utf16_length)
     assert is_whole(text, found), found
-    assert all(utf16_units(piece) <= limit for piece in found)
+    assert all(utf16_length(piece) <= limit for piece in found)
     one_by_one, rest = [], text
     while rest:
-        piece, rest = first_piece(rest, limit, utf16_units)
+        piece, rest = split_first(rest, limit, utf16_length)
         one_by_one.append(piece)
     assert one_by_one == found
 
@@ -33,7 +33,7 @@ def test_the_pieces_are_the_text(text: str, limit: int) -> None:
 def test_white_space_parts_code_but_does_not_end_it() -> None:
     """What follows it is still code."""
     text, limit = FOUND["white space as long as a message, in code"]
-    assert pieces(text, limit, len) == [
+    assert split_text(text, limit, len) == [
         "```python\nx =\n```",
         "```python\n1\n```",
         "```python\ny = 2\n```\n",

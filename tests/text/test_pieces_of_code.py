@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.text.fences import Fence, opened_by
-from gateway.text.splitter import first_piece, pieces
+from gateway.text.fences import Fence, opening_fence
+from gateway.text.splitter import split_first, split_text
 from tests.text.whole import is_whole
 
 CODE = "\n".join(f"line_{number} = {number}" for number in range(20))
@@ -26,7 +26,7 @@ def test_closed_and_opened_again(opening: str, closing: str, again: str) -> None
     """Each message holds a whole code block with its language, in its own kind of fence."""
     code = CODE.replace("line", "> line") if ">" in opening else CODE
     text = f"{opening}\n{code}\n{closing}"
-    found = pieces(text, 120, len)
+    found = split_text(text, 120, len)
     assert len(found) > 2
     assert found[0].startswith(opening + "\n")
     assert all(piece.startswith(again + "\n") for piece in found[1:])
@@ -42,16 +42,16 @@ def test_no_empty_block_is_opened(limit: int, gap: int) -> None:
     text = (
         f"```py\n{CODE[:100]}\n{blank_lines}```\nAnd some words after the code, enough for another message."
     )
-    for piece in pieces(text, limit, len):
+    for piece in split_text(text, limit, len):
         assert "```py\n```" not in piece
         assert "```py\n\n```" not in piece
-    assert is_whole(text, pieces(text, limit, len))
+    assert is_whole(text, split_text(text, limit, len))
 
 
 def test_a_block_prefers_to_stay_whole() -> None:
     """It begins in the next message if this one is half full."""
     text = "Some introduction, half a message long.\n\n```py\nfirst = 1\nsecond = 2\n```"
-    assert pieces(text, 70, len) == [
+    assert split_text(text, 70, len) == [
         "Some introduction, half a message long.",
         "```py\nfirst = 1\nsecond = 2\n```",
     ]
@@ -60,26 +60,26 @@ def test_a_block_prefers_to_stay_whole() -> None:
 def test_cut_at_a_gap_in_the_code() -> None:
     """An empty line between two functions is better than any other line."""
     text = "```py\ndef first():\n    return 1\n\ndef second():\n    return 2\n    # more\n```"
-    assert pieces(text, 60, len)[0] == "```py\ndef first():\n    return 1\n```"
+    assert split_text(text, 60, len)[0] == "```py\ndef first():\n    return 1\n```"
 
 
 def test_indented_code_keeps_its_indentation() -> None:
     """The next message begins with the line as it was."""
     text = "```py\n" + "    indented_line()\n" * 10 + "```"
-    assert pieces(text, 60, len)[1].startswith("```py\n    indented_line()")
+    assert split_text(text, 60, len)[1].startswith("```py\n    indented_line()")
 
 
 def test_a_line_of_code_longer_than_a_message() -> None:
     """It is cut like a word, in its fence."""
     text = "```\n" + "x" * 300 + "\n```"
-    found = pieces(text, 100, len)
+    found = split_text(text, 100, len)
     assert all(piece.startswith("```\n") and piece.endswith("\n```") for piece in found)
     assert is_whole(text, found)
 
 
 def test_an_example_of_a_fence_does_not_end_the_block() -> None:
     """Deeper indentation, fewer ticks or other characters are code."""
-    fence = opened_by("````md")
+    fence = opening_fence("````md")
     assert fence == Fence("", "````", "md")
     assert not any(fence.is_closed_by(line) for line in ["```", "~~~~", "    ````", "````md", "text ````"])
     assert all(fence.is_closed_by(line) for line in ["````", "   `````", "````  "])
@@ -88,13 +88,13 @@ def test_an_example_of_a_fence_does_not_end_the_block() -> None:
 @pytest.mark.parametrize("line", ["```inline``` code", "``", "text ```py", "````` ` ", "```" + "x" * 300])
 def test_what_opens_no_block(line: str) -> None:
     """Inline code in three backticks, and lines that only look like a fence."""
-    assert opened_by(line) is None
+    assert opening_fence(line) is None
 
 
 def test_a_language_that_leaves_no_room_is_not_repeated() -> None:
     """The code matters more."""
     text = "```averyveryverylonglanguage\n" + "code\n" * 30 + "```"
-    found = pieces(text, 50, len)
+    found = split_text(text, 50, len)
     assert found[1].startswith("```\ncode")
     assert is_whole(text, found)
 
@@ -102,7 +102,7 @@ def test_a_language_that_leaves_no_room_is_not_repeated() -> None:
 def test_an_open_block_grows_until_the_limit() -> None:
     """While an answer streams, an unfinished block that fits is left open; over the limit it is closed."""
     text = "```py\n" + "x = 1\n" * 5
-    assert first_piece(text, 40, len) == (text, "")
-    piece, rest = first_piece(text + "x = 1\n", 40, len)
+    assert split_first(text, 40, len) == (text, "")
+    piece, rest = split_first(text + "x = 1\n", 40, len)
     assert piece == "```py\nx = 1\nx = 1\nx = 1\nx = 1\nx = 1\n```"
     assert rest == "```py\nx = 1\n"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from telegram import MessageEntity
 
 from gateway.platforms.telegram.formatting import LIMIT, Formatted, formatted
-from gateway.text.splitter import pieces
-from gateway.text.unicode import utf16_units
+from gateway.text.splitter import split_text
+from gateway.text.unicode import utf16_length
 from tests.text.markdown_texts import texts
 
 
@@ -122,7 +122,7 @@ def test_over_the_limit_plain_text_is_sent() -> None:
     table = f"| a rather long heading | another long heading | one more |\n|-|-|-|\n{rows}"
     table = table[: table.rindex("\n", 0, LIMIT)]
     message = formatted(table)
-    assert utf16_units(message.text) <= LIMIT
+    assert utf16_length(message.text) <= LIMIT
     assert all(f"{number}" in message.text for number in range(200))
 
 
@@ -161,13 +161,13 @@ def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=120, deadline=None)
 def test_any_text_becomes_a_message_that_telegram_takes(markdown: str) -> None:
     """Within the limits, with entities that lie within the text and nest as they must."""
-    for piece in pieces(markdown, LIMIT, utf16_units):
+    for piece in split_text(markdown, LIMIT, utf16_length):
         message = formatted(piece)
-        assert 0 < utf16_units(message.text.strip()) <= LIMIT
+        assert 0 < utf16_length(message.text.strip()) <= LIMIT
         assert len(message.entities) <= 100
         for entity in message.entities:
             assert entity.length > 0
-            assert 0 <= entity.offset <= entity.offset + entity.length <= utf16_units(message.text)
+            assert 0 <= entity.offset <= entity.offset + entity.length <= utf16_length(message.text)
         for one, other in pairwise(message.entities):
             _check_nesting(one, other)
 

@@ -1,6 +1,6 @@
 """Whether the pieces of a text are the text: nothing lost, repeated or out of order."""
 
-from gateway.text.unicode import UNSEEN
+from gateway.text.unicode import INVISIBLE
 
 
 def is_whole(text: str, pieces: list[str]) -> bool:
@@ -17,7 +17,7 @@ def is_whole(text: str, pieces: list[str]) -> bool:
             for closed in ({False, True} if may_bind else {False})
             if (end := _end_of(text, begin, _without_bonds(piece, opened=opened, closed=closed))) is not None
         }
-    return any(not closed and not text[end:].strip(UNSEEN) for end, closed in reached)
+    return any(not closed and not text[end:].strip(INVISIBLE) for end, closed in reached)
 
 
 def _is_fence(line: str) -> bool:
@@ -31,8 +31,8 @@ def _without_bonds(piece: str, *, opened: bool, closed: bool) -> str:
 
 def _end_of(text: str, begin: int, body: str) -> int | None:
     """Where the body ends in the text if it stands there, after what was dropped."""
-    seen = body.lstrip(UNSEEN)
+    seen = body.lstrip(INVISIBLE)
     indentation = body[: len(body) - len(seen)]
-    position = len(text) - len(text[begin:].lstrip(UNSEEN))
+    position = len(text) - len(text[begin:].lstrip(INVISIBLE))
     is_there = text[begin:position].endswith(indentation) and text.startswith(seen, position)
     return position + len(seen) if seen and is_there else None

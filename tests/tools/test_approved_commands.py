@@ -13,7 +13,7 @@ from agent.messages import ToolCall
 from agent.tool import ToolContext
 from agent.toolbox import Toolbox
 from gateway.core.approvals import approval_parts
-from gateway.text.display import in_full
+from gateway.text.display import format_arguments
 from tests.worlds.sandboxed import TERMINAL
 
 CODE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
@@ -76,7 +76,7 @@ async def test_what_is_approved_is_what_runs(ctx: ToolContext, command: str) -> 
     arguments, ran = await approved_and_run(ctx, command)
     assert ran == command
     [(name, on_the_page)] = approval_parts(arguments)
-    in_the_chat = in_full(arguments)
+    in_the_chat = format_arguments(arguments)
     assert name == "command"
     assert on_the_page == in_the_chat
     assert decoded(in_the_chat) == ran
@@ -85,12 +85,12 @@ async def test_what_is_approved_is_what_runs(ctx: ToolContext, command: str) -> 
 @pytest.mark.parametrize("command", AS_IT_IS)
 def test_ordinary_commands_are_shown_as_they_are(command: str) -> None:
     """In every language. Nothing is shortened, folded or taken for Markdown."""
-    assert in_full(json.dumps({"command": command})) == command
+    assert format_arguments(json.dumps({"command": command})) == command
 
 
 @pytest.mark.parametrize("command", DECEIVING)
 def test_what_deceives_is_written_out(command: str) -> None:
     """Of what could be mistaken, nothing is left."""
-    shown = in_full(json.dumps({"command": command}))
+    shown = format_arguments(json.dumps({"command": command}))
     assert shown != command
     assert shown.isascii() and shown.replace("\n", "").isprintable()

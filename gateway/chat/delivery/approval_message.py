@@ -12,8 +12,8 @@ from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.store.ports import DeliveryProgress
-from gateway.text.display import code, code_block, in_full
-from gateway.text.unicode import longest_prefix
+from gateway.text.display import code_block, format_arguments, inline_code
+from gateway.text.unicode import prefix_length
 from gateway.types import Button
 
 _AROUND_THE_CODE = 300
@@ -31,7 +31,7 @@ _LEFT_OPEN = "⌛ No longer open; Hermes was restarted"
 _REFUSED = "⚠ The chat service did not take my question whether a tool may run, so it does not run."
 
 
-class Question(DeliveryItem):
+class ApprovalMessage(DeliveryItem):
     """While it is open, that is entered, with what it is to say if a crash leaves it so."""
 
     def __init__(
@@ -39,10 +39,10 @@ class Question(DeliveryItem):
     ) -> None:
         super().__init__(venue)
         port = venue.port
-        self.command = in_full(event.arguments)
+        self.command = format_arguments(event.arguments)
         self._can_edit = port.can_edit
-        self._tool = code(event.tool)
-        shown = longest_prefix(self.command, port.limit - _AROUND_THE_CODE, port.measure)
+        self._tool = inline_code(event.tool)
+        shown = prefix_length(self.command, port.limit - _AROUND_THE_CODE, port.measure)
         self.left_out = len(self.command) - shown
         """Characters that the message has no room for."""
         self._code = code_block(self.command[:shown])

@@ -13,14 +13,14 @@ from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, Undeliverable, Unreachable
 from gateway.store.ports import DeliveryProgress
-from gateway.text.display import code
+from gateway.text.display import inline_code
 
 
 class _Unsendable(ContentRefused):
     """This file cannot be sent:"""
 
 
-class Parcel(DeliveryItem):
+class FileMessage(DeliveryItem):
     """Whatever happens to it, what comes after it is shown."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Parcel(DeliveryItem):
         self.give_up(str(error))
         # Where files are forbidden, the text that follows may still be allowed.
         reason = f"I may not send files here. {error.detail}" if isinstance(error, Undeliverable) else error
-        return f"⚠ {code(self._name)}: {reason}"
+        return f"⚠ {inline_code(self._name)}: {reason}"
 
     def _note_waiting(self) -> None:
         self._note(DeliveryProgress("sending" if self._doubtful_tries else "pending"))
@@ -82,7 +82,7 @@ class Parcel(DeliveryItem):
         return self._doubtful_tries >= self.venue.timing.uploads or super()._is_hopeless(now)
 
 
-def file_of(event: FileSent) -> Callable[[], bytes]:
+def workspace_reader(event: FileSent) -> Callable[[], bytes]:
     def read() -> bytes:
         try:
             return Workspace(Path(event.workspace)).read(event.path)

@@ -14,8 +14,8 @@ from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.outbox_tracker import OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets, Timing
 from gateway.chat.delivery.send_queue import SendQueue
-from gateway.chat.delivery.sender import Performer
-from gateway.chat.delivery.text_message import Passage, Style
+from gateway.chat.delivery.sender import Sender
+from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
 from gateway.core.events import EventDeduplicator, EventHub
@@ -26,7 +26,7 @@ from gateway.types import Button, Place
 log = structlog.get_logger(__name__)
 
 
-class TypingSign:
+class TypingIndicator:
     """Given again and again for as long as a turn works and nothing else shows it. Nobody waits for it."""
 
     def __init__(self, scene: TurnView) -> None:
@@ -140,12 +140,12 @@ class DeliveryManager:
         """Something outside any turn. Gives the message's id, or None if it could not be delivered, also because the
         service wants a longer pause than a caller can be kept waiting."""
         venue = self._venues.at(place)
-        passage = Passage(venue, Style(), whole=text, reply_to=reply_to, buttons=buttons)
+        passage = TextMessage(venue, Style(), whole=text, reply_to=reply_to, buttons=buttons)
         stage = SendQueue()
         stage.add(passage)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.telling):
-                await Performer(stage).run()
+                await Sender(stage).run()
         return passage.last_id if passage.over and not passage.lost and passage.last_id else None
 
     async def close(self) -> None:
@@ -183,8 +183,8 @@ class ConversationDelivery:
         self._conversation_id = conversation_id
         self._scene = scene
         self._on_end = on_end
-        self._performer = Performer(scene.stage, scene.ledger)
-        self._typing = TypingSign(scene)
+        self._performer = Sender(scene.stage, scene.ledger)
+        self._typing = TypingIndicator(scene)
         self._unseen = EventDeduplicator(after=hub.last_number(conversation_id))
         self._watching = ExitStack()
         self._watch()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.text.fences import Fence, opened_by
+from gateway.text.fences import Fence, opening_fence
 from gateway.text.unicode import Measure, is_blank
 
 
 @dataclass(slots=True)
-class Draft:
+class MessageBuffer:
     """Its text so far, and what is known of it on the other side."""
 
     measure: Measure
@@ -71,10 +71,10 @@ def common_ending(one: str, other: str) -> int:
 def _open_fence(text: str) -> Fence | None:
     fence: Fence | None = None
     for line in text.split("\n"):
-        if fence and fence.is_left_by(line):
+        if fence and fence.is_outside_quote(line):
             fence = None
         if fence is None:
-            fence = opened_by(line)
+            fence = opening_fence(line)
         elif fence.is_closed_by(line):
             fence = None
     return fence

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from gateway.chat.delivery.file_message import Parcel, file_of
+from gateway.chat.delivery.file_message import FileMessage, workspace_reader
 from gateway.chat.delivery.item import DeliveryItem
 from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
-from gateway.chat.delivery.status_message import Remains
-from gateway.chat.delivery.text_message import Passage, Style
+from gateway.chat.delivery.status_message import StaleMessage
+from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.store.ports import UNREADABLE, file_from
 
 
-def restored(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
+def restore_item(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
     """Of one whose content is known, or that must not stay. None if nothing can be made of it."""
     outgoing = entry.outgoing
     progress, content = outgoing.progress, outgoing.content or ""
     if outgoing.kind == "fleeting":
-        return Remains(venue, entry)
+        return StaleMessage(venue, entry)
     if outgoing.kind == "file":
         try:
             file = file_from(content)
@@ -24,9 +24,11 @@ def restored(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
             entry.park(UNREADABLE)
             return None
         in_doubt = progress.state == "sending"
-        return Parcel(venue, file.name, file_of(file), file.caption, entry=entry, in_doubt=in_doubt)
+        return FileMessage(
+            venue, file.name, workspace_reader(file), file.caption, entry=entry, in_doubt=in_doubt
+        )
     is_quiet = outgoing.kind == "notice" and not content.startswith("⚠")
-    return Passage(
+    return TextMessage(
         venue,
         Style(silent=is_quiet),
         whole=progress.rest + content[progress.dealt :],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Send, SendFile
-from gateway.chat.delivery.status_message import Fleeting
-from gateway.chat.delivery.text_message import Passage, Style
+from gateway.chat.delivery.status_message import TransientMessage
+from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.errors import DeliveryError
 
 
@@ -16,7 +16,7 @@ class SendQueue:
     The blocks of one turn are an act. If one of them cannot be shown, the others are not tried either.
     """
 
-    def __init__(self, fleeting: Sequence[Fleeting] = (), conversation_id: str = "") -> None:
+    def __init__(self, fleeting: Sequence[TransientMessage] = (), conversation_id: str = "") -> None:
         self.conversation_id = conversation_id
         self.turn_id = ""
         """Of the turn that was begun last, for the log."""
@@ -64,7 +64,7 @@ class SendQueue:
         if block.lost:
             self.abandon(block, str(error))
         elif sentence:
-            apology = Passage(block.venue, Style(is_apology=True), whole=sentence)
+            apology = TextMessage(block.venue, Style(is_apology=True), whole=sentence)
             apology.act, apology.turn_id = block.act, block.turn_id
             self._blocks.insert(self._blocks.index(block), apology)
         self._clear()

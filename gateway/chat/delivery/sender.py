@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 _BROKE_DOWN = "Showing it broke down; the log says more."
 
 
-class Performer:
+class Sender:
     """Works only while something is due or to be written down; a nudge makes it look again."""
 
     def __init__(self, stage: SendQueue, ledger: OutboxTracker | None = None) -> None:

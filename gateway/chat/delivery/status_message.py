@@ -13,13 +13,13 @@ from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
 from gateway.store.ports import DeliveryProgress
-from gateway.text.display import brief, one_line
+from gateway.text.display import one_line, summarize_arguments
 from gateway.types import Place
 
 EntryAt = Callable[[Place], OutboxHandle | None]
 
 
-class Fleeting(DeliveryItem):
+class TransientMessage(DeliveryItem):
     """One message at most. A courtesy: whatever goes wrong with it is left at that. Only that it is there is entered,
     so that it goes also after a crash."""
 
@@ -109,7 +109,7 @@ _LOOKED_AT = 2_000
 """Characters of the arguments that may come to be shown. All of them, looked at here, could hold everybody up."""
 
 
-class ToolLine(Fleeting):
+class ToolStatus(TransientMessage):
     """Appears when a tool takes long; becomes the text that follows, or goes."""
 
     def __init__(self, venue: ChatTarget, new_entry: EntryAt) -> None:
@@ -162,19 +162,19 @@ class ToolLine(Fleeting):
 
     def _update(self) -> None:
         if self._running and not self._waits:
-            self._wanted = tool_line(list(self._running.values()))
+            self._wanted = tool_status_text(list(self._running.values()))
 
 
-def tool_line(calls: Sequence[ToolStarted]) -> str:
+def tool_status_text(calls: Sequence[ToolStarted]) -> str:
     if len(calls) > 1:
         counted = Counter(one_line(call.name, _LONGEST) for call in calls)
         names = ", ".join(f"{name} ×{times}" if times > 1 else name for name, times in counted.items())
         return f"⚙ {one_line(names, _LONGEST)}"
-    arguments = one_line(redact(brief(calls[0].arguments)[:_LOOKED_AT], own_rules()), _LONGEST)
+    arguments = one_line(redact(summarize_arguments(calls[0].arguments)[:_LOOKED_AT], own_rules()), _LONGEST)
     return f"⚙ {one_line(calls[0].name, _LONGEST)}{': ' if arguments else ''}{arguments}"
 
 
-class Acknowledgement(Fleeting):
+class QueuedNotice(TransientMessage):
     """One message for all that wait; it goes when the last of them is taken up."""
 
     def __init__(self, venue: ChatTarget, new_entry: EntryAt) -> None:
@@ -223,7 +223,7 @@ class Acknowledgement(Fleeting):
         return "this one" if nearest <= 1 else f"{nearest} others"
 
 
-class Remains(DeliveryItem):
+class StaleMessage(DeliveryItem):
     """Its messages are taken away, or say that it is over. Nothing waits for that."""
 
     def __init__(self, venue: ChatTarget, entry: OutboxHandle) -> None:

@@ -9,12 +9,12 @@ from math import inf
 import structlog
 
 from gateway.chat.delivery.item import AT_ONCE, NEVER, POSSIBLY_TWICE, Call, Delete, DeliveryItem, Edit, Send
-from gateway.chat.delivery.message_buffer import Draft, common_ending
+from gateway.chat.delivery.message_buffer import MessageBuffer, common_ending
 from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Undeliverable, Unreachable
 from gateway.store.ports import DeliveryProgress, State
-from gateway.text.splitter import first_piece
+from gateway.text.splitter import split_first
 from gateway.text.unicode import is_blank
 from gateway.types import Button
 
@@ -52,7 +52,7 @@ class _Attempt:
     """What of them does not fit into the final message."""
 
 
-class Passage(DeliveryItem):
+class TextMessage(DeliveryItem):
     """Markdown: shown as it is while it grows, formatted when it is finished.
 
     `whole` is all of the text where that is known, or all that is left of it after what is there `so_far`. `reply_to`
@@ -92,7 +92,7 @@ class Passage(DeliveryItem):
         """Where in the text the draft begins, after its first characters that are `_rest`."""
         self._rest = so_far.rest
         self._in_doubt = in_doubt or so_far.state == "sending"
-        self._draft = Draft(venue.port.measure, may_be_there=self._in_doubt)
+        self._draft = MessageBuffer(venue.port.measure, may_be_there=self._in_doubt)
         if so_far.growing and is_blank(whole or ""):
             self._leftover = so_far.shown_in[-1]
         elif so_far.growing:
@@ -130,7 +130,7 @@ class Passage(DeliveryItem):
         self._in_doubt |= self._draft.may_be_there or is_sending
         self._taken_back = self._closed = True
         self.venue.pace.growing.discard(self)
-        self._draft = Draft(self._port.measure)
+        self._draft = MessageBuffer(self._port.measure)
         self._take_next_away()
         self._note()
         return self._in_doubt
@@ -173,7 +173,7 @@ class Passage(DeliveryItem):
         if self._leftover:
             return Delete(self._leftover)
         draft = self._draft
-        piece, rest = first_piece(draft.text(), self._room, self._port.measure)
+        piece, rest = split_first(draft.text(), self._room, self._port.measure)
         if not draft.message_id and (taken := self._take_over(now)):
             draft.message_id = taken
             self._shown_in.append(taken)
@@ -337,7 +337,7 @@ class Passage(DeliveryItem):
         again = min(of_the_text, unchanged)
         self._dealt += of_the_text - again
         self._rest = rest[: len(rest) - again]
-        self._draft = Draft(self._port.measure)
+        self._draft = MessageBuffer(self._port.measure)
         self._draft.add(rest + text[count:], now)
         still_in_doubt = old.in_doubt - (count - unchanged)
         if still_in_doubt > 0:

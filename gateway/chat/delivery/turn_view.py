@@ -23,16 +23,16 @@ from agent.events import (
     TurnStarted,
 )
 from agent.ids import new_id
-from gateway.chat.delivery.approval_message import Question
-from gateway.chat.delivery.file_message import Parcel, file_of
+from gateway.chat.delivery.approval_message import ApprovalMessage
+from gateway.chat.delivery.file_message import FileMessage, workspace_reader
 from gateway.chat.delivery.outbox_tracker import OutboxHandle, OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets
-from gateway.chat.delivery.restore import restored
+from gateway.chat.delivery.restore import restore_item
 from gateway.chat.delivery.send_queue import SendQueue
-from gateway.chat.delivery.status_message import Acknowledgement, ToolLine
-from gateway.chat.delivery.text_message import Passage, Style
+from gateway.chat.delivery.status_message import QueuedNotice, ToolStatus
+from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.store.ports import Kind, OutboxItem
-from gateway.text.code_files import long_code_files
+from gateway.text.code_files import find_long_code
 from gateway.text.unicode import is_blank
 from gateway.types import Place
 
@@ -62,16 +62,16 @@ class TurnView:
         self._next_venue = venue
         self.stream(streaming)
         self._platform_id = platform_id
-        self._tools = ToolLine(venue, self._passing_entry)
-        self._acknowledgement = Acknowledgement(venue, self._passing_entry)
+        self._tools = ToolStatus(venue, self._passing_entry)
+        self._acknowledgement = QueuedNotice(venue, self._passing_entry)
         self.stage = SendQueue((self._acknowledgement, self._tools), conversation_id)
         self._turn_id = self._step_id = ""
         self._in_doubt: set[str] = set()
         """Turns of which an earlier attempt may have begun to show a text that is written anew now."""
-        self._answer: Passage | None = None
+        self._answer: TextMessage | None = None
         self._said: list[str] = []
         """The text of the model's present step, as it came."""
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, ApprovalMessage] = {}
         self._reply_to = ""
         self._stop_told = False
         """The answer to /stop has said it already."""
@@ -105,7 +105,7 @@ class TurnView:
                     turn_id = outgoing.turn_id
                     self.stage.begin_act()
                     self.stage.turn_id = outgoing.turn_id
-                if block := restored(entry, venues.at(outgoing.place)):
+                if block := restore_item(entry, venues.at(outgoing.place)):
                     self.stage.add(block)
 
     def apply(self, event: TurnEvent, now: float) -> None:
@@ -204,7 +204,7 @@ class TurnView:
             reply_to, self._reply_to = self._reply_to, ""
             in_doubt = self._turn_id in self._in_doubt
             self._in_doubt.discard(self._turn_id)
-            self._answer = Passage(
+            self._answer = TextMessage(
                 self.venue,
                 style,
                 reply_to=reply_to,
@@ -224,7 +224,7 @@ class TurnView:
         if event.text.startswith(said) and event.text != said:
             self._write(event.text[len(said) :], now)
         self._end_turn()
-        for code in long_code_files(event.text, longer_than=self.venue.port.limit):
+        for code in find_long_code(event.text, longer_than=self.venue.port.limit):
             self._send_file(code.name, partial(_encoded, code.content), _WHOLE_CODE)
         if event.stopped and not self._stop_told:
             self._say(_STOPPED)
@@ -272,7 +272,7 @@ class TurnView:
 
     def _ask(self, event: ApprovalAsked) -> None:
         self._tools.wait()
-        question = Question(self.venue, event, partial(self._passing_entry, self.venue.place))
+        question = ApprovalMessage(self.venue, event, partial(self._passing_entry, self.venue.place))
         self._questions[event.approval_id] = question
         self.stage.add(question)
         if question.left_out:
@@ -287,17 +287,17 @@ class TurnView:
     def _give(self, event: FileSent) -> None:
         has_long_caption = len(event.caption) > _LONGEST_CAPTION
         caption = "" if has_long_caption else event.caption
-        self._send_file(event.name, file_of(event), caption, self._entry("file", event.outbox_id))
+        self._send_file(event.name, workspace_reader(event), caption, self._entry("file", event.outbox_id))
         if has_long_caption:
             self._say(event.caption)
 
     def _send_file(
         self, name: str, read: Callable[[], bytes], caption: str = "", entry: OutboxHandle | None = None
     ) -> None:
-        self.stage.add(Parcel(self.venue, name, read, caption, entry=entry))
+        self.stage.add(FileMessage(self.venue, name, read, caption, entry=entry))
 
     def _say(self, text: str, *, silent: bool = True, entry: OutboxHandle | None = None) -> None:
-        self.stage.add(Passage(self.venue, Style(silent=silent), whole=text, entry=entry))
+        self.stage.add(TextMessage(self.venue, Style(silent=silent), whole=text, entry=entry))
 
     # -- what must not be lost -------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from gateway.platforms.discord.interactions import command_message, echo, obstac
 from gateway.platforms.discord.menu import keep_menu_current
 from gateway.platforms.discord.message_reader import Reader, channel_id_of, place_of
 from gateway.platforms.discord.port import NOBODY
-from gateway.text.unicode import whole_characters
+from gateway.text.unicode import repair_surrogates
 from gateway.types import ChatMessage, Place
 
 log = structlog.get_logger(__name__)
@@ -222,7 +222,7 @@ class BotClient(discord.Client):
 
     async def _press(self, interaction: discord.Interaction[Any]) -> None:
         await interaction.response.defer(ephemeral=True, thinking=True)
-        sentence = whole_characters(await self._desk.pressed(press_of(interaction)))
+        sentence = repair_surrogates(await self._desk.pressed(press_of(interaction)))
         await interaction.edit_original_response(content=sentence, allowed_mentions=NOBODY)
 
     # -- where to go on -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import discord
 
 from gateway.platforms.discord.message_reader import person_of, place_of
-from gateway.text.unicode import whole_characters
+from gateway.text.unicode import repair_surrogates
 from gateway.types import ChatMessage, Press
 
 NO_PLACE = "I cannot work in this kind of channel; use a text channel, a thread or a direct message."
@@ -42,7 +42,7 @@ def command_message(interaction: discord.Interaction[Any], message_id: int) -> C
 
 def echo(command: str) -> str:
     """What is left of a command in the chat: as code, so that no link in it is unfolded and nobody is named."""
-    line = " ".join(whole_characters(command).replace("`", "'").split())
+    line = " ".join(repair_surrogates(command).replace("`", "'").split())
     return f"`{line if len(line) <= _LONGEST_ECHO else line[: _LONGEST_ECHO - 1] + '…'}`"
 
 

@@ -20,8 +20,8 @@ from gateway.platforms.discord.errors import (
     delivery_errors,
 )
 from gateway.platforms.discord.message_reader import place_of
-from gateway.text.tables import readable_tables
-from gateway.text.unicode import Measure, whole_characters
+from gateway.text.tables import render_tables
+from gateway.text.unicode import Measure, repair_surrogates
 from gateway.types import Button, Place
 
 NOBODY = discord.AllowedMentions.none()
@@ -132,7 +132,7 @@ class DiscordPort:
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
         def attempt(nonce: str) -> Awaitable[discord.Message]:
             return self._channel(place).send(
-                whole_characters(caption) or None,
+                repair_surrogates(caption) or None,
                 file=discord.File(io.BytesIO(data), filename=_file_name(name)),
                 allowed_mentions=NOBODY,
                 nonce=nonce,
@@ -176,15 +176,15 @@ async def _only_once(
 
 def _shown(text: str, formatted: bool) -> str:
     """Discord shows Markdown by itself, all but tables."""
-    text = whole_characters(text)
+    text = repair_surrogates(text)
     if not formatted:
         return text
-    with_tables = readable_tables(text)
+    with_tables = render_tables(text)
     return with_tables if len(with_tables) <= LIMIT else text
 
 
 def _file_name(name: str) -> str:
-    return _UNFIT_FOR_A_FILE_NAME.sub("_", whole_characters(name)) or "file"
+    return _UNFIT_FOR_A_FILE_NAME.sub("_", repair_surrogates(name)) or "file"
 
 
 def _reference(channel: discord.PartialMessageable, message_id: str) -> discord.MessageReference:
@@ -198,7 +198,7 @@ def _row(buttons: Sequence[Button]) -> discord.ui.View | None:
         return None
     view = discord.ui.View(timeout=None)
     for button in buttons:
-        label = whole_characters(button.label[:_LONGEST_LABEL])
+        label = repair_surrogates(button.label[:_LONGEST_LABEL])
         view.add_item(discord.ui.Button(label=label, custom_id=button.data, row=0))
     # Presses are events of the client, whoever made the button; the library need not remember this one.
     view.stop()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import structlog
 from telegram import MessageEntity
 
-from gateway.text.tables import readable_tables
-from gateway.text.unicode import is_blank, utf16_units, whole_characters
+from gateway.text.tables import render_tables
+from gateway.text.unicode import is_blank, repair_surrogates, utf16_length
 
 if TYPE_CHECKING:
     from telegramify_markdown import MessageEntity as Rendered
@@ -104,13 +104,13 @@ def notifying_nobody(text: str, entities: Sequence[MessageEntity]) -> Sequence[M
     links = [link for link in _links(text) if all(_goes_with(link, entity) for entity in entities)]
     if len(links) > MOST:
         # More names than links that Telegram takes. In code it finds none.
-        return [MessageEntity(MessageEntity.CODE, 0, utf16_units(text))]
+        return [MessageEntity(MessageEntity.CODE, 0, utf16_length(text))]
     return [*links, *entities][:MOST] if links else entities
 
 
 def _links(text: str) -> Iterator[MessageEntity]:
     for name in _NAME.finditer(text):
-        begin = utf16_units(text[: name.start()])
+        begin = utf16_length(text[: name.start()])
         yield MessageEntity(MessageEntity.TEXT_LINK, begin, len(name[0]), url=f"https://t.me/{name[1]}")
 
 
@@ -136,10 +136,10 @@ class Formatted:
 
 def formatted(markdown: str) -> Formatted:
     """One message. What is not longer than the limit does not become so."""
-    markdown = whole_characters(markdown)
+    markdown = repair_surrogates(markdown)
     try:
         # A table may take more room as a list; then it has to do with the renderer's own drawing.
-        candidates = (_rendered(version) for version in dict.fromkeys([readable_tables(markdown), markdown]))
+        candidates = (_rendered(version) for version in dict.fromkeys([render_tables(markdown), markdown]))
         return next((found for found in candidates if _is_sendable(found)), Formatted(markdown))
     except (KeyboardInterrupt, SystemExit):
         raise
@@ -157,11 +157,11 @@ def _rendered(markdown: str) -> Formatted:
     source = literal(_unindented(markdown), STANDARD_OPTIONS)
     text, entities = convert(source, latex_escape=False, config=_look())
     text = text.rstrip()
-    return Formatted(text, tuple(useful_entities(entities, utf16_units(text))))
+    return Formatted(text, tuple(useful_entities(entities, utf16_length(text))))
 
 
 def _is_sendable(message: Formatted) -> bool:
-    return utf16_units(message.text) <= LIMIT and not is_blank(message.text)
+    return utf16_length(message.text) <= LIMIT and not is_blank(message.text)
 
 
 def _unindented(markdown: str) -> str:

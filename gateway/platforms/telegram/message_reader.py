@@ -24,7 +24,7 @@ from telegram.constants import ChatType, MessageEntityType
 from agent.untrusted import in_a_note, wrap_untrusted
 from gateway.commands import spelled
 from gateway.platforms.telegram.attachments import Files
-from gateway.text.unicode import utf16_units
+from gateway.text.unicode import utf16_length
 from gateway.types import Author, ChatMessage, Place, Press, Quote
 
 _START = "start"
@@ -216,7 +216,7 @@ class Reader:
             quote=quote_of(message),
             attachments=attachments,
             album=message.media_group_id or "",
-            maybe_unfinished=utf16_units(said) >= _PROBABLY_CUT,
+            maybe_unfinished=utf16_length(said) >= _PROBABLY_CUT,
             written_at=message.date.timestamp(),
         )
 

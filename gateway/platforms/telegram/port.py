@@ -24,7 +24,7 @@ from gateway.platforms.telegram.attachments import Files
 from gateway.platforms.telegram.errors import NotPermitted, delivering
 from gateway.platforms.telegram.formatting import LIMIT, notifying_nobody
 from gateway.platforms.telegram.formatting import formatted as as_entities
-from gateway.text.unicode import Measure, utf16_units, whole_characters
+from gateway.text.unicode import Measure, repair_surrogates, utf16_length
 from gateway.types import Button, Place
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class TelegramPort:
     """A `ChatPort`."""
 
     limit = LIMIT
-    measure: Measure = staticmethod(utf16_units)
+    measure: Measure = staticmethod(utf16_length)
     can_edit = True
     file_limit: int = FileSizeLimit.FILESIZE_UPLOAD
 
@@ -134,7 +134,7 @@ class TelegramPort:
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
         if len(data) > self.file_limit:
             raise ContentRefused("(Telegram takes files of up to 50 MB from a bot)")
-        if utf16_units(caption) > MessageLimit.CAPTION_LENGTH:
+        if utf16_length(caption) > MessageLimit.CAPTION_LENGTH:
             await self.send(place, caption)
             caption = ""
         try:
@@ -157,8 +157,8 @@ async def _formatted_or_plain(
     text: str, formatted: bool, show: Callable[[str, Sequence[MessageEntity]], Awaitable[T]]
 ) -> T:
     """Plain at the first refusal: better seen with its asterisks than not at all."""
-    text = whole_characters(text)
-    if formatted and utf16_units(text) <= LIMIT:
+    text = repair_surrogates(text)
+    if formatted and utf16_length(text) <= LIMIT:
         # In a thread: Markdown of nothing but marks takes the renderer a tenth of a second.
         rich = await asyncio.to_thread(as_entities, text)
         try:

@@ -21,7 +21,7 @@ from gateway.chat.adapter import InboundHandler
 from gateway.chat.keyed_queue import KeyedQueue
 from gateway.platforms.telegram.errors import WentSilent, delivery_failure
 from gateway.platforms.telegram.message_reader import Reader
-from gateway.text.unicode import longest_prefix, utf16_units
+from gateway.text.unicode import prefix_length, utf16_length
 
 log = structlog.get_logger(__name__)
 
@@ -183,8 +183,8 @@ class Intake:
 
 
 async def _answer(query: CallbackQuery, answer: str) -> None:
-    if utf16_units(answer) > _LONGEST_ANSWER:
-        answer = answer[: longest_prefix(answer, _LONGEST_ANSWER - 1, utf16_units)] + "…"
+    if utf16_length(answer) > _LONGEST_ANSWER:
+        answer = answer[: prefix_length(answer, _LONGEST_ANSWER - 1, utf16_length)] + "…"
     try:
         await query.answer(answer or None)
     except TelegramError as error:

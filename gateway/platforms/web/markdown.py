@@ -78,7 +78,7 @@ def render_markdown(text: str) -> Markup:
     return Markup(_PARSER.render(text))  # noqa: S704  the renderer escapes everything it is given
 
 
-remembered_markdown = lru_cache(maxsize=512)(render_markdown)
+render_markdown_cached = lru_cache(maxsize=512)(render_markdown)
 """For finished answers, which are drawn again and again."""
 
 

@@ -17,7 +17,7 @@ from agent.redaction import own_rules, redact
 from agent.store import Conversation, Overview
 from agent.untrusted import without_marks
 from gateway.core.approvals import approval_parts
-from gateway.platforms.web.markdown import remembered_markdown, render_markdown
+from gateway.platforms.web.markdown import render_markdown, render_markdown_cached
 from gateway.platforms.web.templating import templates
 from gateway.platforms.web.tool_history import SentFile, parsed_arguments, results_of_calls, sent_file
 from gateway.text.display import one_line
@@ -108,7 +108,7 @@ class HtmlRenderer:
         return self._part("said", message_id, text)
 
     def answer(self, text: str) -> Markup:
-        return self._part("answer", remembered_markdown(text))
+        return self._part("answer", render_markdown_cached(text))
 
     def unfinished(self, text: str) -> Markup:
         """The inside of an answer that is still being written."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent.messages import Message, ToolCall
 from agent.tools.send_file import send_file, was_sent
-from gateway.text.display import unmasked
+from gateway.text.display import escape_hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SentFile:
     @property
     def name(self) -> str:
         """Without characters that would make one ending look like another."""
-        return unmasked(self.path.rsplit("/", 1)[-1])
+        return escape_hidden(self.path.rsplit("/", 1)[-1])
 
 
 def parsed_arguments(arguments: str) -> object:

@@ -19,7 +19,7 @@ from gateway.platforms.web.dashboard.conversations import ADDRESS
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.dashboard.session_graph import line_to
 from gateway.platforms.web.dashboard.transcript import REASONS, Reader, Spoken, discreet
-from gateway.platforms.web.markdown import remembered_markdown
+from gateway.platforms.web.markdown import render_markdown_cached
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.templating import local_time
 from gateway.store.reports import CompactionDiff
@@ -107,7 +107,7 @@ def _summary(message: Message) -> Summary:
     body = discreet(text_of_engine(message))
     text, mark, ledger = body.rpartition(f"\n{BEGIN}\n")
     return Summary(
-        remembered_markdown((text if mark else ledger).strip()),
+        render_markdown_cached((text if mark else ledger).strip()),
         f"{mark}{ledger}".strip() if mark else "",
         discreet(block_of(message)).strip(),
         estimate_text_tokens(message.content),

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
-from gateway.platforms.web.markdown import remembered_markdown
+from gateway.platforms.web.markdown import render_markdown_cached
 from gateway.platforms.web.renderer import HtmlRenderer, beginning, stored_call
 from gateway.platforms.web.templating import local_time
 from gateway.platforms.web.tool_history import results_of_calls
@@ -96,7 +96,7 @@ class Reader:
             by_model=by_model,
             at=message.created_at,
             when=local_time(message.created_at),
-            body=remembered_markdown(text) if by_model and text.strip() else text,
+            body=render_markdown_cached(text) if by_model and text.strip() else text,
             tools=[
                 self._tool(message, at, results.get((message.id, call.id)))
                 for at, call in enumerate(message.tool_calls)
