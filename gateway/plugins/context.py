@@ -18,7 +18,7 @@ from agent.tool import Tool, did_you_mean
 from gateway.commands import Command, CommandContext, is_command
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
-from gateway.plugins.plugin_folder import PluginFault, run_foreign
+from gateway.plugins.plugin_folder import PluginFault, await_foreign, run_foreign
 
 log = structlog.get_logger(__name__)
 
@@ -99,28 +99,31 @@ class PluginContext:
         argument = one_word[1] if one_word else "arguments" if args_hint else ""
 
         async def run(context: CommandContext, rest: str) -> str:
-            answer = await self._answer(name, handler, rest)
-            return "Done." if answer is None else str(answer)
+            return await self._answer(name, handler, rest)
 
         return Command(name, summary, run, argument=argument)
 
-    async def _answer(self, name: str, handler: Handler, rest: str) -> object:
-        """What the plugin's function says. A function runs in a thread, and neither kind may hang for ever."""
+    async def _answer(self, name: str, handler: Handler, rest: str) -> str:
+        """Call the plugin's function: an async one on the event loop, any other in a thread. Neither may hang."""
         where = f"/{name} of the plugin {self.name}"
-        try:
-            async with asyncio.timeout(_HANDLER_SECONDS):
-                if inspect.iscoroutinefunction(handler):
-                    return await handler(rest)
+
+        async def call() -> str:
+            if inspect.iscoroutinefunction(handler):
+                answer = await handler(rest)
+            else:
                 answer = await run_in_daemon_thread(
                     lambda: run_foreign(lambda: handler(rest), self._folder), where
                 )
-                return await answer if inspect.isawaitable(answer) else answer
+                answer = await answer if inspect.isawaitable(answer) else answer
+            return "Done." if answer is None else str(answer)
+
+        try:
+            async with asyncio.timeout(_HANDLER_SECONDS):
+                return await await_foreign(call(), self._folder)
         except TimeoutError as error:
             raise CommandFailed(f"{where}: no answer within {_HANDLER_SECONDS:.0f} s.") from error
         except PluginFault as fault:
             raise CommandFailed(f"{where}: {fault.reason}.") from fault
-        except (Exception, SystemExit) as error:
-            raise CommandFailed(f"{where}: {type(error).__name__}: {error}.") from error
 
     def register_hook(self, event: Event, callback: Callback) -> None:
         """Has a function, or an async function, called when this happens."""

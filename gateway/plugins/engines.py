@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 import gateway
+from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
 from agent.tool import did_you_mean
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
@@ -37,6 +38,7 @@ from gateway.plugins.plugin_folder import (
     folders_in,
     in_time,
     read_manifest,
+    run_foreign,
 )
 
 log = structlog.get_logger(__name__)
@@ -164,16 +166,28 @@ def check_engine(
 
 
 def engine_problem(
-    name: str, *, home: Path, plugins: Plugins, options: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    home: Path,
+    plugins: Plugins,
+    options: Mapping[str, Any] | None = None,
+    seconds: float = DEADLINES["problem"],
 ) -> str:
-    """What keeps an engine that can be loaded from doing its work, in its own words; empty where nothing does."""
+    """Return why an engine that can be loaded cannot work now, in the engine's words; empty if it can work."""
     if name == BUILT_IN:
         return ""
     try:
         place = _find(name, home, plugins)
-        return in_time(lambda: str(place.load(_probe(home, options)).make().problem() or ""), LOAD_SECONDS)
-    except Exception as error:  # noqa: BLE001 - an engine's code may raise anything
-        return f"it cannot say whether it works: {type(error).__name__}: {error}"
+        engine = in_time(lambda: place.load(_probe(home, options)).make(), LOAD_SECONDS)
+        return in_time(
+            lambda: run_foreign(lambda: str(engine.problem() or ""), place.folder),
+            seconds,
+            what="problem() did not return",
+        )
+    except UnknownEngine as error:
+        return error.detail.partition("\n")[0]
+    except PluginFault as fault:
+        return f"it cannot say whether it works: {fault.reason}"
 
 
 def available_engines(

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import structlog
 
+from agent.aio import run_in_daemon_thread
 from agent.events import Compacted, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.signatures import accepted_kwargs
-from gateway.plugins.plugin_folder import PluginFault, run_foreign
+from gateway.plugins.plugin_folder import await_foreign, run_foreign
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +46,8 @@ EVENTS: Mapping[Event, tuple[str, ...]] = {
 TIME_LIMIT = 5.0
 """Seconds an event waits for its hooks, all together."""
 
-MOST_THREADS = 8
-"""Of one hook at a time. One that never returns is not called any more once it holds so many."""
+MAX_THREADS = 8
+"""Threads per hook. A hook that never returns is not called again once it holds all of them."""
 
 Callback = Callable[..., Any]
 """A function, which runs in a thread, or an async function."""
@@ -60,6 +59,8 @@ class Hook:
     folder: Path
     event: Event
     callback: Callback
+    threads: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_THREADS))
+    """Limits the threads that run this hook at the same time. A hook that never returns keeps its threads."""
 
 
 class Hooks:
@@ -68,7 +69,6 @@ class Hooks:
     def __init__(self, *, seconds: float = TIME_LIMIT) -> None:
         self._seconds = seconds
         self._hooks: list[Hook] = []
-        self._threads: Counter[Hook] = Counter()
 
     @property
     def all(self) -> Sequence[Hook]:
@@ -94,46 +94,39 @@ class Hooks:
             if task in late:
                 log.warning("plugin.hook_late", plugin=hook.plugin, hook=event, seconds=self._seconds)
             elif not task.cancelled() and (error := task.exception()):
-                # In a thread, because showing a traceback reads source files.
-                names = {"plugin": hook.plugin, "hook": event}
-                await asyncio.to_thread(log.error, "plugin.hook_failed", exc_info=error, **names)
+                await _log_failure(hook, error)
 
     async def _run(self, hook: Hook, data: Mapping[str, Any]) -> None:
         arguments = accepted_kwargs(hook.callback, data)
         if inspect.iscoroutinefunction(hook.callback):
-            await hook.callback(**arguments)
-        elif self._threads[hook] >= MOST_THREADS:
-            log.warning("plugin.hook_skipped", plugin=hook.plugin, hook=hook.event)
+            await await_foreign(hook.callback(**arguments), hook.folder)
+        elif hook.threads.acquire(blocking=False):
+            await _start_thread(hook, arguments)
         else:
-            await self._run_in_thread(hook, arguments)
+            log.warning("plugin.hook_skipped", plugin=hook.plugin, hook=hook.event)
 
-    def _run_in_thread(self, hook: Hook, arguments: Mapping[str, Any]) -> asyncio.Future[None]:
-        """Not a thread of the pool: those are waited for when Hermes stops, and a hook may hang for ever."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
 
-        def settle(fault: PluginFault | None) -> None:
-            self._threads[hook] -= 1
-            if ended.done():
-                return
-            if fault:
-                ended.set_exception(fault)
-            else:
-                ended.set_result(None)
+async def _log_failure(hook: Hook, error: BaseException) -> None:
+    report = partial(log.error, "plugin.hook_failed", plugin=hook.plugin, hook=hook.event)
+    try:
+        # In a thread, because formatting a traceback reads source files.
+        await asyncio.to_thread(report, exc_info=error)
+    except RuntimeError:  # no thread could be started
+        report(error=str(error))
 
-        def run() -> None:
-            fault = None
-            try:
-                run_foreign(lambda: hook.callback(**arguments), hook.folder)
-            except PluginFault as caught:
-                fault = caught
-            with contextlib.suppress(RuntimeError):  # Hermes has stopped meanwhile
-                loop.call_soon_threadsafe(settle, fault)
 
-        self._threads[hook] += 1
-        name = f"hook {hook.event} of {hook.plugin}"
-        threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
-        return ended
+def _start_thread(hook: Hook, arguments: Mapping[str, Any]) -> asyncio.Future[None]:
+    def run() -> None:
+        try:
+            run_foreign(lambda: hook.callback(**arguments), hook.folder)
+        finally:
+            hook.threads.release()
+
+    try:
+        return run_in_daemon_thread(run, f"hook {hook.event} of {hook.plugin}")
+    except RuntimeError:  # no thread could be started
+        hook.threads.release()
+        raise
 
 
 def hook_for(event: TurnEvent) -> tuple[Event, dict[str, Any]] | None:

@@ -5,6 +5,7 @@ Whatever that code does wrong becomes a `PluginFault`, in one place: `run_foreig
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
 import itertools
@@ -12,7 +13,7 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -102,19 +103,35 @@ def load_package(folder: Path) -> ModuleType:
 
 
 def run_foreign(call: Callable[[], T], folder: Path) -> T:
-    """Runs a plugin's code. It can fail in any way, also by trying to end the process."""
+    """Run a plugin's code. Whatever it raises becomes a PluginFault, also SystemExit."""
     try:
         return call()
     except PluginFault:
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise  # Ctrl-C of the person; in other threads only the plugin itself can raise it
-        raise PluginFault(f"{type(error).__name__}: {_text(error)}", _story(error, folder)) from error
+            raise  # Ctrl-C; in other threads only the plugin itself can raise it
+        raise _fault(error, folder) from error
 
 
-def in_time(work: Callable[[], T], seconds: float) -> T:
-    """Runs `work` in a daemon thread, because foreign code may hang. Raises PluginFault where it takes too long."""
+async def await_foreign(work: Awaitable[T], folder: Path) -> T:
+    """Await a plugin's coroutine. Whatever it raises becomes a PluginFault, except a cancel from outside.
+
+    The event loop would pass SystemExit and KeyboardInterrupt on and end the process.
+    """
+    try:
+        return await work
+    except (PluginFault, GeneratorExit):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise
+        raise _fault(error, folder) from error
+
+
+def in_time(work: Callable[[], T], seconds: float, *, what: str = "it was not loaded") -> T:
+    """Run `work` in a daemon thread, because foreign code may hang. Raises PluginFault with `what` after `seconds`."""
     ended: Future[T] = Future()
 
     def run() -> None:
@@ -125,15 +142,16 @@ def in_time(work: Callable[[], T], seconds: float) -> T:
 
     threading.Thread(target=copy_context().run, args=(run,), name="loads a plugin", daemon=True).start()
     if not wait([ended], seconds).done:
-        raise PluginFault(f"it was not loaded within {seconds:g} seconds.")
+        raise PluginFault(f"{what} within {seconds:g} seconds.")
     return ended.result()
 
 
-def _text(error: BaseException) -> str:
+def _fault(error: BaseException, folder: Path) -> PluginFault:
     try:
-        return str(error)
-    except (Exception, SystemExit):  # noqa: BLE001 - even that is the code of the plugin
-        return "an error that cannot be shown"
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - `__str__` is the plugin's code, too
+        text = "an error that cannot be shown"
+    return PluginFault(f"{type(error).__name__}: {text}", _story(error, folder))
 
 
 def _story(error: BaseException, folder: Path) -> str:

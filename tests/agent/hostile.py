@@ -202,6 +202,9 @@ class Hostile(ContextEngine):
     def get_status(self) -> dict[str, Any]:
         return self._do("get_status", {"engine": "hostile"})
 
+    def problem(self) -> str:
+        return self._do("problem", "")
+
     def hint(self, messages: list[ChatDict]) -> str | None:
         return self._do("hint", None, messages)
 

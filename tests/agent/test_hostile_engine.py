@@ -248,12 +248,13 @@ async def test_an_engine_that_is_slow(tmp_path: Path, method: str) -> None:
         assert await place.live_through("desk") == []
 
 
-async def test_a_status_that_is_wrong(tmp_path: Path, hanging: Hanging) -> None:
+@pytest.mark.parametrize("method", ["get_status", "problem"])
+async def test_a_status_that_is_wrong(tmp_path: Path, hanging: Hanging, method: str) -> None:
     """`/status` answers without it."""
     deeds = {**NONSENSE, "hangs": hanging, **{name: raising(error) for name, error in ERRORS.items()}}
-    async with house(tmp_path, deadlines={**DEADLINES, "get_status": 0.3}) as place:
+    async with house(tmp_path, deadlines={**DEADLINES, method: 0.3}) as place:
         for name, deed in deeds.items():
-            place.make = partial(Hostile, {"get_status": deed})
+            place.make = partial(Hostile, {method: deed})
             await place.say("one", name)
             [*_, status] = await place.say("/status", name, until=(Notice,))
             assert isinstance(status, Notice) and "Context engine: hostile, compacts at" in status.text

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from agent.context_compressor import ContextCompressor
 from agent.signatures import call_accepted
 from gateway.errors import EngineBroken, UnknownEngine
-from gateway.plugins import Plugins, available_engines, engine_factory, load_plugins
+from gateway.plugins import Plugins, available_engines, engine_factory, engine_problem, load_plugins
 from tests.plugins.strangers import (
     CONSTRUCTOR,
     ENGINE,
@@ -291,3 +291,28 @@ def test_two_engines_of_one_folder(private_home: Path) -> None:
     assert [(line["event"], line["engine"], line["log_level"]) for line in logs] == [
         ("plugin.engine_refused", "second", "warning")
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        ("return None", ""),
+        ("return ''", ""),
+        ("return 'the disk is full'", "the disk is full"),
+        ("raise ValueError('a bug')", "it cannot say whether it works: ValueError: a bug"),
+        ("raise SystemExit(3)", "it cannot say whether it works: SystemExit: 3"),
+        ("raise KeyboardInterrupt", "it cannot say whether it works: KeyboardInterrupt: "),
+        ("next(iter(()))", "it cannot say whether it works: StopIteration: "),
+        ("__import__('threading').Event().wait()", "it cannot say whether it works: problem() did not return within"),
+    ],
+)  # fmt: skip
+def test_the_problem_of_an_engine_is_a_finding(private_home: Path, body: str, finding: str) -> None:
+    """`hermes doctor` reports it, whatever `problem()` does."""
+    write_engine(private_home, f"{ENGINE}\n    def problem(self):\n        {body}\n")
+    found = engine_problem("mine", home=private_home, plugins=Plugins(), seconds=0.2)
+    assert found.startswith(finding) and bool(found) == bool(finding)
+
+
+def test_an_engine_that_does_not_exist_has_a_problem(private_home: Path) -> None:
+    found = engine_problem("mine", home=private_home, plugins=Plugins())
+    assert found.startswith("There is no engine `mine`.")

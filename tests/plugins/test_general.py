@@ -134,6 +134,19 @@ async def softly(raw_args):
 async def gone(raw_args):
     raise SystemExit(1)
 
+async def interrupted(raw_args):
+    raise KeyboardInterrupt
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise SystemExit("no text")
+
+async def unprintable(raw_args):
+    raise Unprintable
+
+def answers_nonsense(raw_args):
+    return type("Nonsense", (), {"__str__": lambda self: 1 / 0})()
+
 def nothing(raw_args):
     pass
 
@@ -146,6 +159,8 @@ def register(ctx):
     ctx.register_command("nothing", nothing, "Does it.")
     ctx.register_command("broken", broken, args_hint="words")
     ctx.register_command("gone", gone, args_hint="two words")
+    for handler in (interrupted, unprintable, answers_nonsense):
+        ctx.register_command(handler.__name__, handler, "Fails.")
 """
 
 
@@ -154,7 +169,9 @@ async def test_commands_as_other_hosts_register_them(private_home: Path) -> None
     write_plugin(private_home, HANDLER)
     plugins = await asyncio.to_thread(load_plugins, private_home, ["acme"])
     commands = {command.name: command for command in plugins.commands}
-    facts = {name: (each.summary, each.argument) for name, each in commands.items()}
+    facts = {
+        name: (each.summary, each.argument) for name, each in commands.items() if each.summary != "Fails."
+    }
     assert facts == {
         "shout": ("Says it louder.", "text"),
         "softly": ("a command of the plugin acme", ""),
@@ -170,6 +187,12 @@ async def test_commands_as_other_hosts_register_them(private_home: Path) -> None
         await commands["broken"].run(context, "")
     with pytest.raises(CommandFailed, match="/gone of the plugin acme: SystemExit: 1"):
         await commands["gone"].run(context, "")
+    with pytest.raises(CommandFailed, match="/interrupted of the plugin acme: KeyboardInterrupt"):
+        await commands["interrupted"].run(context, "")
+    with pytest.raises(CommandFailed, match="Unprintable: an error that cannot be shown"):
+        await commands["unprintable"].run(context, "")
+    with pytest.raises(CommandFailed, match="ZeroDivisionError"):
+        await commands["answers_nonsense"].run(context, "")
 
 
 def test_the_first_engine_stays(private_home: Path) -> None:

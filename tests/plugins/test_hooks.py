@@ -11,9 +11,10 @@ from typing import Any, get_args
 import pytest
 from structlog.testing import capture_logs
 
+from agent.aio import run_in_daemon_thread
 from agent.events import Compacted, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from gateway.plugins import EVENTS, Event, Plugins, load_plugins
-from gateway.plugins.hooks import MOST_THREADS, Hook, Hooks, hook_for
+from gateway.plugins.hooks import MAX_THREADS, Hook, Hooks, hook_for
 from tests.plugins.strangers import write_plugin
 
 DONE: dict[str, Any] = {"conversation_id": "c", "message_id": "m", "platform": "web", "stopped": False}
@@ -60,11 +61,20 @@ async def test_without_hooks_nothing_happens() -> None:
 
 
 async def test_a_failing_hook_is_logged_and_no_more() -> None:
-    """The others are heard, whatever one does: also if it tries to end the process."""
+    """The others are called, whatever one does: also if it tries to end the process."""
     heard: list[str] = []
 
     def leave() -> None:
         raise SystemExit(3)
+
+    async def leave_later() -> None:
+        raise SystemExit(3)
+
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def cancel() -> None:
+        raise asyncio.CancelledError
 
     async def fail(message_id: str) -> None:
         raise ValueError(message_id)
@@ -73,13 +83,41 @@ async def test_a_failing_hook_is_logged_and_no_more() -> None:
         heard.append("never")
 
     with capture_logs() as logs:
-        await hooks_of(leave, fail, needs_more, heard.append, lambda platform: heard.append(platform)).emit(
-            "turn_done", **DONE
-        )
+        await hooks_of(
+            leave, leave_later, interrupt, cancel, fail, needs_more, lambda platform: heard.append(platform)
+        ).emit("turn_done", **DONE)
     assert heard == ["web"]
     assert {line["event"] for line in logs} == {"plugin.hook_failed"}
-    assert sorted(type(line["exc_info"]).__name__ for line in logs) == ["PluginFault"] * 3 + ["ValueError"]
+    causes = [type(line["exc_info"].__cause__).__name__ for line in logs]
+    assert sorted(causes) == [
+        "CancelledError",
+        "KeyboardInterrupt",
+        "SystemExit",
+        "SystemExit",
+        "TypeError",
+        "ValueError",
+    ]
     assert all((line["plugin"], line["hook"]) == ("acme", "turn_done") for line in logs)
+
+
+async def test_a_hook_is_called_again_after_threads_could_not_be_started() -> None:
+    """A thread that never ran does not count against the hook's threads."""
+    freed, heard = threading.Event(), threading.Event()
+    idle = [run_in_daemon_thread(lambda: freed.wait(30), "holds an idle thread") for _ in range(8)]
+    hooks = hooks_of(heard.set)
+    ordinary = threading.stack_size(2**46)  # more than the address space has: no thread can start
+    try:
+        with capture_logs() as logs:
+            for _ in range(MAX_THREADS + 1):
+                await hooks.emit("turn_done", **DONE)
+    finally:
+        threading.stack_size(ordinary)
+        freed.set()
+    assert [line["event"] for line in logs] == ["plugin.hook_failed"] * (MAX_THREADS + 1)
+    assert not heard.is_set()
+    await asyncio.gather(*idle)
+    await hooks.emit("turn_done", **DONE)
+    assert heard.is_set()
 
 
 async def test_a_function_runs_beside_the_event_loop() -> None:
@@ -122,10 +160,10 @@ async def test_a_hook_that_never_returns_gets_no_more_threads() -> None:
 
     hooks = hooks_of(hang, seconds=0.01)
     with capture_logs() as logs:
-        for _ in range(MOST_THREADS + 2):
+        for _ in range(MAX_THREADS + 2):
             await hooks.emit("turn_done", **DONE)
     assert [line["event"] for line in logs].count("plugin.hook_skipped") == 2
-    assert sum(calls.acquire(blocking=False) for _ in range(MOST_THREADS + 2)) == MOST_THREADS
+    assert sum(calls.acquire(blocking=False) for _ in range(MAX_THREADS + 2)) == MAX_THREADS
     freed.set()
 
 
