@@ -9,7 +9,6 @@ import asyncio
 import difflib
 import importlib.metadata
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +21,7 @@ from agent.llm import Usage
 from agent.models.selection import ModelSelector
 from agent.store import Conversation
 from gateway.models import embedded
+from gateway.models.litellm_runtime import litellm_providers
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,6 @@ longer prompts without a word, so that a guess must not be too large."""
 
 _PRICES = "litellm/model_prices_and_context_window_backup.json"
 _PROVIDERS = "litellm/provider_endpoints_support_backup.json"
-_TYPES = "litellm/types/utils.py"
 _RESELLERS = ("openrouter", "nous")
 _CHAT_MODES = {"chat", "responses", "completion"}
 
@@ -109,16 +108,13 @@ def provider_of(model_id: str) -> str | None:
 
 
 def provider_problem(model_id: str) -> str:
-    """What is wrong with the provider that an id names, if nobody knows it; for one without a `base_url`."""
+    """Return what is wrong with the provider that an id names; empty if litellm knows it. For a model without a
+    `base_url`. Imports litellm, which takes seconds, for a provider that its tables do not list."""
     prefix, slash, name = model_id.partition("/")
-    # litellm knows providers that its own list leaves out; its source names them all.
-    known = {
-        "embedded",
-        *_RESELLERS,
-        *_providers(),
-        *re.findall(r'^    [A-Z0-9_]+ = "([\w-]+)"$', _text(_TYPES), re.MULTILINE),
-    }
-    if not slash or prefix in known or not _providers():
+    if not slash or not _providers() or prefix in ("embedded", *_RESELLERS) or prefix in _providers():
+        return ""
+    known = {"embedded", *_RESELLERS, *_providers(), *litellm_providers()}
+    if prefix in known:
         return ""
     near = difflib.get_close_matches(prefix, known, n=1)
     remedy = f"Did you mean `{near[0]}/{name}`?" if near else "Correct it, or set `model.base_url`."
@@ -159,18 +155,14 @@ def _providers() -> frozenset[str]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """A file of the installed litellm. Without it Hermes still works, with cautious guesses."""
-    table: dict[str, Any] = json.loads(_text(name) or "{}")
-    return table
-
-
-def _text(name: str) -> str:
+    """Read a table of the installed litellm. Without it Hermes still works, with cautious guesses."""
     try:
         path = importlib.metadata.distribution("litellm").locate_file(name)
-        return Path(str(path)).read_text("utf-8")
+        table: dict[str, Any] = json.loads(Path(str(path)).read_text("utf-8"))
     except (importlib.metadata.PackageNotFoundError, FileNotFoundError):
         log.warning("model.catalog_missing", file=name)
-        return ""
+        return {}
+    return table
 
 
 def _facts(entry: dict[str, Any]) -> ModelFacts | None:

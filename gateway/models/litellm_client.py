@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable
@@ -64,29 +63,15 @@ def _is_object(text: str) -> bool:
 
 
 async def send(library: Library, **arguments: Any) -> Any:
-    """`acompletion`, but one that can be cancelled at any moment.
-
-    litellm prepares a call in a worker thread, which hands it a coroutine. Cancelled before it has that, it
-    drops the coroutine, and Python prints a warning about it wherever the person is looking.
-    """
+    """Call `acompletion`. A cancel at any moment closes the request."""
     context = copy_context()
     context.run(library.internal_call.set, True)
     call = asyncio.create_task(library.litellm.acompletion(**arguments), context=context)
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
-        while not call.done() and _waits_for_its_thread(call):
-            await asyncio.wait([call], timeout=0.001)
         await _call_off(call)
         raise
-
-
-def _waits_for_its_thread(call: asyncio.Task[Any]) -> bool:
-    """Later it waits in functions further down."""
-    coroutine: Any = call.get_coro()
-    while inspect.iscoroutine(coroutine.cr_await):
-        coroutine = coroutine.cr_await
-    return bool(coroutine.cr_code.co_name == "acompletion")
 
 
 async def _call_off(call: asyncio.Task[Any]) -> None:

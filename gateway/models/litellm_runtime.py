@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ class Library:
     """True: litellm keeps no records of the call. Its own would run in a task that outlives everything."""
 
 
+DROPPED_COROUTINE = r"coroutine '[\w.<>]*\b(acompletion\w*|async_completion|async_streaming|transform_then_dispatch)' was never awaited"
+"""When a call is cancelled while litellm prepares it in a thread, litellm drops the coroutine that the thread makes.
+The coroutine has not begun, so nothing is lost; without a filter the warning would appear on the person's screen."""
+
 _loaded: Library | None = None
 
 
@@ -40,9 +45,16 @@ async def load_litellm() -> Library:
     return _loaded
 
 
+def litellm_providers() -> set[str]:
+    """Return the names of all providers that litellm can call. Imports litellm."""
+    prepare_litellm_environment()
+    return {str(getattr(each, "value", each)) for each in import_module("litellm").provider_list}
+
+
 def _load() -> Library:
     prepare_litellm_environment()
     litellm: Any = import_module("litellm")
+    warnings.filterwarnings("ignore", DROPPED_COROUTINE, RuntimeWarning)
     # The SDK loads its hundreds of resource modules at the first request; here that stalls nobody.
     import_module("openai.resources")
     litellm.telemetry = False

@@ -35,6 +35,17 @@ _TOO_LONG = (
     r"too large for model with|prompt (?:is )?too large",
     r"`inputs`.{0,40}must (?:be <=|have less than)",
     r"request(?: body| entity)? (?:is )?too large|request exceeds the maximum size",
+    # German.
+    r"(?:prompt|eingabe|anfrage|nachricht|kontext|text|unterhaltung|konversation)(?:e?n)?\b"
+    r".{0,30}\bzu (?:lang|groß|gross)\b"
+    r"|kontext-?(?:länge|fenster|grenze|limit|größe)|zu viele (?:eingabe-?|prompt-?)?tokens?\b"
+    r"|(?:eingabe|prompt|token)\w*\b.{0,50}(?:überschr[ei]+t|übersteig)|überschr[ei]+t\w*\b.{0,50}(?:token|eingabelänge)",
+    # Spanish and Portuguese.
+    r"(?:entrada|prompt|mensajes?|solicitud|texto|contexto|conversación|mensage(?:m|ns)|solicitação|requisição|conversa)\b"
+    r".{0,30}\b(?:(?:demasiado|muito) (?:larg|long|grande|extens)|(?:long|grande|extens)\w* demais)"
+    r"|(?:ventana|longitud|límite|tamaño|janela|comprimento|limite|tamanho)(?: máxim[oa])? d(?:e|el|o) contexto"
+    r"|(?:demasiados|muitos) tokens|tokens demais"
+    r"|(?:supera|excede|sobrepasa|ultrapassa)\w*\b.{0,50}(?:tokens|contexto|longitud máxima|comprimento máximo)",
     # Chinese.
     r"超长|过长|(?:上下文|输入|提示词|对话|token|文本|内容).{0,12}(?:超出|超过|超限|溢出)"
     r"|(?:超出|超过).{0,12}(?:上下文|最大长度|长度限制|最大输入|token)|压缩上下文"
@@ -49,9 +60,10 @@ _OVERFLOW = re.compile("|".join(_TOO_LONG), re.IGNORECASE)
 _SOMETHING_ELSE = re.compile(
     # How often it may be asked.
     r"rate.?limit|\bper[ -](?:minute|min|hour|day|month)\b|\b[TR]P[MD]\b|\bquota\b|too many requests|频率|限流"
+    r"|\bpro (?:minute|stunde|tag|monat)\b|\bpor (?:minuto|hora|d[ií]a|mes|mês)\b|kontingent|\bcuota\b|\bcota\b"
     # Pictures and the like.
     r"|\b(?:image|picture|photo|audio|video|attachment|pdf)s?\b.{0,80}(?:exceed|too (?:large|big|many)|limit|invalid)"
-    r"|图片|图像|이미지|画像",
+    r"|图片|图像|이미지|画像|\b(?:bild(?:er)?|imagen|imágenes|imagem|imagens)\b",
     re.IGNORECASE,
 )
 _OUTPUT_ALONE = re.compile(
@@ -61,9 +73,10 @@ _OUTPUT_ALONE = re.compile(
     re.IGNORECASE,
 )
 """The answer may not be so long, whatever the prompt is."""
-_PROMPT = re.compile(r"input|prompt|messages", re.IGNORECASE)
+_PROMPT = re.compile(r"input|prompt|messages|eingabe|entrada", re.IGNORECASE)
 
-_NUMBER = r"(\d[\d,]{2,11})(\s?k\b)?"
+_NUMBER = r"(\d{1,3}(?:[.,]\d{3})+|\d{3,12})(\s?k\b)?"
+"""`8192`, `8,192` or, in some languages, `8.192`."""
 _LIMITS = tuple(
     re.compile(pattern.replace("N", _NUMBER), re.IGNORECASE)
     for pattern in (
@@ -83,17 +96,25 @@ _LIMITS = tuple(
         r"cannot exceed (?:the total tokens limit )?N",
         r"limit (?:for this model )?is N",
         r"max size: N tokens",
+        r"(?:kontext-?(?:länge|fenster|grenze|limit|größe)|eingabelänge|tokenlimit)(?: von|:)? \(?N",
+        r"(?:contexto|longitud máxima|comprimento máximo|límite|limite)(?: máxim[oa])?"
+        r"(?: de(?:l modelo| entrada| tokens)?)*:? \(?N",
         r"(?:最大|上限|限制)\D{0,12}N",
         r"(?:최대|제한|한도)\D{0,12}N",
         r"(?:最大|上限)\D{0,12}N",
     )
 )
 
+_LETTER = "[A-Za-zÀ-ɏ]"
 _EXPLAINED = re.compile(
-    r"image|audio|video|picture|file|document|tool|function|\brole|schema|json|format|param|argument|field|property"
-    r"|required|missing|support|unknown|unrecogni[sz]ed|not allowed|must be|should be|temperature|top_p|max_\w*tokens"
-    r"|stream|reasoning|thinking|api.?key|credential|credit|billing|balance|polic|safety|moderation|filter|harm"
-    r"|model|\burl\b|encod|base64|messages?[.\[]|参数|图片|格式|敏感|违规|模型|余额|欠费|工具|매개변수|이미지",
+    # Whole words: "Modell" and "modelo" occur in texts about anything.
+    rf"(?<!{_LETTER})(?:images?|audios?|videos?|pictures?|files?|documents?|tools?|functions?|roles?|schemas?|json"
+    r"|format(?:s|ted|ting)?|param(?:s|eters?)?|arguments?|fields?|propert(?:y|ies)|required|missing"
+    r"|(?:un)?support(?:s|ed)?|unknown|unrecogni[sz]ed|not allowed|must be|should be|temperature|top_p"
+    r"|max_\w*tokens|streams?|streaming|reasoning|thinking|api.?keys?|credentials?|credits?|billing|balance"
+    r"|polic(?:y|ies)|safety|moderation|filter(?:s|ed|ing)?|harm(?:s|ful)?|models?|url|encod(?:e|ed|ing)|base64)"
+    rf"(?!{_LETTER})"
+    r"|messages?[.\[]|参数|图片|格式|敏感|违规|模型|余额|欠费|工具|매개변수|이미지",
     re.IGNORECASE,
 )
 
@@ -115,7 +136,7 @@ def limit_in(said: str) -> int | None:
         return None
     for pattern in _LIMITS:
         if found := pattern.search(said):
-            limit = int(found[1].replace(",", "")) * (1000 if found[2] else 1)
+            limit = int(re.sub(r"[.,]", "", found[1])) * (1000 if found[2] else 1)
             if SMALLEST_WINDOW <= limit <= _LARGEST_WINDOW:
                 return limit
     return None
@@ -123,4 +144,4 @@ def limit_in(said: str) -> int | None:
 
 def is_unexplained(sentence: str) -> bool:
     """Whether a refusal leaves open what was wrong with the request."""
-    return _EXPLAINED.search(sentence) is None
+    return not (_EXPLAINED.search(sentence) or _SOMETHING_ELSE.search(sentence))

@@ -15,6 +15,7 @@ from gateway.models.catalog import (
     context_length_for,
     lookup,
     provider_of,
+    provider_problem,
 )
 
 REPOSITORY = Path(__file__).parents[2]
@@ -122,3 +123,20 @@ def test_the_embedded_model_is_in_the_catalog() -> None:
 def test_the_provider_of_an_id(model_id: str, provider: str | None) -> None:
     """A prefix that is a provider, or the provider the table knows for a bare name."""
     assert provider_of(model_id) == provider
+
+
+@pytest.mark.parametrize(
+    ("model_id", "problem"),
+    [
+        ("anthropic/claude-x", ""),
+        ("nous/hermes-4", ""),
+        ("vertex_ai_beta/gemini-x", ""),
+        ("bare-name", ""),
+        ("antropic/claude-x", "There is no provider `antropic`. Did you mean `anthropic/claude-x`?"),
+        ("fast/claude-x", "There is no provider `fast`."),
+    ],
+)
+def test_a_provider_that_litellm_cannot_call_is_a_problem(model_id: str, problem: str) -> None:
+    """litellm's tables and then litellm itself decide."""
+    found = provider_problem(model_id)
+    assert found.startswith(problem) and bool(found) == bool(problem)

@@ -237,6 +237,28 @@ OVERFLOWS: dict[str, tuple[Answer, int | None]] = {
     "korean without a number": (_openai("입력 토큰 수가 제한을 초과했습니다."), None),
     "korean too long": (_openai("프롬프트가 너무 깁니다."), None),
     "japanese": (_openai("入力が長すぎます。トークン数の上限は 8192 です。"), 8192),
+    "german": (
+        _openai("Die Eingabe überschreitet die maximale Kontextlänge von 8192 Token des Modells."),
+        8192,
+    ),
+    "german dots": (
+        _openai("Das Modell hat ein Kontextfenster von 131.072 Token; die Eingabe ist zu lang."),
+        131_072,
+    ),
+    "german without a number": (_openai("Der Prompt ist für dieses Modell zu lang."), None),
+    "german too many": (_openai("Zu viele Token in der Anfrage."), None),
+    "german exceeded": (_openai("Das Tokenlimit des Modells wurde überschritten."), None),
+    "spanish": (_openai("La entrada supera la longitud máxima de contexto del modelo (8192 tokens)."), 8192),
+    "spanish of": (_openai("El mensaje excede la ventana de contexto de 32.768 tokens."), 32_768),
+    "spanish without a number": (_openai("La entrada es demasiado larga para este modelo."), None),
+    "spanish too many": (_openai("Demasiados tokens en la solicitud."), None),
+    "portuguese": (
+        _openai("A entrada excede o comprimento máximo de contexto de 8192 tokens do modelo."),
+        8192,
+    ),
+    "portuguese without a number": (_openai("O prompt é muito longo para este modelo."), None),
+    "portuguese too long": (_openai("A mensagem está longa demais para a janela de contexto."), None),
+    "portuguese exceeded": (_openai("A solicitação ultrapassa o limite de tokens do modelo."), None),
     "vllm": (
         _plain(
             "This model's maximum context length is 8192 tokens. However, you requested 9192 tokens (9000 in the "
@@ -395,6 +417,16 @@ OTHERS: dict[str, tuple[Answer, type[ModelError]]] = {
         _openai("request reached organization TPD rate limit, current: 1506556, limit: 1500000", status=429),
         RateLimited,
     ),
+    "german tokens per minute": (
+        _openai("Tokenlimit überschritten: zu viele Token pro Minute.", status=429),
+        RateLimited,
+    ),
+    "a german rate limit as 400": (
+        _openai("Das Limit von 30000 Token pro Minute ist überschritten."),
+        BadRequest,
+    ),
+    "a spanish rate limit as 400": (_openai("Supera el límite de tokens por minuto."), BadRequest),
+    "a portuguese rate limit as 400": (_openai("Excede o limite de tokens por minuto."), BadRequest),
     "no credit": (
         _openai("You exceeded your current quota, please check your plan.", status=429),
         QuotaExhausted,
@@ -505,7 +537,17 @@ async def test_what_only_looks_like_it(case: str) -> None:
             assert not getattr(error, "unexplained", False)
 
 
-@pytest.mark.parametrize("answer", [(400, ""), _openai("Bad Request"), _openai("Er is iets misgegaan.")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, ""),
+        _openai("Bad Request"),
+        _openai("Er is iets misgegaan."),
+        _openai("Das Modell hat die Anfrage abgelehnt."),
+        _openai("El modelo rechazó la solicitud."),
+        _openai("O modelo recusou a solicitação."),
+    ],
+)
 async def test_a_refusal_that_says_nothing(answer: Answer) -> None:
     """It may be the length; the loop finds out."""
     async with refusing(answer) as client:
