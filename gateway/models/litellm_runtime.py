@@ -30,7 +30,8 @@ class Library:
     """True: litellm keeps no records of the call. Its own would run in a task that outlives everything."""
 
 
-DROPPED_COROUTINE = r"coroutine '[\w.<>]*\b(acompletion\w*|async_completion|async_streaming|transform_then_dispatch)' was never awaited"
+_CALLS = r"acompletion\w*|async_completion|async_streaming|transform_then_dispatch"
+DROPPED_COROUTINE = rf"coroutine '[\w.<>]*\b({_CALLS})' was never awaited"
 """When a call is cancelled while litellm prepares it in a thread, litellm drops the coroutine that the thread makes.
 The coroutine has not begun, so nothing is lost; without a filter the warning would appear on the person's screen."""
 
