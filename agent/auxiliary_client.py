@@ -212,6 +212,12 @@ def call_llm(
     return _response(_wait_for(call, timeout))
 
 
+def context_length_of(task: str, model: str | None = None) -> int | None:
+    """Return the window of the model that `call_llm` would ask, as far as it is known; None if none is bound."""
+    binding = _in_this_context.get() or _process_wide
+    return binding.resolver(task, model).context_length if binding else None
+
+
 async def _ask(binding: _Binding, request: ChatRequest, model: str | None, seconds: float) -> Completion:
     client = binding.resolver(request.purpose, model)
     deadline = binding.deadline or Deadline()

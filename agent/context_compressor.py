@@ -25,7 +25,14 @@ from agent.compression.ledger import Ledger
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
 from agent.compression.prompt import build_fork_prompt, record_of
 from agent.compression.pruning import prune_results
-from agent.compression.summariser import Summarize, SummaryTask, ask_as_fork, ask_auxiliary, first_summary
+from agent.compression.summariser import (
+    Summarize,
+    SummaryTask,
+    ask_as_fork,
+    ask_auxiliary,
+    first_summary,
+    window_for,
+)
 from agent.compression.summary_check import check_summary, extract_as_checked
 from agent.compression.summary_message import (
     find_earlier,
@@ -129,11 +136,12 @@ class ContextCompressor(ContextEngine):
         self.protect_first_n = PROTECT_FIRST_N
         self.protect_last_n = protect_last_n
         self.overhead_tokens = overhead_tokens
-        self.summary_context_length = summary_context_length
-        self._attempts = [
-            *([ask_as_fork] if as_fork else ()),
-            *(ask for ask in (summarize or ask_auxiliary, summarize_with_main) if ask),
+        self._summarisers: list[tuple[Summarize, int | None]] = [
+            *([(ask_as_fork, None)] if as_fork else ()),
+            (summarize or ask_auxiliary, summary_context_length),
+            *([(summarize_with_main, None)] if summarize_with_main else ()),
         ]
+        """In the order in which they are asked, each with its window where that is fixed."""
         self._has_effects = has_effects
         self._clock = clock
         self._set_window(context_length)
@@ -315,7 +323,6 @@ class ContextCompressor(ContextEngine):
         task = SummaryTask(
             blocks=blocks,
             max_tokens=self._summary_budget(estimate_text_tokens("\n".join(blocks))),
-            window=self.summary_context_length or self.context_length,
             earlier=self._previous_summary or "",
             earlier_is_extract=self._previous_is_stand_in,
             focus=redact(focus_topic) if focus_topic else None,
@@ -324,7 +331,10 @@ class ContextCompressor(ContextEngine):
             days = first_of_each_day(turns)
             prompt = build_fork_prompt(redact(until), task.max_tokens, focus=task.focus, days=days)
             task = replace(task, fork_prompt=prompt)
-        summary, self._failure = first_summary(self._attempts, task, smaller_than=most)
+        attempts = [
+            (ask, window or window_for(ask) or self.context_length) for ask, window in self._summarisers
+        ]
+        summary, self._failure = first_summary(attempts, task, smaller_than=most)
         return summary
 
     def _summary_budget(self, content_tokens: int) -> int:

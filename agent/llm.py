@@ -88,6 +88,11 @@ class LLMClient(Protocol):
     @property
     def supports_tools(self) -> bool: ...
 
+    @property
+    def endpoint(self) -> str:
+        """The host and path that serve the model; empty for the provider's usual address."""
+        ...
+
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         """Ends with a Completion or raises a ModelError. Closing the iterator closes the request."""
         ...
@@ -114,3 +119,7 @@ class Wrapped:
     @property
     def supports_tools(self) -> bool:
         return self._llm.supports_tools
+
+    @property
+    def endpoint(self) -> str:
+        return self._llm.endpoint

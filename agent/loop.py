@@ -228,6 +228,10 @@ class Agent:
                 problem = await runner.problem()
         return told, problem
 
+    async def summariser(self, conversation: Conversation) -> LLMClient:
+        """Return the model that writes the summaries of the conversation."""
+        return await self.keeper.compactor.summariser(conversation)
+
     async def close(self) -> None:
         """Shutdown: each engine is told that its session ends."""
         await self.keeper.compactor.close()

@@ -123,6 +123,13 @@ class LearnedWindow:
     named: bool
     """The provider named the number; else it is a guess from what was refused."""
     learned_at: float
+    endpoint: str = ""
+    """Where it was refused: the same name elsewhere may be served with another window."""
+
+    @property
+    def key(self) -> str:
+        """Names the row in the store."""
+        return f"{self.model} {self.endpoint}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +242,6 @@ class SessionStore(Protocol):
 
     async def learn_window(self, window: LearnedWindow) -> None: ...
 
-    async def forget_window(self, model: str) -> None: ...
+    async def forget_window(self, key: str) -> None: ...
 
     async def close(self) -> None: ...

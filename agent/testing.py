@@ -46,6 +46,7 @@ class ScriptedLLM:
         model: str = "scripted/model",
         context_length: int = 128_000,
         supports_tools: bool = True,
+        endpoint: str = "",
     ) -> None:
         self.requests: list[ChatRequest] = []
         self.closed = False
@@ -53,6 +54,7 @@ class ScriptedLLM:
         self._model = model
         self._context_length = context_length
         self._supports_tools = supports_tools
+        self._endpoint = endpoint
 
     @property
     def model(self) -> str:
@@ -65,6 +67,10 @@ class ScriptedLLM:
     @property
     def supports_tools(self) -> bool:
         return self._supports_tools
+
+    @property
+    def endpoint(self) -> str:
+        return self._endpoint
 
     def then(self, *steps: Step) -> None:
         """Adds steps to the end of the script."""

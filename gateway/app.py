@@ -277,7 +277,7 @@ def _build_compaction(
 
 
 def _build_compressor(config: Config, clients: _Clients, toolbox: Toolbox) -> ContextCompressor:
-    compression, main, auxiliary = config.compression, clients.main, clients.auxiliary
+    compression, main = config.compression, clients.main
     return ContextCompressor(
         main.context_length,
         threshold=compression.threshold,
@@ -285,8 +285,6 @@ def _build_compressor(config: Config, clients: _Clients, toolbox: Toolbox) -> Co
         protect_last_n=compression.protect_last_n,
         as_fork=not clients.has_auxiliary and supports_prompt_caching(main.model),
         summarize_with_main=ask_main if clients.has_auxiliary else None,
-        # The compressor knows the window of the main model already.
-        summary_context_length=auxiliary.context_length if clients.has_auxiliary else None,
         overhead_tokens=estimate_tools_tokens(toolbox.definitions) if main.supports_tools else 0,
     )
 

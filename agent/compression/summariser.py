@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from agent.auxiliary_client import call_llm, context_length_of
 from agent.compression.prompt import build_prompt, pieces_of
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
 from agent.models.cached_prefix import CACHED_PREFIX_TASK
@@ -22,6 +23,10 @@ Summarize = Callable[[str, int], str | None]
 _USABLE_WINDOW = 0.7
 """Token counts here are estimates; this much of the window is safe to fill."""
 _SMALLEST_PIECE = 256
+_MOST_PIECES = 16
+"""Model calls for one summary. A model that needs more has too small a window; another one is asked, or none."""
+_ANSWER_SHARE = 0.125
+"""The share of the window that a summary may take. It is in each prompt, and it is each answer."""
 _HALVINGS = 3
 """How often the pieces are made smaller when the model says that they do not fit."""
 
@@ -33,13 +38,15 @@ class SummaryTask:
     blocks: Sequence[str]
     """The turns, from `record_of`, free of secrets."""
     max_tokens: int
-    window: int
-    """Of the model that summarises."""
     earlier: str = ""
     earlier_is_extract: bool = False
     focus: str | None = None
     fork_prompt: str = ""
     """For a summariser that has the conversation before it."""
+
+
+class WindowTooSmall(Exception):
+    """The model would have to be asked too often, or cannot hold the earlier summary."""
 
 
 def ask_auxiliary(prompt: str, max_tokens: int) -> str | None:
@@ -58,9 +65,6 @@ def ask_as_fork(prompt: str, max_tokens: int) -> str | None:
 
 
 def _ask(prompt: str, max_tokens: int, model: str | None, task: str = "compression") -> str | None:
-    # Late, because it is needed only where no summariser was given.
-    from agent.auxiliary_client import call_llm  # noqa: PLC0415
-
     messages = [{"role": "user", "content": prompt}]
     response: Any = call_llm(task=task, messages=messages, max_tokens=max_tokens, model=model)
     choice = response.choices[0]
@@ -70,17 +74,24 @@ def _ask(prompt: str, max_tokens: int, model: str | None, task: str = "compressi
     return content
 
 
+def window_for(ask: Summarize) -> int | None:
+    """Return the window of one of our own summarisers, corrected by what the model refused before."""
+    if ask is ask_auxiliary:
+        return context_length_of("compression")
+    return context_length_of("compression", "main") if ask is ask_main else None
+
+
 def first_summary(
-    attempts: Iterable[Summarize], task: SummaryTask, *, smaller_than: int
+    attempts: Iterable[tuple[Summarize, int]], task: SummaryTask, *, smaller_than: int
 ) -> tuple[str | None, str]:
-    """The first good summary, or None and why the last attempt failed.
+    """The first good summary, or None and why the last attempt failed. Each attempt has its model's window.
 
     Raises AuthenticationFailed and QuotaExhausted: the person has to put these right, so nothing may cover them up.
     """
     reason = "there is no model to write it"
-    for ask in attempts:
+    for ask, window in attempts:
         try:
-            summary = write_summary(ask, task)
+            summary = write_summary(ask, task, window)
         except (AuthenticationFailed, QuotaExhausted):
             raise
         except Exception as failure:  # noqa: BLE001 - whatever a summariser raises, the conversation goes on
@@ -93,13 +104,12 @@ def first_summary(
     return None, reason
 
 
-def write_summary(ask: Summarize, task: SummaryTask) -> str:
+def write_summary(ask: Summarize, task: SummaryTask, window: int) -> str:
     """The summary, free of secrets. Raises whatever the model raises, and EmptyAnswer for an empty one."""
     if ask is ask_as_fork:
         if not task.fork_prompt:
             raise EmptyAnswer("Nothing was said that a fork could end at.")
         return _clean(ask(task.fork_prompt, task.max_tokens))
-    window = task.window
     for _ in range(_HALVINGS):
         try:
             return _roll(ask, task, window)
@@ -109,15 +119,20 @@ def write_summary(ask: Summarize, task: SummaryTask) -> str:
 
 
 def _roll(ask: Summarize, task: SummaryTask, window: int) -> str:
-    frame = build_prompt("-", task.max_tokens, earlier=task.earlier, focus=task.focus)
-    beside = max(estimate_text_tokens(frame), task.max_tokens) + task.max_tokens
-    room = max(_SMALLEST_PIECE, int(window * _USABLE_WINDOW) - beside)
+    """Summarise piece by piece. Raises WindowTooSmall before the first call if that takes too many."""
+    max_tokens = min(task.max_tokens, int(window * _ANSWER_SHARE))
+    frame = estimate_text_tokens(build_prompt("-", max_tokens, focus=task.focus))
+    earlier = max(estimate_text_tokens(task.earlier), max_tokens)
+    room = int(window * _USABLE_WINDOW) - frame - earlier - max_tokens
+    pieces = pieces_of(task.blocks, room) if room >= _SMALLEST_PIECE else []
+    if not 0 < len(pieces) <= _MOST_PIECES:
+        raise WindowTooSmall(f"a window of {window:,} tokens is too small to summarise this conversation")
     summary, is_extract = task.earlier, task.earlier_is_extract
-    for piece in pieces_of(task.blocks, room):
+    for piece in pieces:
         prompt = build_prompt(
-            piece, task.max_tokens, earlier=summary, earlier_is_extract=is_extract, focus=task.focus
+            piece, max_tokens, earlier=summary, earlier_is_extract=is_extract, focus=task.focus
         )
-        summary = _clean(ask(prompt, task.max_tokens))
+        summary = _clean(ask(prompt, max_tokens))
         is_extract = False
     return summary
 

@@ -260,10 +260,11 @@ class Compactor:
 
     async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
         """For the models that an engine asks during one compaction."""
-        return self._patience.seconds(trigger, await self._summariser(live))
+        return self._patience.seconds(trigger, (await self.summariser(live.conversation)).model)
 
-    async def _summariser(self, live: LiveContext) -> str:
-        return (await self._models_beside(live))("compression", None).model
+    async def summariser(self, conversation: Conversation) -> LLMClient:
+        """Return the model that writes the summaries of the conversation."""
+        return self._auxiliary(await self.engines.models.of(conversation))("compression", None)
 
     async def _prepared(
         self, live: LiveContext, runner: EngineRunner, trigger: Trigger, focus: str | None
@@ -310,14 +311,14 @@ class Compactor:
         redo: bool = False,
     ) -> Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
-        resolver, summariser = await self._with_fork(live), await self._summariser(live)
+        resolver, summariser = await self._with_fork(live), await self.summariser(live.conversation)
         began = time.perf_counter()
         async with models_for_engine(
             self._store, session_id, resolver, purpose="compression", deadline=deadline
         ) as calls:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
-        self._patience.learn(summariser, deadline, has_answered=bool(calls))
+        self._patience.learn(summariser.model, deadline, has_answered=bool(calls))
         # What cannot be published costs no flush either.
         is_change = child_session_from(given, returned, live.history) is not None
         if is_change and not redo:

@@ -91,9 +91,14 @@ class OverflowRecovery:
         return [Notice(in_words(so_far.learned, self._models.default_name), for_admins=True)]
 
 
-def in_words(window: LearnedWindow, main_model: str) -> str:
-    """For the owner: what was found, and what to set."""
+def in_words(window: LearnedWindow, main_model: str, *, summarises: bool = False) -> str:
+    """Tell the owner what was found, and what to set. `summarises`: the model only writes summaries."""
     found = "holds" if window.named else "seems to hold"
+    if summarises:
+        return (
+            f"{window.model}, which writes the summaries, {found} {window.tokens:,} tokens, not {window.believed:,} "
+            "as believed. Hermes keeps to that from now on."
+        )
     setting = f"`model.context_length: {window.tokens}`"
     if window.model != main_model:
         setting = f"`context_length: {window.tokens}` for it"

@@ -137,6 +137,10 @@ class RetryingLLM:
     def supports_tools(self) -> bool:
         return any(client.supports_tools for client in self._clients)
 
+    @property
+    def endpoint(self) -> str:
+        return self._clients[0].endpoint
+
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         return self._ask_in_turn(request, streamed=True)
 

@@ -37,27 +37,27 @@ class Windows:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._learned = {window.model: window for window in learned}
+        self._learned = {(window.model, window.endpoint): window for window in learned}
         self._clock = clock
 
     @classmethod
     async def load(cls, store: SessionStore) -> Windows:
         return cls(store, await store.learned_windows())
 
-    def learned(self, model: str, believed: int) -> LearnedWindow | None:
+    def learned(self, model: str, believed: int, endpoint: str = "") -> LearnedWindow | None:
         """What is known of it, as long as that counts."""
-        window = self._learned.get(model)
+        window = self._learned.get((model, endpoint))
         return window if window and counts(window, believed, self._clock()) else None
 
-    def of(self, model: str, believed: int) -> int:
-        window = self.learned(model, believed)
+    def of(self, model: str, believed: int, endpoint: str = "") -> int:
+        window = self.learned(model, believed, endpoint)
         return window.tokens if window else believed
 
     async def refused(
-        self, model: str, believed: int, *, tokens: int, limit: int | None
+        self, model: str, believed: int, *, tokens: int, limit: int | None, endpoint: str = ""
     ) -> LearnedWindow | None:
         """Learns from a prompt of about so many tokens that did not fit. None: it would not have fitted anyway."""
-        known = self.of(model, believed)
+        known = self.of(model, believed, endpoint)
         named = (limit or 0) >= _SMALLEST
         if limit and named:
             smaller = limit
@@ -67,18 +67,26 @@ class Windows:
             smaller = max(_SMALLEST, min(known // 2, tokens))
         if smaller >= known:
             return None
-        window = LearnedWindow(model, believed, smaller, named, self._clock())
-        self._learned[model] = window
-        log.warning("model.window_is_smaller", model=model, believed=believed, window=smaller, named=named)
+        window = LearnedWindow(model, believed, smaller, named, self._clock(), endpoint)
+        self._learned[model, endpoint] = window
+        log.warning(
+            "model.window_is_smaller",
+            model=model,
+            endpoint=endpoint,
+            believed=believed,
+            window=smaller,
+            named=named,
+        )
         await self._store.learn_window(window)
         return window
 
     async def withdraw(self, window: LearnedWindow) -> None:
         """Forgets a guess that did not help: then the length was not what the provider minded."""
-        if not window.named and self._learned.get(window.model) == window:
-            del self._learned[window.model]
+        at = window.model, window.endpoint
+        if not window.named and self._learned.get(at) == window:
+            del self._learned[at]
             log.info("model.window_guess_withdrawn", model=window.model, window=window.tokens)
-            await self._store.forget_window(window.model)
+            await self._store.forget_window(window.key)
 
 
 def counts(window: LearnedWindow, believed: int, now: float) -> bool:
@@ -102,7 +110,7 @@ class MeasuredLLM(Wrapped):
 
     @property
     def context_length(self) -> int:
-        return self._windows.of(self.model, self._llm.context_length)
+        return self._windows.of(self.model, self._llm.context_length, self.endpoint)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         try:
@@ -125,14 +133,18 @@ class MeasuredLLM(Wrapped):
 
     def _bounded(self, request: ChatRequest) -> ChatRequest:
         asked = request.max_tokens or self._max_tokens
-        window = self._windows.learned(self.model, self._llm.context_length)
+        window = self._windows.learned(self.model, self._llm.context_length, self.endpoint)
         if asked is None or window is None:
             return request
         return replace(request, max_tokens=min(asked, int(window.tokens * _LONGEST_ANSWER)))
 
     async def _learn(self, request: ChatRequest, overflow: ContextOverflow) -> None:
         overflow.learned = await self._windows.refused(
-            self.model, self._llm.context_length, tokens=estimated_size(request), limit=overflow.limit
+            self.model,
+            self._llm.context_length,
+            tokens=estimated_size(request),
+            limit=overflow.limit,
+            endpoint=self.endpoint,
         )
 
 

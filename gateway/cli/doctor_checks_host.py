@@ -22,7 +22,13 @@ from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.limits.budget import dollars
 from gateway.models.catalog import has_price
-from gateway.models.selection import auxiliary_spec, configured_models, configured_windows, is_on_this_machine
+from gateway.models.selection import (
+    auxiliary_spec,
+    believed_window,
+    configured_models,
+    configured_specs,
+    is_on_this_machine,
+)
 from gateway.store.sqlite.offline import Health, examine, learned_windows_in
 from gateway.store.sqlite.offline import repair as rebuild_index
 
@@ -179,11 +185,17 @@ def _left_undone(path: Path, health: Health) -> Iterator[Finding]:
 
 def _smaller_windows(loaded: Loaded) -> Iterator[Finding]:
     """Models that refused what should have fitted, for as long as Hermes goes by that."""
-    believed = configured_windows(loaded.config.model)
-    main_model = next(iter(believed))
+    config = loaded.config
+    specs = configured_specs(config.model)
+    answering = [believed_window(spec) for spec in specs]
+    summariser = auxiliary_spec(config.auxiliary.compression, config.model)
+    summarising = [believed_window(summariser)] if summariser else []
     for window in learned_windows_in(loaded.database):
-        if counts(window, believed.get(window.model, 0), time.time()):
-            yield Finding("warn", in_words(window, main_model))
+        for model, endpoint, believed in dict.fromkeys((*answering, *summarising)):
+            is_same = (window.model, window.endpoint) == (model, endpoint)
+            if is_same and counts(window, believed, time.time()):
+                answers = (model, endpoint, believed) in answering
+                yield Finding("warn", in_words(window, specs[0].name, summarises=not answers))
 
 
 def _backup(home: Path) -> Finding:

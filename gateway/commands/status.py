@@ -58,9 +58,13 @@ async def _about_the_model(context: CommandContext, llm: LLMClient) -> AsyncIter
     if used.model != llm.model:
         yield f"The last answer came from {used.model}, window {used.context_length:,} tokens"
     if context.is_admin:
+        summariser = await context.agent.summariser(context.conversation)
         for window in await context.store.learned_windows():
-            if (window.model, window.tokens) == (used.model, used.context_length):
+            found = window.model, window.tokens
+            if found == (used.model, used.context_length):
                 yield in_words(window, context.agent.models.default_name)
+            elif found == (summariser.model, summariser.context_length):
+                yield in_words(window, context.agent.models.default_name, summarises=True)
 
 
 def _waiting(context: CommandContext) -> Iterator[str]:

@@ -151,6 +151,7 @@ class EmbeddedLLM:
 
     model = MODEL_ID
     supports_tools = False
+    endpoint = ""
 
     def __init__(
         self,

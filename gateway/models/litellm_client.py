@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from agent.errors import KeyMissing, ModelError, NetworkFailed, StreamCut
@@ -111,6 +112,12 @@ _THINKS_OR_USES_TOOLS = re.compile(r"openai/gpt-(5\.[4-9]|[6-9])")
 wants a package which is not part of Hermes."""
 
 
+def endpoint_of(base_url: str | None) -> str:
+    """Return host, port and path of an address, without user name and password."""
+    parts = urlsplit(base_url or "")
+    return f"{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
 class LiteLLMClient:
     def __init__(
         self,
@@ -153,6 +160,10 @@ class LiteLLMClient:
     @property
     def supports_tools(self) -> bool:
         return self._supports_tools
+
+    @property
+    def endpoint(self) -> str:
+        return endpoint_of(self._base_url)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         library = await load_litellm()

@@ -20,7 +20,7 @@ from gateway.config.schema_platforms import is_loopback
 from gateway.models import embedded
 from gateway.models.catalog import context_length_for, lookup, provider_of
 from gateway.models.embedded import EmbeddedLLM, EmbeddedServer
-from gateway.models.litellm_client import LiteLLMClient
+from gateway.models.litellm_client import LiteLLMClient, endpoint_of
 
 AUTO = "auto"
 
@@ -147,14 +147,9 @@ def _client(
     if spec.name == embedded.MODEL_ID:
         window = spec.context_length or embedded.WINDOW
         return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
-    provider, _, name = spec.name.partition("/")
-    litellm_model, base_url = spec.name, spec.base_url
     # The provider's key is for the provider: an address of one's own gets only the key configured for it.
-    api_key = spec.api_key or (None if base_url else keys.get(_key_variable(spec.name)))
-    if provider in ("ollama", "ollama_chat"):
-        litellm_model, base_url = f"openai/{name}", _ollama_route(base_url or _OLLAMA_URL)
-    elif provider == "nous":
-        litellm_model, base_url = f"openai/{name}", base_url or NOUS_URL
+    api_key = spec.api_key or (None if spec.base_url else keys.get(_key_variable(spec.name)))
+    litellm_model, base_url = _route(spec)
     facts = lookup(spec.name)
     return LiteLLMClient(
         spec.name,
@@ -169,6 +164,16 @@ def _client(
         is_free=is_on_this_machine(base_url),
         litellm_model=litellm_model,
     )
+
+
+def _route(spec: ModelSpec) -> tuple[str, str | None]:
+    """Return litellm's name for the model and the address that serves it; None for the provider's own."""
+    provider, _, name = spec.name.partition("/")
+    if provider in ("ollama", "ollama_chat"):
+        return f"openai/{name}", _ollama_route(spec.base_url or _OLLAMA_URL)
+    if provider == "nous":
+        return f"openai/{name}", spec.base_url or NOUS_URL
+    return spec.name, spec.base_url
 
 
 def missing_key(spec: ModelSpec, keys: Mapping[str, str]) -> str:
@@ -213,9 +218,10 @@ def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
     return [(spec.name, spec.base_url) for spec in configured_specs(model)]
 
 
-def configured_windows(model: ModelConfig) -> dict[str, int]:
-    """By full id: how many tokens the model and its fallbacks are believed to hold."""
-    return {spec.name: context_length_for(spec.name, spec.context_length) for spec in configured_specs(model)}
+def believed_window(spec: ModelSpec) -> tuple[str, str, int]:
+    """Return the model's id, its endpoint and the window it is believed to have, in tokens."""
+    endpoint = endpoint_of(_route(spec)[1])
+    return spec.name, endpoint, context_length_for(spec.name, spec.context_length)
 
 
 def named_llm(model: ModelConfig, name: str) -> LLMClient:

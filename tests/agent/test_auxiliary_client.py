@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent import auxiliary_client
-from agent.auxiliary_client import AuxiliaryResponse, Deadline, bind, bound, call_llm
+from agent.auxiliary_client import AuxiliaryResponse, Deadline, bind, bound, call_llm, context_length_of
 from agent.errors import ModelError, NetworkFailed, RateLimited
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
 from agent.messages import ChatDict
@@ -44,6 +44,18 @@ def bind_to(llm: LLMClient, **options: Any) -> None:
 
 async def in_thread(**arguments: Any) -> AuxiliaryResponse:
     return await asyncio.to_thread(call_llm, **{"task": "compression", "messages": MESSAGES, **arguments})
+
+
+async def test_an_engine_can_ask_for_the_window_of_a_model() -> None:
+    """Each task may have a model of its own."""
+    assert context_length_of("compression") is None
+    sizes = {("compression", None): 8_000, ("compression", "main"): 200_000}
+    bind(
+        lambda task, model: ScriptedLLM(context_length=sizes[task, model]),
+        asyncio.get_running_loop(),
+    )
+    assert await asyncio.to_thread(context_length_of, "compression") == 8_000
+    assert await asyncio.to_thread(context_length_of, "compression", "main") == 200_000
 
 
 async def test_a_worker_thread_gets_the_openai_shape() -> None:

@@ -269,3 +269,28 @@ def test_nothing_to_compress_costs_no_model_call(messages: list[Chat]) -> None:
     assert compressor.compress(messages) is messages
     assert compressor.last_outcome.kind == "nothing_to_do"
     assert recorder.prompts == []
+
+
+@pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 16_000])
+def test_a_summary_model_with_a_small_window_is_asked_a_few_times_at_most(window: int) -> None:
+    """What it may write fits its window. If the whole takes too many calls, the main model is asked instead."""
+    small, main = Recorder(), Recorder()
+    compressor = engine(
+        200_000, small, protect_last_n=4, summary_context_length=window, summarize_with_main=main
+    )
+    messages = chat(6_000)
+    assert estimate_messages_tokens_rough(messages) > 100_000
+    compressor.compress(messages)
+    assert len(small.asked) <= 16 and len(main.asked) <= 16
+    assert len(small.asked) + len(main.asked) > 0
+    for prompt, max_tokens in small.asked:
+        assert estimate_messages_tokens_rough([user(prompt)]) + max_tokens < window
+    assert compressor.last_outcome.kind == "ok"
+
+
+def test_a_summary_model_without_a_substitute_gives_way_to_an_extract() -> None:
+    recorder = Recorder()
+    compressor = engine(200_000, recorder, protect_last_n=4, summary_context_length=4_000)
+    compressor.compress(chat(6_000))
+    assert (recorder.asked, compressor.last_outcome.kind) == ([], "stand_in")
+    assert "window of 4,000 tokens is too small" in compressor.last_outcome.detail

@@ -96,6 +96,22 @@ async def test_another_setting_is_taken_at_its_word(store: SqliteStore) -> None:
     assert windows.of("other/model", BELIEVED) == BELIEVED
 
 
+async def test_the_same_name_elsewhere_is_another_model(store: SqliteStore) -> None:
+    """Two servers may serve one name with different windows, also after a restart."""
+    windows = await Windows.load(store)
+    here = ScriptedLLM(
+        [ContextOverflow(limit=8_192)], model="local/model", context_length=BELIEVED, endpoint="a:1"
+    )
+    there = ScriptedLLM(
+        [ContextOverflow(limit=4_096)], model="local/model", context_length=BELIEVED, endpoint="b:2"
+    )
+    for known, expected in (([here], (8_192, BELIEVED)), ([there], (8_192, 4_096))):
+        for llm in known:
+            await refused(llm, windows)
+        for each in (windows, await Windows.load(store)):
+            assert (measured(here, each).context_length, measured(there, each).context_length) == expected
+
+
 async def test_after_a_week_it_is_tried_again(store: SqliteStore) -> None:
     """The server may have been given more."""
     windows = await Windows.load(store)

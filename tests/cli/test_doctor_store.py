@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from gateway.cli.doctor_checks import Finding
 from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import load
+from gateway.models.catalog import DEFAULT_WINDOW
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.store.test_repair import DAMAGE
@@ -115,3 +117,25 @@ def test_repaired_from_the_command_line(state: StateDirectory) -> None:
         in repaired.stdout
     )
     assert repaired.returncode == 0, repaired.stdout
+
+
+def test_smaller_windows_of_both_models(state: StateDirectory) -> None:
+    """The one that answers and the one that writes summaries, each at its own address."""
+    (state.home / "hermes.yaml").write_text(
+        "model: {name: openai/chat, base_url: 'http://127.0.0.1:9/v1', context_length: 32000}\n"
+        "auxiliary: {compression: {model: openai/small, base_url: 'http://127.0.0.1:8/v1'}}\n"
+    )
+    rows = (
+        ("openai/chat 127.0.0.1:9/v1", 32_000),
+        ("openai/chat 127.0.0.1:7/v1", 32_000),
+        ("openai/small 127.0.0.1:8/v1", DEFAULT_WINDOW),
+    )
+    for key, believed in rows:
+        change(state, "INSERT INTO model_windows VALUES (?, ?, ?, 1, ?)", key, believed, 4_096, time.time())
+    told = [finding.text for finding in examined() if "as believed" in finding.text]
+    assert told == [
+        "openai/chat holds 4,096 tokens, not 32,000 as believed. Hermes keeps to that from now on; "
+        "set `model.context_length: 4096` in hermes.yaml.",
+        f"openai/small, which writes the summaries, holds 4,096 tokens, not {DEFAULT_WINDOW:,} as believed. "
+        "Hermes keeps to that from now on.",
+    ]

@@ -131,6 +131,7 @@ async def furnished(
     choices: Sequence[str] = (),
     engine: Callable[[], ContextEngine] | None = None,
     sessions: SessionsConfig | None = None,
+    auxiliary: LLMClient | None = None,
 ) -> AsyncIterator[Desk]:
     """With whatever models."""
     async with AsyncExitStack() as stack:
@@ -138,7 +139,7 @@ async def furnished(
         stack.push_async_callback(store.close)
         models = ModelSelector(llm, store, choices=choices, build=build)
         stack.push_async_callback(models.close)
-        agent = make_agent(llm, store, [todo], engine=engine, models=models)
+        agent = make_agent(llm, store, [todo], engine=engine, models=models, auxiliary=auxiliary)
         stack.push_async_callback(agent.close)
         gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, sessions=sessions)
         stack.push_async_callback(gateway.close)

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.context_compressor import ContextCompressor
 from agent.errors import ContextOverflow, ModelNotAvailable, QuotaExhausted
 from agent.events import TextDelta, TurnDone
-from agent.llm import LLMClient, Usage
+from agent.llm import ChatRequest, LLMClient, Usage
 from agent.models.retry import RetryingLLM
 from agent.models.windows import Windows, measured
 from agent.testing import ScriptedLLM
@@ -113,4 +115,22 @@ async def test_status_of_a_window_that_is_smaller_than_believed(tmp_path: Path) 
         told = await desk.say("/status", Person(person="telegram:5", author="telegram:5"))
         assert "Model: scripted/main, window 8,192 tokens" in told
         assert "hermes.yaml" not in told
+    await store.close()
+
+
+async def test_status_of_a_summary_model_with_a_smaller_window(tmp_path: Path) -> None:
+    """Admins read it; nothing has to be set."""
+    small = ScriptedLLM([ContextOverflow(limit=4_096)], model="scripted/small", context_length=32_768)
+    store = await SqliteStore.open(tmp_path / "state.db")
+    auxiliary = measured(small, await Windows.load(store))
+    with pytest.raises(ContextOverflow):
+        await auxiliary.complete(ChatRequest([{"role": "user", "content": "word " * 8_000}]))
+    async with furnished(tmp_path, ScriptedLLM(["Yes."]), _no_other, auxiliary=auxiliary) as desk:
+        await desk.say("Hello.")
+        told = await desk.say("/status", Person(is_admin=True))
+        assert (
+            "scripted/small, which writes the summaries, holds 4,096 tokens, not 32,768 as believed" in told
+        )
+        told = await desk.say("/status", Person(person="telegram:5", author="telegram:5"))
+        assert "scripted/small" not in told
     await store.close()

@@ -219,7 +219,7 @@ async def test_windows_that_were_learned(store: SessionStore) -> None:
     """One for each model; what is learned later takes the place of what was known."""
     assert await store.learned_windows() == []
     first = LearnedWindow("openai/a", 131_072, 9_000, named=False, learned_at=1.0)
-    other = LearnedWindow("openai/b", 32_768, 4_096, named=True, learned_at=2.0)
+    other = LearnedWindow("openai/b", 32_768, 4_096, named=True, learned_at=2.0, endpoint="127.0.0.1:8080/v1")
     later = LearnedWindow("openai/a", 131_072, 8_192, named=True, learned_at=3.0)
     for window in (first, other, later):
         await store.learn_window(window)

@@ -226,9 +226,11 @@ def known(connection: sqlite3.Connection, message_ids: Sequence[str]) -> set[str
 
 def learned_windows(connection: sqlite3.Connection) -> list[LearnedWindow]:
     rows = connection.execute("SELECT model, believed, tokens, named, learned_at FROM model_windows")
-    return [
-        LearnedWindow(model, believed, tokens, bool(named), at) for model, believed, tokens, named, at in rows
-    ]
+    windows = []
+    for key, believed, tokens, named, at in rows:
+        model, _, endpoint = key.partition(" ")
+        windows.append(LearnedWindow(model, believed, tokens, bool(named), at, endpoint))
+    return windows
 
 
 def load_state(connection: sqlite3.Connection, conversation_id: str, key: str) -> str | None:

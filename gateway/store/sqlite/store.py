@@ -214,8 +214,8 @@ class SqliteStore:
     async def learn_window(self, window: LearnedWindow) -> None:
         await self._write(writes.learn_window, window)
 
-    async def forget_window(self, model: str) -> None:
-        await self._write(writes.forget_window, model)
+    async def forget_window(self, key: str) -> None:
+        await self._write(writes.forget_window, key)
 
     async def try_to_write(self) -> None:
         await self._write_soon(queue_status.try_to_write)

@@ -164,12 +164,12 @@ def forget(connection: sqlite3.Connection, person: str, fact_id: str) -> bool:
 def learn_window(connection: sqlite3.Connection, window: LearnedWindow) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO model_windows (model, believed, tokens, named, learned_at) VALUES (?, ?, ?, ?, ?)",
-        (window.model, window.believed, window.tokens, window.named, window.learned_at),
+        (window.key, window.believed, window.tokens, window.named, window.learned_at),
     )
 
 
-def forget_window(connection: sqlite3.Connection, model: str) -> None:
-    connection.execute("DELETE FROM model_windows WHERE model = ?", (model,))
+def forget_window(connection: sqlite3.Connection, key: str) -> None:
+    connection.execute("DELETE FROM model_windows WHERE model = ?", (key,))
 
 
 def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, value: str) -> None:
