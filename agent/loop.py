@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -114,6 +115,12 @@ class Agent:
         self.max_iterations = max_iterations
         keeper.compactor.request_now = self._request_now
 
+    def with_store(self, store: SessionStore) -> Agent:
+        """Return this agent writing to `store`, a view of the same database; everything else is shared."""
+        agent = copy(self)
+        agent.store = store
+        return agent
+
     def tools_on(self, platform: str) -> Toolbox:
         """Without those that an engine adds to a conversation."""
         return self._toolbox_for(platform)
@@ -151,7 +158,7 @@ class Agent:
                     yield Notice(_CUT_SHORT)
                 for told in await self.keeper.after_turn(live, answer.usage):
                     yield told
-                for sentence in await to_tell(self.store, turn.conversation.id):
+                for sentence in await to_tell(live.store, turn.conversation.id):
                     yield Notice(sentence)
                 yield TurnDone(answer.text)
                 return
@@ -175,7 +182,7 @@ class Agent:
             prompt = render_system_prompt(self.instructions, facts=facts, has_tools=llm.supports_tools)
             session = await self.store.pin(session.id, system_prompt=prompt, model=llm.model)
         history, tools = await self.store.history(session.id), await self.tools_tokens(conversation)
-        return LiveContext(conversation, session, history, tools)
+        return LiveContext(self.store, conversation, session, history, tools)
 
     async def tools_tokens(self, conversation: Conversation) -> int:
         """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
@@ -193,7 +200,7 @@ class Agent:
 
     async def reset(self, live: LiveContext) -> None:
         """Begin a new session; the old one stays searchable."""
-        child = await self.store.split(Split(live.session.id, "reset"))
+        child = await live.store.split(Split(live.session.id, "reset"))
         await self.keeper.compactor.engines.reset(live, child)
 
     async def discard_engine(self, left: LiveContext) -> None:
@@ -329,7 +336,7 @@ class Agent:
                             yield Notice(f"{item.reason} Hermes asks again by itself.")
                     else:
                         await finish_despite_cancel(
-                            self.store.record_usage(
+                            live.store.record_usage(
                                 live.session.id, item.usage, model=item.model, spender=spender()
                             )
                         )
@@ -359,7 +366,7 @@ class Agent:
     ) -> None:
         """What was shown or taken is stored, also when a stop comes just now."""
         if messages or settles:
-            append = self.store.append(live.session.id, messages, answers=answers, settles=settles)
+            append = live.store.append(live.session.id, messages, answers=answers, settles=settles)
             live.history += await finish_despite_cancel(append)
 
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
@@ -369,7 +376,7 @@ class Agent:
             person=turn.conversation.person,
             platform=turn.conversation.address.platform,
             workspace=turn.workspace,
-            store=self.store,
+            store=live.store,
             give=turn.give,
             approve=turn.approve,
         )

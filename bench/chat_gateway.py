@@ -49,14 +49,14 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
     configure_logging(config.logging.level, config.logging.format)
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = make_agent(InstantLLM(), store)
+        agent = make_agent(InstantLLM(), store.sessions)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         media = AttachmentReader(Vision(agent.models, configured=False))
         (platform,) = build_platforms(
             LiveConfig(Loaded(config, None, Path(folder))),
             gateway,
-            store.people,
-            store.insight,
+            store.access,
+            store.reports,
             media,
             model="",
             model_line="",

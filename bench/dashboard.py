@@ -30,7 +30,7 @@ from gateway.core.gateway import Gateway
 from gateway.platforms.web import DashboardContext, WebPlatform
 from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
 
 Row = tuple[str, str, str, str]
@@ -75,7 +75,7 @@ async def _measure(folder: Path) -> list[Row]:
         await asyncio.to_thread(_spend, path)
         gateway = _gateway(store, folder)
         settings = LiveConfig(Loaded(Config(), None, folder))
-        house = DashboardContext(gateway, store.insight, store.people, settings, "A model.")
+        house = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
         web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
         await web.start()
         try:
@@ -114,7 +114,7 @@ async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str)
 
 
 def _gateway(store: SqliteStore, folder: Path) -> Gateway:
-    agent = make_agent(ScriptedLLM(), store, list(discover().values()))
+    agent = make_agent(ScriptedLLM(), store.sessions, list(discover().values()))
     return Gateway(agent, store, Commands.discover(), Plugins(), workspaces=folder)
 
 
@@ -125,16 +125,16 @@ async def _fill(store: SqliteStore) -> tuple[str, str]:
     for number in range(CONVERSATIONS):
         platform = platforms[number % len(platforms)]
         address = Address(platform, str(number))
-        found.append(await store.open_conversation(address, person=f"{platform}:{number % PEOPLE}"))
+        found.append(await store.sessions.open_conversation(address, person=f"{platform}:{number % PEOPLE}"))
     left = MESSAGES - LONGEST
     for number, conversation in enumerate(found[1:]):
         share = left // (CONVERSATIONS - 1) + (number < left % (CONVERSATIONS - 1))
-        await store.append(conversation.live_session_id, _dialogue(share, texts))
+        await store.sessions.append(conversation.live_session_id, _dialogue(share, texts))
     session_id = found[0].live_session_id
     for _ in range(40):
-        await store.append(session_id, _dialogue(LONGEST // 40, texts))
+        await store.sessions.append(session_id, _dialogue(LONGEST // 40, texts))
         summary = Message("user", "What came before, in short.", kind="summary")
-        session_id = (await store.split(Split(session_id, "compression", [summary]))).id
+        session_id = (await store.sessions.split(Split(session_id, "compression", [summary]))).id
     await _indexed(store)
     return found[0].id, found[1].id
 

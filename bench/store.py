@@ -22,8 +22,8 @@ import structlog
 
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, Split
-from gateway.store import SqliteStore
 from gateway.store.sqlite.rows import MESSAGE_COLUMNS, message_row
+from gateway.store.sqlite.store import SqliteStore
 
 Row = tuple[str, str, str, str]
 
@@ -77,12 +77,16 @@ async def _fill(path: Path) -> list[Conversation]:
     texts = _texts(seed=7)
     async with _opened(path) as store:
         conversations = [
-            await store.open_conversation(Address("bench", str(number)), person=f"person-{number % 8}")
+            await store.sessions.open_conversation(
+                Address("bench", str(number)), person=f"person-{number % 8}"
+            )
             for number in range(CONVERSATIONS)
         ]
         for start in range(0, MESSAGES, 500):
             conversation = conversations[start // 500 % CONVERSATIONS]
-            await store.append(conversation.live_session_id, [_said(text) for text in islice(texts, 500)])
+            await store.sessions.append(
+                conversation.live_session_id, [_said(text) for text in islice(texts, 500)]
+            )
         await _indexed(store)
     return conversations
 
@@ -110,7 +114,7 @@ def _said(text: str) -> Message:
 
 async def _indexed(store: SqliteStore) -> None:
     """The index works behind the writer's back; here it is given the time, so that it costs nobody else."""
-    await store.search("anything")
+    await store.sessions.search("anything")
 
 
 async def _lone_appends(store: SqliteStore, raw: sqlite3.Connection, at: Conversation) -> list[Row]:
@@ -124,7 +128,7 @@ async def _lone_appends(store: SqliteStore, raw: sqlite3.Connection, at: Convers
         began = time.process_time()
         for message in messages:
             start = time.perf_counter()
-            await store.append(at.live_session_id, [message])
+            await store.sessions.append(at.live_session_id, [message])
             ours.append(time.perf_counter() - start)
         cpu += time.process_time() - began
         began = time.process_time()
@@ -164,7 +168,7 @@ async def _shared_appends(
     async def talk(conversation: Conversation, own: list[str]) -> None:
         for text in own:
             start = time.perf_counter()
-            await store.append(conversation.live_session_id, [_said(text)])
+            await store.sessions.append(conversation.live_session_id, [_said(text)])
             waits.append(time.perf_counter() - start)
 
     for _ in range(5):
@@ -206,7 +210,9 @@ async def _searches(store: SqliteStore) -> list[Row]:
         ("Chinese, two rare characters", "万丈", None),
         ("Chinese, a sentence", "一丁万丈上下不与", None),
     ):
-        times = await _timed(20, lambda query=query, person=person: store.search(query, person=person))
+        times = await _timed(
+            20, lambda query=query, person=person: store.sessions.search(query, person=person)
+        )
         grows = "bounded" if "common" in name or "half" in name else "number of matches"
         found.append((f"search {name}", _usual(times), "< 20 ms", grows))
     return found
@@ -214,7 +220,7 @@ async def _searches(store: SqliteStore) -> list[Row]:
 
 async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
     """Every third message calls a tool or is its result, as in a working session."""
-    conversation = await store.open_conversation(Address("bench", "long"), person="long")
+    conversation = await store.sessions.open_conversation(Address("bench", "long"), person="long")
     texts = list(islice(_texts(seed=10), LONG))
     messages = [_said(text) for text in texts]
     for number in range(0, LONG - 1, 6):
@@ -223,7 +229,7 @@ async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
         messages[number + 1] = Message(
             role="tool", content=texts[number + 1], tool_call_id=call.id, name=call.name
         )
-    stored = await store.append(conversation.live_session_id, messages)
+    stored = await store.sessions.append(conversation.live_session_id, messages)
     kept: list[str | Message] = [message.id for message in stored]
     summary = Message(role="user", content="what came before", kind="summary")
     del texts, messages, stored  # or the garbage collector would walk them during the loads
@@ -231,14 +237,14 @@ async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
     loads, raw_loads = [], []
     with closing(_raw_connection(path)) as raw:
         for _ in range(20):
-            loads += await _timed(1, lambda: store.history(conversation.live_session_id))
+            loads += await _timed(1, lambda: store.sessions.history(conversation.live_session_id))
             start = time.perf_counter()
             raw.execute(SELECT, (conversation.live_session_id,)).fetchall()
             raw_loads.append(time.perf_counter() - start)
     start = time.perf_counter()
-    child = await store.split(Split(conversation.live_session_id, "compression", [summary, *kept]))
+    child = await store.sessions.split(Split(conversation.live_session_id, "compression", [summary, *kept]))
     split = time.perf_counter() - start
-    child_loads = await _timed(20, lambda: store.history(child.id))
+    child_loads = await _timed(20, lambda: store.sessions.history(child.id))
     return [
         ("load a history of 10,000", _usual(loads), "< 35 ms", "its length"),
         ("... raw fetchall of the same rows, no objects made", _usual(raw_loads), "-", "its length"),
@@ -248,11 +254,11 @@ async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
 
 
 async def _lineage(store: SqliteStore) -> Row:
-    conversation = await store.open_conversation(Address("bench", "deep"), person="deep")
+    conversation = await store.sessions.open_conversation(Address("bench", "deep"), person="deep")
     session_id = conversation.live_session_id
     for _ in range(DEPTH):
-        session_id = (await store.split(Split(session_id, "compression"))).id
-    times = await _timed(10, lambda: store.lineage(session_id))
+        session_id = (await store.sessions.split(Split(session_id, "compression"))).id
+    times = await _timed(10, lambda: store.sessions.lineage(session_id))
     return ("lineage 1,000 deep, one query", _usual(times), "-", "its depth")
 
 

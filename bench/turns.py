@@ -56,7 +56,7 @@ class SteadyLLM:
 async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncIterator[Gateway]:
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = make_agent(metrics.observed(llm) if metrics else llm, store)
+        agent = make_agent(metrics.observed(llm) if metrics else llm, store.sessions)
         gateway = Gateway(
             agent,
             store,
@@ -74,7 +74,7 @@ async def _say(gateway: Gateway, chat: str) -> float:
     """Sends a message, waits for the whole answer, gives the seconds it took."""
     began = time.perf_counter()
     address = Address("bench", chat)
-    conversation = await gateway.store.open_conversation(address, person=OWNER)
+    conversation = await gateway.store.sessions.open_conversation(address, person=OWNER)
     with gateway.hub.watch(conversation.id, after=gateway.hub.last_number(conversation.id)) as watcher:
         await gateway.receive(InboundMessage(address, OWNER, "How is the weather?"))
         async for envelope in watcher:

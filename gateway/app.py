@@ -24,7 +24,6 @@ from agent.models.windows import Windows, measured
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.redaction import keeping_secret
 from agent.sandbox.sandbox import Sandbox
-from agent.store import SessionStore
 from agent.tokens import estimate_tools_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox, choose_tools
@@ -54,7 +53,8 @@ from gateway.platforms.base import Platform
 from gateway.plugins import Plugins, engine_or_built_in, load_plugins
 from gateway.process_lock import hold_lock
 from gateway.reload import LiveConfig
-from gateway.store.sqlite.store import SqliteStore
+from gateway.store import open_store
+from gateway.store.ports import GatewayStore
 
 ToolboxFactory = Callable[[str], Toolbox]
 """Returns the tools of a platform; "" stands for any platform."""
@@ -66,7 +66,7 @@ class App:
 
     loaded: Loaded
     settings: LiveConfig
-    store: SqliteStore
+    store: GatewayStore
     llm: LLMClient
     gateway: Gateway
     model_choice: str
@@ -108,7 +108,7 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await _open_store(stack, loaded)
-        limits, windows = Limits(config.limits, store), await Windows.load(store)
+        limits, windows = Limits(config.limits, store.sessions), await Windows.load(store.sessions)
 
         def metered(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
             """Wrap a client so that its calls are counted, stay within the budget and correct the known window."""
@@ -123,9 +123,9 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
         )
         agent = Agent(
             models,
-            store,
+            store.sessions,
             toolbox_for,
-            _build_compaction(config, store, engines, metrics, summariser),
+            _build_compaction(config, engines, metrics, summariser),
             caching=caching,
             instructions=config.agent.system_prompt,
             max_iterations=config.agent.max_iterations,
@@ -160,12 +160,12 @@ def build_platforms(app: App) -> list[Platform]:
     vision = Vision(gateway.agent.models, config.model.vision)
     configured = transcriber(config.auxiliary.transcription)
     counted = app.metrics.observed_transcriber(configured) if configured else None
-    transcribe = PaidTranscriber(counted, gateway.store, gateway.limits.budget) if counted else None
+    transcribe = PaidTranscriber(counted, gateway.store.sessions, gateway.limits.budget) if counted else None
     return registry.build_platforms(
         app.settings,
         gateway,
-        app.store.people,
-        app.store.insight,
+        app.store.access,
+        app.store.reports,
         AttachmentReader(vision, transcribe),
         model=app.model_choice,
         model_line=app.model_line,
@@ -236,16 +236,15 @@ def _build_toolboxes(loaded: Loaded, plugins: Plugins) -> ToolboxFactory:
     return toolbox_for
 
 
-async def _open_store(stack: AsyncExitStack, loaded: Loaded) -> SqliteStore:
-    store = await SqliteStore.open(loaded.database)
-    stack.push_async_callback(store.close)
+async def _open_store(stack: AsyncExitStack, loaded: Loaded) -> GatewayStore:
+    store = await stack.enter_async_context(open_store(loaded))
     # This process holds the lock on the state directory, so every lease belongs to a process that has ended.
     await store.leases.expire_all()
     return store
 
 
 async def _build_models(
-    config: Config, llm: LLMClient, store: SqliteStore, windows: Windows, metered: Callable[..., LLMClient]
+    config: Config, llm: LLMClient, store: GatewayStore, windows: Windows, metered: Callable[..., LLMClient]
 ) -> ModelSelector:
     max_tokens = config.model.max_tokens
 
@@ -253,24 +252,21 @@ async def _build_models(
         return metered(named_llm(config.model, name), max_tokens)
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return ModelSelector(metered(llm, max_tokens), store, choices=names, build=build, windows=windows)
+    return ModelSelector(
+        metered(llm, max_tokens), store.sessions, choices=names, build=build, windows=windows
+    )
 
 
 def _build_compaction(
-    config: Config,
-    store: SessionStore,
-    engines: EnginePool,
-    metrics: Metrics,
-    summariser: LLMClient | None,
+    config: Config, engines: EnginePool, metrics: Metrics, summariser: LLMClient | None
 ) -> AutoCompaction:
     """Without a `summariser`, the model that answers writes the summaries."""
     flushes = config.compression.memory_flush and memory.name in config.tools.enabled
     compactor = Compactor(
-        store,
         engines,
         auxiliary=lambda main: resolver(main, summariser or main),
         background_at=config.compression.background_at,
-        flush_memory=MemoryFlush(engines.models, store, memory) if flushes else None,
+        flush_memory=MemoryFlush(engines.models, memory) if flushes else None,
         watch=metrics.compaction,
     )
     return AutoCompaction(compactor, enabled=config.compression.enabled)
@@ -293,7 +289,7 @@ def _build_gateway(
     settings: LiveConfig,
     loaded: Loaded,
     agent: Agent,
-    store: SqliteStore,
+    store: GatewayStore,
     commands: Commands,
     plugins: Plugins,
     limits: Limits,

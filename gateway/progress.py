@@ -17,7 +17,7 @@ Listener = Callable[[str, int, int], None]
 _listeners: list[Listener] = []
 
 
-def tell(what: str, done: int, total: int) -> None:
+def report(what: str, done: int, total: int) -> None:
     for listener in _listeners:
         listener(what, done, total)
 
@@ -31,12 +31,12 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def told_while_read(path: Path, what: str) -> io.BufferedReader:
+def open_with_progress(path: Path, what: str) -> io.BufferedReader:
     """The file, opened; whoever listens hears how much of it has been read."""
-    return io.BufferedReader(_Told(path, what))
+    return io.BufferedReader(_ProgressFile(path, what))
 
 
-class _Told(io.FileIO):
+class _ProgressFile(io.FileIO):
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(path)
         self._what = what
@@ -44,5 +44,5 @@ class _Told(io.FileIO):
 
     def readinto(self, buffer: Any, /) -> int:
         count = super().readinto(buffer)
-        tell(self._what, self.tell(), self._size)
+        report(self._what, self.tell(), self._size)
         return count or 0

@@ -92,7 +92,7 @@ def _start_jobs(app: App, platforms: Sequence[Platform]) -> list[asyncio.Task[No
     jobs = (
         _load_model_library(app, platforms),
         _purge_inbox_daily(app),
-        app.store.watch_for_damage(),
+        app.store.health.monitor(),
         app.settings.watch(),
         app.metrics.lag.measure(),
     )
@@ -111,7 +111,7 @@ def _log_crash(task: asyncio.Task[None]) -> None:
 async def _purge_inbox_daily(app: App) -> None:
     while True:
         with suppress(StoreError):
-            await app.gateway.store.inbox.tidy()
+            await app.gateway.store.inbox.purge_old()
         await asyncio.sleep(_DAY_SECONDS)
 
 

@@ -45,7 +45,7 @@ class Branch:
 
 async def context_of(store: SessionStore, conversation: Conversation) -> LiveContext:
     session = await store.session(conversation.live_session_id)
-    return LiveContext(conversation, session, await store.history(session.id))
+    return LiveContext(store, conversation, session, await store.history(session.id))
 
 
 async def branch_off(

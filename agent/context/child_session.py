@@ -15,7 +15,7 @@ from agent.compression.summary_state import new_state, state_of_engine, text_of_
 from agent.context.engine_values import TOOL_NAME, plain
 from agent.errors import InvalidCompaction
 from agent.messages import CREATED_AT, KIND, MESSAGE_ID, STATE, ChatDict, Kind, Message, ToolCall, as_chat
-from agent.store import Conversation, Session
+from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import repair
 
@@ -30,6 +30,8 @@ _RECOGNISABLE = 24
 class LiveContext:
     """What the model sees of a conversation right now. A compaction moves it to the child session."""
 
+    store: SessionStore
+    """The store that this turn writes to."""
     conversation: Conversation
     session: Session
     history: list[Message]

@@ -34,7 +34,7 @@ from agent.events import Compacted
 from agent.llm import ChatRequest, LLMClient
 from agent.messages import ChatDict, Message
 from agent.models.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
-from agent.store import Compaction, Conversation, SessionStore, Split, SplitReason
+from agent.store import Compaction, Conversation, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
 
 log = structlog.get_logger(__name__)
@@ -99,7 +99,6 @@ class Compactor:
 
     def __init__(
         self,
-        store: SessionStore,
         engines: EnginePool,
         *,
         auxiliary: Callable[[LLMClient], auxiliary_client.Resolver],
@@ -109,7 +108,6 @@ class Compactor:
         patience: SummaryTimeout | None = None,
     ) -> None:
         self.engines = engines
-        self._store = store
         self._auxiliary = auxiliary
         """Whom an engine asks, given the model that answers in the conversation."""
         self.background_at = background_at
@@ -237,14 +235,14 @@ class Compactor:
 
     async def add_note(self, live: LiveContext, text: str) -> None:
         """Behind all that was said so far, for the model alone."""
-        append = self._store.append(live.session.id, [Message("user", text, kind="note")])
+        append = live.store.append(live.session.id, [Message("user", text, kind="note")])
         live.history += await finish_despite_cancel(append)
 
     @asynccontextmanager
     async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
         """A tool of the engine asks those who write its summaries, too."""
         resolver = await self._models_beside(live)
-        async with models_for_engine(self._store, live.session.id, resolver, purpose="engine_tool"):
+        async with models_for_engine(live.store, live.session.id, resolver, purpose="engine_tool"):
             yield
 
     async def close(self) -> None:
@@ -314,7 +312,7 @@ class Compactor:
         resolver, summariser = await self._with_fork(live), await self.summariser(live.conversation)
         began = time.perf_counter()
         async with models_for_engine(
-            self._store, session_id, resolver, purpose="compression", deadline=deadline
+            live.store, session_id, resolver, purpose="compression", deadline=deadline
         ) as calls:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
@@ -359,7 +357,7 @@ class Compactor:
             outcome = _without_change(draft)
             attempt.result = "failed" if outcome.trouble else "nothing"
             return outcome
-        plan = with_state(plan, await carried_state(self._store, live))
+        plan = with_state(plan, await carried_state(live.store, live))
         record = _record(live, runner, draft, attempt.trigger, focus)
         split = Split(
             live.session.id,
@@ -371,18 +369,18 @@ class Compactor:
             compaction=record,
         )
         try:
-            child = await self._store.split(split)
+            child = await live.store.split(split)
         except HeadMoved:
             attempt.result = "lost"
             log.info("compaction.lost", session=live.session.id)
-            live.conversation = await self._store.conversation(live.conversation.id)
-            live.session = await self._store.session(live.conversation.live_session_id)
-            live.history = await self._store.history(live.session.id)
+            live.conversation = await live.store.conversation(live.conversation.id)
+            live.session = await live.store.session(live.conversation.live_session_id)
+            live.history = await live.store.history(live.session.id)
             return Outcome(None, "The conversation had moved on already.")
         attempt.result = record.outcome
         self._pauses.pop(live.conversation.id, None)
         self.drafts.forget_size(live)
-        live.session, live.history = child, await self._store.history(child.id)
+        live.session, live.history = child, await live.store.history(child.id)
         await self.engines.on_split(live)
         event = Compacted(
             child.id,

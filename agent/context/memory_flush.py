@@ -18,7 +18,6 @@ from agent.messages import Message
 from agent.models.budget import spender
 from agent.models.selection import ModelSelector
 from agent.redaction import redact
-from agent.store import SessionStore
 from agent.tokens import cut_to_tokens
 from agent.tool import Tool, ToolContext
 from agent.toolbox import Toolbox
@@ -40,9 +39,8 @@ remembered, note each with the `memory` tool, action "add", one short sentence e
 
 
 class MemoryFlush:
-    def __init__(self, models: ModelSelector, store: SessionStore, memory: Tool) -> None:
+    def __init__(self, models: ModelSelector, memory: Tool) -> None:
         self._models = models
-        self._store = store
         self._toolbox = Toolbox([memory])
 
     async def __call__(self, live: LiveContext) -> None:
@@ -61,16 +59,16 @@ class MemoryFlush:
         except (HermesError, TimeoutError) as error:
             log.info("memory.flush_failed", conversation=live.conversation.id, error=type(error).__name__)
             return
-        await self._store.save_state(live.conversation.id, _SEEN, new[-1].id)
+        await live.store.save_state(live.conversation.id, _SEEN, new[-1].id)
 
     async def _unseen(self, live: LiveContext) -> Sequence[Message]:
-        seen = await self._store.load_state(live.conversation.id, _SEEN)
+        seen = await live.store.load_state(live.conversation.id, _SEEN)
         said = [message for message in live.history if message.kind == "said" and message.content]
         ids = [message.id for message in said]
         return said[ids.index(seen) + 1 :] if seen in ids else said
 
     async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
-        facts = await self._store.facts(live.conversation.person)
+        facts = await live.store.facts(live.conversation.person)
         known = "\n".join(f"- {in_a_note(fact.text)}" for fact in facts) or "- nothing yet"
         # What others wrote is no fact about the person, and would be believed in every session to come.
         spoken = (
@@ -90,7 +88,7 @@ class MemoryFlush:
             purpose="memory_flush",
         )
         answer = await llm.complete(request)
-        await self._store.record_usage(
+        await live.store.record_usage(
             live.session.id, answer.usage, model=answer.model, purpose=request.purpose, spender=spender()
         )
         for call in answer.tool_calls[:_MOST_FACTS]:
@@ -105,5 +103,5 @@ class MemoryFlush:
             person=conversation.person,
             platform=conversation.address.platform,
             workspace=Path(),
-            store=self._store,
+            store=live.store,
         )

@@ -102,24 +102,24 @@ class ModelSelector:
     async def is_default(self, conversation: Conversation) -> bool:
         return await self.of(conversation) is self._default
 
-    async def switch(self, conversation: Conversation, name: str) -> LLMClient:
+    async def switch(self, store: SessionStore, conversation: Conversation, name: str) -> LLMClient:
         """From now on this model answers there. Raises a ModelError, and changes nothing, if it does not answer."""
         client = await self._client(name)
         if client is not self._default:
             usage = await _asked(client)
-            await self._store.record_usage(
+            await store.record_usage(
                 conversation.live_session_id,
                 usage,
                 model=client.model,
                 purpose=_QUESTION.purpose,
                 spender=spender(),
             )
-        await self._choose(conversation, "" if client is self._default else client.model)
+        await self._choose(store, conversation, "" if client is self._default else client.model)
         return client
 
-    async def switch_back(self, conversation: Conversation) -> LLMClient:
+    async def switch_back(self, store: SessionStore, conversation: Conversation) -> LLMClient:
         """To the configured model."""
-        await self._choose(conversation, "")
+        await self._choose(store, conversation, "")
         return self._default
 
     async def close(self) -> None:
@@ -128,8 +128,8 @@ class ModelSelector:
         for client in clients.values():
             await client.close()
 
-    async def _choose(self, conversation: Conversation, name: str) -> None:
-        await self._store.save_state(conversation.id, _CHOSEN, name)
+    async def _choose(self, store: SessionStore, conversation: Conversation, name: str) -> None:
+        await store.save_state(conversation.id, _CHOSEN, name)
         self._chosen[conversation.id] = name
         self._fallen_back.pop(conversation.id, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gateway.config.schema_platforms import BotConfig
-from gateway.store.ports import People, number_in, person_in
+from gateway.store.ports import Access, number_in, person_in
 from gateway.types import Author, Place
 
 Verdict = Literal["yes", "no", "stranger"]
@@ -19,7 +19,7 @@ class Gate:
     again when a message that has waited gets its turn.
     """
 
-    def __init__(self, platform: str, settings: BotConfig, people: People) -> None:
+    def __init__(self, platform: str, settings: BotConfig, people: Access) -> None:
         self._platform = platform
         self._people = people
         self.apply(settings)

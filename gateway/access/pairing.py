@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingRequest, People, person_in
+from gateway.store.ports import Access, AskingLimits, GuessingLimits, Paired, PairingRequest, person_in
 from gateway.types import Author
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ class PairingCode:
 class Pairing:
     """One for all bots of a process."""
 
-    def __init__(self, people: People, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, people: Access, *, clock: Callable[[], float] = time.time) -> None:
         self._people = people
         self._clock = clock
         self._given: dict[tuple[str, str], PairingCode] = {}

@@ -25,7 +25,7 @@ import yaml
 from agent.redaction import redact
 from gateway.backup.engine_databases import is_engine_name
 from gateway.errors import BackupUnusable
-from gateway.progress import told_while_read
+from gateway.progress import open_with_progress
 from gateway.store.sqlite.backup import Contents
 
 _SHORTEST = 4
@@ -114,7 +114,7 @@ class Packer:
         self._archive.addfile(entry, io.BytesIO(encoded))
 
     def add_database(self, path: Path, name: str = DATABASE) -> None:
-        with told_while_read(path, "Packing") as file:
+        with open_with_progress(path, "Packing") as file:
             self._archive.addfile(*_as_entry(file, name, self._archive))
 
     def add_workspaces(self, directory: Path) -> int:

@@ -15,7 +15,7 @@ from gateway.backup.engine_databases import check, copy_checked, is_engine_name,
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed, RestoreUnfinished
 from gateway.process_lock import hold_lock, restore_instructions
-from gateway.progress import tell
+from gateway.progress import report
 from gateway.store.errors import as_store_error
 from gateway.store.sqlite import file_swap as swap
 from gateway.store.sqlite.backup import (
@@ -68,7 +68,7 @@ def restore(
     with hold_lock(home, database):
         try:
             staged = _staged(file, home, database, workspaces)
-            tell("Checking the database", 1, 1)
+            report("Checking the database", 1, 1)
             agreed(staged)
             engines = [home / name for name in staged.engines]
             return Restored(staged, _take_place(database, engines, workspaces if staged.workspaces else None))

@@ -17,7 +17,7 @@ from typing import IO
 
 from gateway.backup.archive import CONFIGURATION, DATABASE, ENGINES, MANIFEST, WORKSPACES, Manifest
 from gateway.errors import BackupUnusable
-from gateway.progress import told_while_read
+from gateway.progress import open_with_progress
 
 _CHUNK = 1 << 20
 _MANIFEST_LIMIT = 1_000_000
@@ -55,7 +55,7 @@ class Unpacker:
     def of(cls, path: Path, *, most_files: int = _MOST_FILES) -> Iterator[Unpacker]:
         try:
             with (
-                told_while_read(path, "Reading the backup") as file,
+                open_with_progress(path, "Reading the backup") as file,
                 _Plain(fileobj=file, mode="rb") as plain,
                 _opened(plain) as archive,
             ):

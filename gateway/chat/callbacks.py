@@ -83,7 +83,7 @@ class Buttons:
         conversation_id = self._gateway.approvals.conversation_of(approval_id)
         if conversation_id is None:
             return _OVER
-        address = (await self._gateway.store.conversation(conversation_id)).address
+        address = (await self._gateway.store.sessions.conversation(conversation_id)).address
         here = (self._port.platform, press.place.chat_id, press.place.thread_id)
         if (address.platform, address.chat_id, address.thread_id) != here:
             return _OVER

@@ -101,7 +101,7 @@ class ChatReceiver:
             async with self._gateway.taking_up:
                 await self._recover()
                 self.is_open = True
-        return await self._inbox.listening_since(self._port.platform)
+        return await self._inbox.first_seen_at(self._port.platform)
 
     async def message(self, message: ChatMessage) -> bool:
         verdict = await self._gate.verdict(message.author, message.place)
@@ -135,7 +135,7 @@ class ChatReceiver:
                 known.overheard = False
             known.text = message.text
             return
-        await self._inbox.rewrite(self._message_id(message.place, message.id), encode(message))
+        await self._inbox.replace_payload(self._message_id(message.place, message.id), encode(message))
         known.text = message.text
         if self._joining.replace(message) or is_command(message.text):
             return
@@ -148,7 +148,7 @@ class ChatReceiver:
         return await self._buttons.pressed(press, person=self._person_key(press.author))
 
     async def newest(self) -> dict[Place, str]:
-        return await self._inbox.newest(self._port.platform, limit=_MOST_PLACES)
+        return await self._inbox.latest_ids(self._port.platform, limit=_MOST_PLACES)
 
     async def take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
         """It may have come in this process, and is not seen twice then but another time."""
@@ -199,7 +199,7 @@ class ChatReceiver:
         if await self._gate.verdict(message.author, message.place) != "yes":
             # Sent away meanwhile: no file of theirs is fetched, no command is carried out.
             log.info("chat.refused", platform=self._port.platform, author=message.author.id)
-            await self._inbox.settle([taken.id])
+            await self._inbox.mark_done([taken.id])
             return "refused"
         log.info("chat.recovered", platform=self._port.platform, message=taken.id, has_begun=has_begun)
         self._recent.add(message)
@@ -234,7 +234,7 @@ class ChatReceiver:
         number = "" if self._gateway.commands.overtakes(message.text) else message.id
         taken = InboxMessage(message_id, self._port.platform, payload, message.place, number)
         try:
-            is_new = await self._inbox.take(taken, room=self._room_for(message))
+            is_new = await self._inbox.add(taken, limits=self._room_for(message))
         except QueueFull as error:
             log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
             self._refuse(message, "flood", f"⚠ {error}")
@@ -288,11 +288,13 @@ class ChatReceiver:
             await self._inbox.park(self._all_ids(message), "it could not be read")
 
     async def _settle(self, message: ChatMessage) -> None:
-        await self._inbox.settle(self._all_ids(message))
+        await self._inbox.mark_done(self._all_ids(message))
 
     async def _hand_over(self, message: ChatMessage, *, has_begun: bool) -> None:
         scope = self._scope(message.place, message.author)
-        conversation = await self._gateway.store.open_conversation(self._address(message), person=scope)
+        conversation = await self._gateway.store.sessions.open_conversation(
+            self._address(message), person=scope
+        )
         if has_begun:
             inbound = replace(self._inbound(message, conversation), has_begun=True)
         else:

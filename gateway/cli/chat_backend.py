@@ -72,7 +72,7 @@ class LocalChat:
 
     async def open(self, chat: str) -> None:
         self._address = Address(PLATFORM, chat)
-        conversation = await self._gateway.store.open_conversation(self._address, person=OWNER)
+        conversation = await self._gateway.store.sessions.open_conversation(self._address, person=OWNER)
         self.conversation_id = conversation.id
         self._unseen = EventDeduplicator(after=self._gateway.hub.last_number(conversation.id))
         await self._gateway.recover(PLATFORM, chat_id=chat)

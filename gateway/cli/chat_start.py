@@ -23,7 +23,7 @@ from gateway.commands import Commands
 from gateway.config.loader import Loaded, ensure_home
 from gateway.errors import AlreadyRunning
 from gateway.observability.logs import configure_logging
-from gateway.store import SqliteStore
+from gateway.store import open_store
 
 _LONGEST_LOG = 1_000_000
 
@@ -38,7 +38,7 @@ def converse(config_path: Path | None, name: str | None, *, new_session: bool) -
 
     async def run() -> None:
         async with _opened(loaded, name or "main") as backend:
-            earlier = None if new_session else await _earlier(backend.conversation_id, loaded.database)
+            earlier = None if new_session else await _earlier(backend.conversation_id, loaded)
             chat = TerminalChat(backend, Commands.discover(), console(), history)
             await chat.run(new_session=new_session, earlier=earlier)
 
@@ -104,24 +104,18 @@ async def _connected(
     backend = await stack.enter_async_context(RemoteChat.connect(url, token))
     try:
         await backend.open(name)
-        await _check_it_is_ours(backend.conversation_id, loaded.database)
+        await _check_it_is_ours(backend.conversation_id, loaded)
     except (GatewayGone, NotFound):
         raise running from None
     return backend
 
 
-async def _earlier(conversation_id: str, database: Path) -> Exchange | None:
-    store = await SqliteStore.open(database, read_only=True)
-    try:
-        return await last_exchange(store, conversation_id)
-    finally:
-        await store.close()
+async def _earlier(conversation_id: str, loaded: Loaded) -> Exchange | None:
+    async with open_store(loaded, read_only=True) as store:
+        return await last_exchange(store.sessions, conversation_id)
 
 
-async def _check_it_is_ours(conversation_id: str, database: Path) -> None:
+async def _check_it_is_ours(conversation_id: str, loaded: Loaded) -> None:
     """Raises NotFound if that conversation is in another store: then another Hermes answers on that port."""
-    store = await SqliteStore.open(database, read_only=True)
-    try:
-        await store.conversation(conversation_id)
-    finally:
-        await store.close()
+    async with open_store(loaded, read_only=True) as store:
+        await store.sessions.conversation(conversation_id)

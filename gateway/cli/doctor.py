@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.cli.doctor_checks import Finding
+    from gateway.store.reports import ParkedItem
 
 _WIDTH = 200
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -74,12 +76,19 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
 
 def _list_parked(config_path: Path | None) -> None:
     from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
-    from gateway.store.sqlite.offline import parked_in  # noqa: PLC0415
+    from gateway.store import open_store  # noqa: PLC0415
 
-    database = load(config_path).database
+    loaded = load(config_path)
+
+    async def parked() -> list[ParkedItem]:
+        if not loaded.database.exists():
+            return []
+        async with open_store(loaded, read_only=True) as store:
+            return [*await store.inbox.parked(), *await store.outbox.parked()]
+
     rows = [
         [each.kind, each.platform, each.chat_id or "-", local_time(each.since), one_line(each.reason, _WIDTH)]
-        for each in (parked_in(database) if database.exists() else [])
+        for each in asyncio.run(parked())
     ]
     if rows:
         print_rows(console(), ("WHAT", "PLATFORM", "CHAT", "SINCE", "WHY"), rows)

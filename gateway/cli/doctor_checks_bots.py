@@ -17,7 +17,7 @@ from gateway.config.loader import Loaded
 from gateway.config.schema_platforms import TOKEN_VARIABLES, TelegramBotConfig, WebhookConfig, section_of
 from gateway.config.secrets import token_problem
 from gateway.process_lock import is_running
-from gateway.store.sqlite.store import SqliteStore
+from gateway.store import open_store
 
 _CLOCK_SECONDS = 300
 
@@ -29,7 +29,7 @@ def bots(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         for platform, bot in configured_bots(loaded.config.platforms)
         if bot.is_on and bot.token
     ]
-    approved = _approved(loaded.database) if on else Counter()
+    approved = _approved(loaded) if on else Counter()
     yield from _shared_tokens([(platform, token) for platform, _, token in on])
     for platform, bot, token in on:
         yield from _token(platform, bot, token, offline=offline)
@@ -116,17 +116,14 @@ def _access(platform: str, bot: Bot, approved: int) -> Finding:
     )
 
 
-def _approved(database: Path) -> Counter[str]:
+def _approved(loaded: Loaded) -> Counter[str]:
     """By platform. A database that cannot be read is another check's finding."""
     try:
-        return asyncio.run(_count(database)) if database.exists() else Counter()
+        return asyncio.run(_count(loaded)) if loaded.database.exists() else Counter()
     except (StoreError, OSError):
         return Counter()
 
 
-async def _count(database: Path) -> Counter[str]:
-    store = await SqliteStore.open(database, read_only=True)
-    try:
-        return Counter(paired.platform for paired in await store.people.approved())
-    finally:
-        await store.close()
+async def _count(loaded: Loaded) -> Counter[str]:
+    async with open_store(loaded, read_only=True) as store:
+        return Counter(paired.platform for paired in await store.access.approved())

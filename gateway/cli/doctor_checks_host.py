@@ -12,6 +12,7 @@ from pathlib import Path
 from agent.context.overflow import in_words
 from agent.errors import HermesError, SandboxNotAvailable, SearchIndexDamaged, StoreCorrupt
 from agent.models.windows import counts
+from agent.store import LearnedWindow
 from agent.tools.terminal import terminal
 from gateway.app import build_sandbox
 from gateway.backup.create import backup_directory, latest_backup
@@ -29,8 +30,8 @@ from gateway.models.selection import (
     configured_specs,
     is_on_this_machine,
 )
-from gateway.store.sqlite.offline import Health, examine, learned_windows_in
-from gateway.store.sqlite.offline import repair as rebuild_index
+from gateway.store import open_store
+from gateway.store.ports import Diagnosis
 
 
 def limits(config: Config) -> Iterator[Finding]:
@@ -114,12 +115,12 @@ def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
         if not path.exists():
             yield Finding("ok", f"the database {path} will be made at the first start")
             return
-        health = examine(path)
+        diagnosis, windows = asyncio.run(_diagnose(loaded))
         yield Finding("ok", f"the database {path} is sound")
         yield from private(path, "chmod 600")
-        yield from _index(path, health.index_damage, repair=repair)
-        yield from _left_undone(path, health)
-        yield from _smaller_windows(loaded)
+        yield from _index(loaded, diagnosis.index_damage, repair=repair)
+        yield from _left_undone(path, diagnosis)
+        yield from _smaller_windows(loaded, windows)
         yield _backup(loaded.home)
     except StoreCorrupt as error:
         yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
@@ -127,6 +128,16 @@ def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
         yield Finding("fail", f"{path}: {error}")
     for engine in engine_databases(loaded.home, path):
         yield from _of_an_engine(engine, loaded.home)
+
+
+async def _diagnose(loaded: Loaded) -> tuple[Diagnosis, list[LearnedWindow]]:
+    async with open_store(loaded, read_only=True) as store:
+        return await store.health.diagnose(), await store.sessions.learned_windows()
+
+
+async def _rebuild_index(loaded: Loaded) -> int:
+    async with open_store(loaded) as store:
+        return await store.health.rebuild_index()
 
 
 def _of_an_engine(path: Path, home: Path) -> Iterator[Finding]:
@@ -153,12 +164,12 @@ def _remedy(home: Path) -> str:
     return f"{backup}, or move it aside to start anew"
 
 
-def _index(path: Path, damage: str | None, *, repair: bool) -> Iterator[Finding]:
+def _index(loaded: Loaded, damage: str | None, *, repair: bool) -> Iterator[Finding]:
     if damage is None:
         yield Finding("ok", "the search index fits the messages")
     elif repair:
         with progress_shown():
-            count = rebuild_index(path)
+            count = asyncio.run(_rebuild_index(loaded))
         yield Finding(
             "ok", f"the search index was damaged ({damage}); it was built anew from {count:,} messages"
         )
@@ -167,30 +178,30 @@ def _index(path: Path, damage: str | None, *, repair: bool) -> Iterator[Finding]
         yield Finding("fail", f"the search index is damaged ({damage}); {remedy}")
 
 
-def _left_undone(path: Path, health: Health) -> Iterator[Finding]:
+def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
     """Nothing here is mended by itself: what to do about it is for a person to say."""
-    count = Counter(each.kind for each in health.parked)
+    count = Counter(each.kind for each in diagnosis.parked)
     look = "`hermes doctor --parked` lists them"
     if count["message"]:
         yield Finding("warn", f"messages that could not be answered: {count['message']}; {look}")
     if count["reply"]:
         yield Finding("warn", f"replies that could not be delivered: {count['reply']}; {look}")
-    if health.log_bytes > _LARGE_LOG:
-        size = f"{health.log_bytes / 1_000_000:.0f} MB"
+    if diagnosis.log_bytes > _LARGE_LOG:
+        size = f"{diagnosis.log_bytes / 1_000_000:.0f} MB"
         yield Finding(
             "warn",
             f"{path}-wal has grown to {size}: some program reads the database without an end; close it",
         )
 
 
-def _smaller_windows(loaded: Loaded) -> Iterator[Finding]:
+def _smaller_windows(loaded: Loaded, windows: list[LearnedWindow]) -> Iterator[Finding]:
     """Models that refused what should have fitted, for as long as Hermes goes by that."""
     config = loaded.config
     specs = configured_specs(config.model)
     answering = [believed_window(spec) for spec in specs]
     summariser = auxiliary_spec(config.auxiliary.compression, config.model)
     summarising = [believed_window(summariser)] if summariser else []
-    for window in learned_windows_in(loaded.database):
+    for window in windows:
         for model, endpoint, believed in dict.fromkeys((*answering, *summarising)):
             is_same = (window.model, window.endpoint) == (model, endpoint)
             if is_same and counts(window, believed, time.time()):

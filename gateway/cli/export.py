@@ -63,7 +63,7 @@ def export(
     from gateway.cli.exporting import Selection, Wanted, export_many  # noqa: PLC0415 - not for `--help`
 
     moment = since.timestamp() if since else 0.0
-    only = read_store(options, lambda store: find_overview(store, wanted)) if wanted else None
+    only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None
     if not loaded_for(options).database.exists():
         click.echo("Nothing was said yet, so nothing was written.", err=True)
         return

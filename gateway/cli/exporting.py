@@ -5,15 +5,17 @@ What looks like a key or a password is left out on the way: a file leaves the ho
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import click
 
+from agent.aio import run_in_daemon_thread
 from agent.messages import Message
 from agent.redaction import keeping_secret, redact
 from agent.store import Overview
@@ -24,8 +26,11 @@ from gateway.cli.progress import progress_shown
 from gateway.cli.sessions_format import message_without_secrets
 from gateway.config.secrets import secrets_of
 from gateway.observability.logs import configure_logging
-from gateway.progress import tell
-from gateway.store.sqlite.offline import Exporter
+from gateway.progress import report
+from gateway.store import open_store
+from gateway.store.ports import Snapshot
+
+T = TypeVar("T")
 
 _WHAT = "Exporting messages"
 _TOLD_EVERY = 100
@@ -50,23 +55,25 @@ class Selection:
 def export_one(options: Options, overview: Overview, wanted: Wanted) -> None:
     """As it stands: along the live session's ancestors, one line for each message where it is JSONL."""
     form = Jsonl(with_conversations=False) if wanted.style == "jsonl" else format_for(wanted.style)
-    with _store(options) as store:
-        _write(store, [overview], form, wanted)
+    _with_snapshot(options, lambda snapshot: _write(snapshot, [overview], form, wanted))
 
 
 def export_many(
     options: Options, selection: Selection, wanted: Wanted, only: Overview | None
 ) -> list[Overview]:
-    """Those that were written."""
-    with _store(options) as store:
-        listed = store.conversations(
+    """Return the conversations that were written."""
+
+    def write(snapshot: Snapshot) -> list[Overview]:
+        listed = snapshot.conversations(
             person=selection.person, platform=selection.platform, since=selection.since
         )
         if only is not None:
             listed = [each for each in listed if each.conversation.id == only.conversation.id]
         if listed:
-            _write(store, listed, format_for(wanted.style), wanted)
+            _write(snapshot, listed, format_for(wanted.style), wanted)
         return listed
+
+    return _with_snapshot(options, write)
 
 
 def format_for(style: str) -> Format:
@@ -77,31 +84,36 @@ def format_for(style: str) -> Format:
     return Jsonl() if style == "jsonl" else Markdown()
 
 
-@contextmanager
-def _store(options: Options) -> Iterator[Exporter]:
-    """With all that the configuration keeps secret known, so that it is left out wherever somebody repeated it."""
-    configure_logging("error", "human")  # standard output is for what was asked
+def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
+    """Run `work` on a thread, with the secrets of the configuration known, so that they are redacted."""
+    configure_logging("error", "human")  # standard output is for the export
     loaded = loaded_for(options)
-    with (
-        keeping_secret(secrets_of(loaded)),
-        Exporter.open(loaded.database) as store,
-        progress_shown(),
-    ):
-        yield store
+
+    async def main() -> T:
+        async with open_store(loaded, read_only=True) as store:
+
+            def run() -> T:
+                with store.export.snapshot() as snapshot:
+                    return work(snapshot)
+
+            return await run_in_daemon_thread(run, "export")
+
+    with keeping_secret(secrets_of(loaded)), progress_shown():
+        return asyncio.run(main())
 
 
-def _write(store: Exporter, listed: Sequence[Overview], form: Format, wanted: Wanted) -> None:
+def _write(snapshot: Snapshot, listed: Sequence[Overview], form: Format, wanted: Wanted) -> None:
     total = sum(overview.messages for overview in listed)
     count = _Count(total)
     if wanted.output is None:
         with _standard_output() as out:
-            _write_together(store, listed, form, wanted, out, count)
+            _write_together(snapshot, listed, form, wanted, out, count)
     elif wanted.output.is_dir():
-        _write_apart(store, listed, wanted, wanted.output, count)
+        _write_apart(snapshot, listed, wanted, wanted.output, count)
     else:
         with new_private_file(wanted.output, overwrite=wanted.overwrite) as file:
-            _write_together(store, listed, form, wanted, file, count)
-    tell(_WHAT, 1, 1)
+            _write_together(snapshot, listed, form, wanted, file, count)
+    report(_WHAT, 1, 1)
 
 
 @contextmanager
@@ -117,34 +129,36 @@ def _standard_output() -> Iterator[IO[str]]:
 
 
 def _write_together(
-    store: Exporter, listed: Sequence[Overview], form: Format, wanted: Wanted, file: IO[str], count: _Count
+    snapshot: Snapshot, listed: Sequence[Overview], form: Format, wanted: Wanted, file: IO[str], count: _Count
 ) -> None:
     file.write(form.begin(listed, apart=False))
     for overview in listed:
-        file.writelines(form.conversation(_told(store, overview, form, wanted, count)))
+        file.writelines(form.conversation(_told(snapshot, overview, form, wanted, count)))
     file.write(form.end())
 
 
 def _write_apart(
-    store: Exporter, listed: Sequence[Overview], wanted: Wanted, directory: Path, count: _Count
+    snapshot: Snapshot, listed: Sequence[Overview], wanted: Wanted, directory: Path, count: _Count
 ) -> None:
     for overview in listed:
         form = format_for(wanted.style)
         path = directory / f"{overview.conversation.id}{form.suffix}"
         with new_private_file(path, overwrite=wanted.overwrite) as file:
-            _write_together(store, [overview], form, wanted, file, count)
+            _write_together(snapshot, [overview], form, wanted, file, count)
     if wanted.style == "html" and len(listed) > 1:
         form = format_for(wanted.style)
         with new_private_file(directory / "index.html", overwrite=wanted.overwrite) as file:
             file.write(form.begin(listed, apart=True) + form.end())
 
 
-def _told(store: Exporter, overview: Overview, form: Format, wanted: Wanted, count: _Count) -> Told:
+def _told(snapshot: Snapshot, overview: Overview, form: Format, wanted: Wanted, count: _Count) -> Told:
     sessions = [
         replace(session, system_prompt=session.system_prompt and redact(session.system_prompt))
-        for session in store.sessions(overview.conversation.id)
+        for session in snapshot.sessions(overview.conversation.id)
     ]
-    messages = store.messages(overview.conversation.id, since=wanted.since, every_session=form.every_session)
+    messages = snapshot.messages(
+        overview.conversation.id, since=wanted.since, every_session=form.every_session
+    )
     return Told(overview, sessions, (count.one_more(message_without_secrets(each)) for each in messages))
 
 
@@ -157,5 +171,5 @@ class _Count:
     def one_more(self, message: Message) -> Message:
         self._done += 1
         if self._done % _TOLD_EVERY == 0:
-            tell(_WHAT, min(self._done, self._total - 1), self._total)
+            report(_WHAT, min(self._done, self._total - 1), self._total)
         return message

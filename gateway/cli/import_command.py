@@ -80,7 +80,7 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
 
 
 def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
-    from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store import open_store  # noqa: PLC0415
     from gateway.store.import_types import ImportResult  # noqa: PLC0415
 
     outcome = _Outcome()
@@ -92,11 +92,8 @@ def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
         if not loaded.database.exists():
             await _each(source, into_nothing, outcome)
             return
-        store = await SqliteStore.open(loaded.database, read_only=True)
-        try:
-            await _each(source, store.imports.look, outcome)
-        finally:
-            await store.close()
+        async with open_store(loaded, read_only=True) as store:
+            await _each(source, store.imports.preview, outcome)
 
     asyncio.run(look())
     return outcome
@@ -107,23 +104,19 @@ def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.process_lock import hold_lock  # noqa: PLC0415
-    from gateway.store import SqliteStore  # noqa: PLC0415
-    from gateway.store.sqlite.offline import finish_index  # noqa: PLC0415
+    from gateway.store import open_store  # noqa: PLC0415
 
     outcome = _Outcome()
 
     async def take_in() -> None:
-        store = await SqliteStore.open(loaded.database)
-        try:
-            await _each(source, store.imports.take_in, outcome)
-        finally:
-            await store.close()
+        async with open_store(loaded) as store:
+            await _each(source, store.imports.add, outcome)
+            await store.health.finish_index()
 
     ensure_home(loaded.home)
     try:
         with hold_lock(loaded.home, loaded.database):
             asyncio.run(take_in())
-            finish_index(loaded.database)
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     except HermesError:

@@ -150,18 +150,15 @@ def _change(options: Options, action: Callable[[Pairing], Awaitable[T]]) -> T | 
 def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, read_only: bool) -> T | None:
     """None where nothing was ever stored: a database is not made for that."""
     from gateway.access.pairing import Pairing  # noqa: PLC0415 - not for `--help`
-    from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store import open_store  # noqa: PLC0415
 
-    path = _loaded(options).database
-    if not path.exists():
+    loaded = _loaded(options)
+    if not loaded.database.exists():
         return None
 
     async def do() -> T:
-        store = await SqliteStore.open(path, read_only=read_only)
-        try:
-            return await work(Pairing(store.people))
-        finally:
-            await store.close()
+        async with open_store(loaded, read_only=read_only) as store:
+            return await work(Pairing(store.access))
 
     return asyncio.run(do())
 

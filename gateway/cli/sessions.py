@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.store import Conversation, SearchHit, Session, SessionStore
     from gateway.cli.lineage import Lineage
     from gateway.cli.sessions_format import Record
+    from gateway.store.ports import GatewayStore
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def list_conversations(options: Options, platform: str | None, limit: int, as_js
     """List conversations, the latest first."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415 - help needs none of it; so below
 
-    found = read_store(options, lambda store: store.conversations(platform=platform, limit=limit))
+    found = read_store(options, lambda store: store.sessions.conversations(platform=platform, limit=limit))
     if as_json:
         print_json([form.overview_as_dict(overview) for overview in found])
     elif found:
@@ -65,7 +66,7 @@ def show(options: Options, wanted: str, as_json: bool) -> None:
     """Print a conversation, each tool call on one line."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
-    record = read_store(options, lambda store: _record(store, wanted))
+    record = read_store(options, lambda store: _record(store.sessions, wanted))
     if as_json:
         print_json(form.record_as_dict(record))
     else:
@@ -82,9 +83,9 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
     """Find messages by their words, the best first."""
     from gateway.cli import sessions_format as form  # noqa: PLC0415
 
-    async def find(store: SessionStore) -> list[SearchHit]:
-        within = (await _conversation(store, wanted)).id if wanted else None
-        return await store.search(" ".join(words), conversation_id=within, limit=limit)
+    async def find(store: GatewayStore) -> list[SearchHit]:
+        within = (await _conversation(store.sessions, wanted)).id if wanted else None
+        return await store.sessions.search(" ".join(words), conversation_id=within, limit=limit)
 
     hits = read_store(options, find)
     if as_json:
@@ -115,7 +116,7 @@ def export(options: Options, wanted: str, style: str, output: Path | None, force
     """
     from gateway.cli.exporting import Wanted, export_one  # noqa: PLC0415
 
-    overview = read_store(options, lambda store: find_overview(store, wanted))
+    overview = read_store(options, lambda store: find_overview(store.sessions, wanted))
     export_one(options, overview, Wanted(style, output=output, overwrite=force))
 
 
@@ -131,9 +132,9 @@ def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> N
     """
     from gateway.cli import lineage as form  # noqa: PLC0415
 
-    async def find(store: SessionStore) -> Lineage:
-        overview = await find_overview(store, wanted)
-        return await form.read_lineage(store, overview, everything=everything or as_json)
+    async def find(store: GatewayStore) -> Lineage:
+        overview = await find_overview(store.sessions, wanted)
+        return await form.read_lineage(store.sessions, overview, everything=everything or as_json)
 
     found = read_store(options, find)
     if as_json:
@@ -172,7 +173,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.process_lock import hold_lock  # noqa: PLC0415
-    from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store import open_store  # noqa: PLC0415
 
     configure_logging("error", "human")
     loaded = loaded_for(options)
@@ -180,11 +181,8 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
         raise NotFound(NOTHING_YET)
 
     async def act() -> T:
-        store = await SqliteStore.open(loaded.database)
-        try:
-            return await action(store)
-        finally:
-            await store.close()
+        async with open_store(loaded) as store:
+            return await action(store.sessions)
 
     ensure_home(loaded.home)
     try:

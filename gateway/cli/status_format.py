@@ -21,7 +21,8 @@ from gateway.cli.output import local_time, one_line, printable
 from gateway.cli.usage_format import brief, cost
 from gateway.config.loader import Loaded
 from gateway.process_lock import is_running
-from gateway.store.sqlite.offline import Standing, standing
+from gateway.store import open_store
+from gateway.store.reports import StoreSummary
 from gateway.text.display import pluralize
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
@@ -36,7 +37,7 @@ class Seen:
     state: State
     live: dict[str, Any] | None
     """What the gateway says; None where it cannot be asked."""
-    standing: Standing | None
+    stored: StoreSummary | None
     """None where nothing is stored yet, or the store cannot be read."""
     trouble: str = ""
     """What is wrong with the store."""
@@ -67,22 +68,23 @@ async def look(loaded: Loaded) -> Seen:
     state: State = "not running"
     if in_use:
         state = "running" if live or not url else "not answering"
-    found, trouble = await asyncio.to_thread(_stored, loaded)
+    found, trouble = await _summary(loaded)
     return Seen(loaded, state, live, found, trouble, refusal)
 
 
-def _stored(loaded: Loaded) -> tuple[Standing | None, str]:
-    if not loaded.database.exists():
+async def _summary(loaded: Loaded) -> tuple[StoreSummary | None, str]:
+    if not await asyncio.to_thread(loaded.database.exists):
         return None, ""
     midnight = datetime.combine(datetime.now(), clock.min).timestamp()
     try:
-        return standing(loaded.database, midnight=midnight), ""
+        async with open_store(loaded, read_only=True) as store:
+            return await store.reports.summary(midnight=midnight), ""
     except HermesError as error:
         return None, str(error)
 
 
 def as_dict(seen: Seen) -> dict[str, Any]:
-    live, stored = seen.live or {}, seen.standing
+    live, stored = seen.live or {}, seen.stored
     return {
         "state": seen.state,
         "healthy": seen.exit_code == 0,
@@ -133,7 +135,7 @@ def _lines(seen: Seen) -> Iterator[tuple[str, str, str]]:
         text = f"{told['state']:<8} {one_line(detail, _LONGEST)}".rstrip()
         yield name.capitalize(), text, _STYLES.get(told["state"], "")
     yield "Work", _work(seen), ""
-    if stored := seen.standing:
+    if stored := seen.stored:
         parked = "nothing" if not stored.parked else f"{stored.parked:,}; `hermes doctor --parked` lists them"
         yield "Parked", parked, "yellow" if stored.parked else ""
         yield "Today", _today(stored), ""
@@ -168,7 +170,7 @@ def _state(seen: Seen) -> tuple[str, str]:
 
 
 def _work(seen: Seen) -> str:
-    waiting = seen.live["waiting"] if seen.live else seen.standing.waiting if seen.standing else 0
+    waiting = seen.live["waiting"] if seen.live else seen.stored.waiting if seen.stored else 0
     waits = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
     if seen.live is None:
         later = " for the next start" if seen.state == "not running" and waiting else ""
@@ -178,7 +180,7 @@ def _work(seen: Seen) -> str:
     return f"{answers} being written, {waits}"
 
 
-def _today(stored: Standing) -> str:
+def _today(stored: StoreSummary) -> str:
     today = stored.today
     if not today.calls:
         return "no model was asked"
@@ -189,7 +191,7 @@ def _today(stored: Standing) -> str:
 
 def _context(seen: Seen) -> str:
     engine = (seen.live or {}).get("engine", seen.loaded.config.context.engine)
-    last = seen.standing.last_compaction if seen.standing else None
+    last = seen.stored.last_compaction if seen.stored else None
     if last is None:
         return f"{engine}; nothing was compacted yet"
     change = f"{brief(last.tokens_before)} → {brief(last.tokens_after)} tokens"
@@ -200,10 +202,10 @@ def _store(seen: Seen) -> str:
     path = seen.loaded.database
     if seen.trouble:
         return f"{path}: {one_line(seen.trouble, _LONGEST)}"
-    if seen.standing is None:
+    if seen.stored is None:
         return f"{path}; nothing is stored yet"
-    size = f"{seen.standing.bytes / 1_000_000:.1f} MB"
-    return f"{path}, {size}, {pluralize(seen.standing.conversations, 'conversation')}"
+    size = f"{seen.stored.bytes / 1_000_000:.1f} MB"
+    return f"{path}, {size}, {pluralize(seen.stored.conversations, 'conversation')}"
 
 
 def _duration(seconds: float) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -15,6 +13,7 @@ from gateway.cli import Options, loaded_for, looked_up
 
 if TYPE_CHECKING:
     from agent.store import Overview, SessionStore
+    from gateway.store.ports import GatewayStore
 
 T = TypeVar("T")
 
@@ -23,7 +22,7 @@ _ALL = 1_000_000
 
 
 def read_store(
-    options: Options, question: Callable[[SessionStore], Awaitable[T]], *, only_figures: bool = False
+    options: Options, question: Callable[[GatewayStore], Awaitable[T]], *, only_figures: bool = False
 ) -> T:
     """Asks the store, opened for reading only; an empty one where nothing was stored yet.
 
@@ -31,23 +30,19 @@ def read_store(
     from agent.redaction import keeping_secret  # noqa: PLC0415
     from gateway.config.secrets import secrets_of  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
-    from gateway.store import SqliteStore  # noqa: PLC0415
+    from gateway.store import open_empty_store, open_store  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked
     loaded = looked_up(options) if only_figures else loaded_for(options)
 
-    async def ask(path: Path, *, read_only: bool) -> T:
-        store = await SqliteStore.open(path, read_only=read_only)
-        try:
+    is_new = not loaded.database.exists()
+
+    async def ask() -> T:
+        async with open_empty_store() if is_new else open_store(loaded, read_only=True) as store:
             return await question(store)
-        finally:
-            await store.close()
 
     with keeping_secret(secrets_of(loaded)):
-        if loaded.database.exists():
-            return asyncio.run(ask(loaded.database, read_only=True))
-        with TemporaryDirectory() as empty:
-            return asyncio.run(ask(Path(empty) / "state.db", read_only=False))
+        return asyncio.run(ask())
 
 
 async def find_overview(store: SessionStore, wanted: str) -> Overview:

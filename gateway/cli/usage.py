@@ -12,8 +12,7 @@ from gateway.cli.output import console, print_json
 from gateway.cli.store_access import read_store
 
 if TYPE_CHECKING:
-    from agent.store import SessionStore
-    from gateway.store.reports import GroupBy, Spending
+    from gateway.store.reports import GroupBy
 
 
 @click.command()
@@ -41,7 +40,9 @@ def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     today = date.today()
     first = today - timedelta(days=days - 1)
     since = datetime.combine(first, time.min).timestamp()
-    spendings = read_store(options, lambda store: _spending(store, since, by), only_figures=True)
+    spendings = read_store(
+        options, lambda store: store.reports.spending(since=since, by=[by]), only_figures=True
+    )
     lines = form.lines_by(spendings, by, [first + timedelta(days=number) for number in range(days)])
     if as_json:
         print_json(form.as_dict(lines, by, first))
@@ -49,9 +50,3 @@ def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
         form.print_usage(lines, by, console())
     else:
         click.echo(f"No model was asked since {first}.", err=True)
-
-
-async def _spending(store: SessionStore, since: float, by: GroupBy) -> list[Spending]:
-    from gateway.store import SqliteStore  # noqa: PLC0415
-
-    return await store.insight.spending(since=since, by=[by]) if isinstance(store, SqliteStore) else []

@@ -15,9 +15,9 @@ async def _run(context: CommandContext, rest: str) -> str:
         return "Only an admin may switch the model."
     try:
         if rest == _DEFAULT:
-            llm = await models.switch_back(conversation)
+            llm = await models.switch_back(context.store, conversation)
         else:
-            llm = await models.switch(conversation, rest)
+            llm = await models.switch(context.store, conversation, rest)
     except ModelNotAvailable as error:
         return f"The model was not switched: `{rest}` cannot be used here. {_first_line(error.detail)}"
     except ModelError as error:

@@ -40,7 +40,9 @@ async def in_the_window(context: CommandContext, session: Session) -> tuple[int,
         done = dict(await store.compactions(conversation.id)).get(session.id)
         return (done.tokens_after, f"~{done.tokens_after:,}") if done else (0, "0")
     tools = await context.agent.tools_tokens(conversation)
-    tokens = last_prompt_tokens(LiveContext(conversation, session, await store.history(session.id), tools))
+    tokens = last_prompt_tokens(
+        LiveContext(store, conversation, session, await store.history(session.id), tools)
+    )
     return tokens, f"{tokens:,}" if tokens == session.prompt_tokens else f"~{tokens:,}"
 
 

@@ -55,7 +55,7 @@ async def _taken_for_chat(gateway: Gateway, inbound: InboundMessage, chat: Place
     platform, number = inbound.address.platform, new_id("cmd")
     message_id = inbox_id(platform, chat, number)
     payload = encode(ChatMessage(number, chat, _AUTHOR, inbound.text))
-    await gateway.store.inbox.take(InboxMessage(message_id, platform, payload, chat))
+    await gateway.store.inbox.add(InboxMessage(message_id, platform, payload, chat))
     return replace(inbound, id=message_id, is_taken=True)
 
 

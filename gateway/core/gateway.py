@@ -72,7 +72,7 @@ class Gateway:
         self.hub = EventHub()
         self.observer = observer
         self.approvals = Approvals(self.hub.publish)
-        self.limits = limits or Limits.none(store)
+        self.limits = limits or Limits.none(store.sessions)
         self.needs_restart = needs_restart
         self.refused = refused
         """The settings that were changed and count from the next start on."""
@@ -117,7 +117,7 @@ class Gateway:
         """Queues the message once it is kept; its events come through `hub.watch(conversation.id)`. `conversation` is
         the one at its address, if that is known already."""
         if conversation is None:
-            conversation = await self.store.open_conversation(inbound.address, person=inbound.person)
+            conversation = await self.store.sessions.open_conversation(inbound.address, person=inbound.person)
         overtakes = self.commands.overtakes(inbound.text)
         if not overtakes and not inbound.is_taken:
             self._check_room(conversation.id, inbound)
@@ -145,7 +145,7 @@ class Gateway:
                 await self.store.inbox.park([taken.id], "it cannot be read any more")
                 continue
             if chat_id is None and inbound.address.chat_id.startswith(ONE_SHOT_PREFIX):
-                await self.store.inbox.settle([inbound.id])  # whoever asked has left
+                await self.store.inbox.mark_done([inbound.id])  # whoever asked has left
             elif chat_id in (None, inbound.address.chat_id) and not self._is_in_hand(inbound.id):
                 log.info("gateway.recovered", platform=platform, message=inbound.id)
                 await self.receive(inbound)
@@ -154,7 +154,7 @@ class Gateway:
         """The messages that an earlier process left, in order, each with whether its turn had begun."""
         waiting = await self.store.inbox.waiting(platform)
         self._turns.suspects.find(waiting)
-        begun = await self.store.known([taken.id for taken in waiting])
+        begun = await self.store.sessions.known([taken.id for taken in waiting])
         return [(taken, taken.id in begun) for taken in waiting]
 
     def replace_waiting(self, conversation_id: str, inbound: InboundMessage) -> bool:
@@ -231,7 +231,7 @@ class Gateway:
         arriving = self._arriving.setdefault(conversation_id, [])
         arriving.append(inbound)
         try:
-            return await self.store.inbox.take(encode_local(inbound))
+            return await self.store.inbox.add(encode_local(inbound))
         finally:
             arriving.remove(inbound)
             if not arriving:

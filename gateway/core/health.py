@@ -81,10 +81,10 @@ class Readiness:
     async def _try_to_write(self) -> str:
         try:
             async with asyncio.timeout(_WRITE_SECONDS):
-                await self._gateway.store.try_to_write()
+                await self._gateway.store.health.check_writable()
         except TimeoutError:
             return _NO_ANSWER
         except StoreError as error:
             # The sentence alone: the detail may name files.
             return (type(error).__doc__ or "").strip()
-        return (StoreCorrupt.__doc__ or "").strip() if self._gateway.store.damage else ""
+        return (StoreCorrupt.__doc__ or "").strip() if self._gateway.store.health.damage else ""

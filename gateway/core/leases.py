@@ -13,7 +13,7 @@ import structlog
 from agent.errors import StoreError
 from agent.ids import new_id
 from gateway.core.retry import retry_store
-from gateway.store.ports import Fence, Leases, fence
+from gateway.store.ports import Fence, Leases
 
 log = structlog.get_logger(__name__)
 
@@ -35,18 +35,16 @@ class LeaseHolder:
         self._renewing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def holding(self, conversation_id: str) -> AsyncIterator[None]:
-        """Waits until nobody else works on it. What is written inside is fenced."""
+    async def hold(self, conversation_id: str) -> AsyncIterator[Fence]:
+        """Wait until no other process holds the lease, and hold it. The fence goes with every write inside."""
         token = await self._acquire(conversation_id)
         self._held.add(conversation_id)
         if self._renewing is None:
             # It outlives the turn that begins it, and is no part of it.
             self._renewing = asyncio.create_task(self._renew(), name="leases", context=Context())
-        before = fence.set(Fence(conversation_id, token))
         try:
-            yield
+            yield Fence(conversation_id, token)
         finally:
-            fence.reset(before)
             self._held.discard(conversation_id)
             with suppress(StoreError):  # then it expires
                 await self._leases.release(conversation_id, holder=self.id)

@@ -71,7 +71,7 @@ class ParkedItems:
 
     async def retry_message(self, message_id: str) -> str:
         async with self._gateway.taking_up:
-            if await self._inbox.has_gone_on(message_id):
+            if await self._inbox.is_superseded(message_id):
                 return _GONE_ON
             taken = await self._inbox.unpark(message_id)
             if taken is None:
@@ -99,7 +99,7 @@ class ParkedItems:
         return _DISMISSED if await self._outbox.dismiss(outgoing_id) else _NOT_PARKED
 
     async def _take_up(self, taken: InboxMessage) -> str:
-        has_begun = bool(await self._gateway.store.known([taken.id]))
+        has_begun = bool(await self._gateway.store.sessions.known([taken.id]))
         if taken.place is not None:
             bot = self._gateway.bots.get(taken.platform)
             if bot is None or not bot.is_open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -29,7 +30,7 @@ from gateway.core.leases import LeaseHolder
 from gateway.core.retry import TRANSIENT_STORE_ERRORS, retry_store
 from gateway.core.session_policy import compact_if_oversized, reset_if_due
 from gateway.core.suspects import Suspects
-from gateway.store.ports import file_content
+from gateway.store.ports import Fence, TurnStore, file_content
 from gateway.types import InboundMessage
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Turns:
     ) -> None:
         self._gateway = gateway
         self._agent = gateway.agent
-        self._store = gateway.store
+        self._store: TurnStore = gateway.store
         self._holder = holder
         self._publish = gateway.publish
         self.suspects = Suspects(suspect_pause)
@@ -103,9 +104,9 @@ class Turns:
         with logged, observed, spending_for(inbound.by):
             is_held = False
             try:
-                async with self._holder.holding(conversation_id):
+                async with self._holder.hold(conversation_id) as fence:
                     is_held = True
-                    await self._to_its_end(mailbox, inbound)
+                    await self._fenced(fence)._to_its_end(mailbox, inbound)
             except asyncio.CancelledError:
                 if not is_held:
                     await finish_despite_cancel(self._stopped(mailbox, inbound))
@@ -114,6 +115,13 @@ class Turns:
                 self._publish(inbound, conversation_id, TurnFailed(str(error)))
             finally:
                 self._begun.pop(inbound.id, None)
+
+    def _fenced(self, fence: Fence) -> Turns:
+        """Return a copy whose writes are refused once another process holds the lease of the conversation."""
+        turns = copy(self)
+        turns._store = self._gateway.store.fenced(fence)
+        turns._agent = self._agent.with_store(turns._store.sessions)
+        return turns
 
     async def _to_its_end(self, mailbox: ConversationQueue, inbound: InboundMessage) -> None:
         try:
@@ -141,7 +149,7 @@ class Turns:
         except HermesError as error:
             await self._settle_with(conversation.id, inbound, f"⚠ {error}")
         except Exception:
-            await self._store.inbox.settle([inbound.id])
+            await self._store.inbox.mark_done([inbound.id])
             raise
 
     async def _run_command(self, conversation: Conversation, inbound: InboundMessage) -> Again | None:
@@ -157,7 +165,7 @@ class Turns:
         gateway = self._gateway
         context = CommandContext(
             conversation,
-            self._store,
+            self._store.sessions,
             self._agent,
             gateway.commands,
             gateway.stop_turn,
@@ -177,7 +185,7 @@ class Turns:
         as well. Not after some of an answer was seen, or people would see two; but what a store that refused has cut
         short was no answer, and is taken back."""
         for tries in count(1):
-            attempt = _Attempt(await retry_store(partial(self._store.inbox.begin, inbound.id)))
+            attempt = _Attempt(await retry_store(partial(self._store.inbox.start_attempt, inbound.id)))
             self._begun[inbound.id] += 1
             if attempt.number > MOST_ATTEMPTS:
                 await self._park(mailbox.conversation_id, inbound)
@@ -197,14 +205,14 @@ class Turns:
                 if attempt.was_seen or tries == MOST_CRASHES:
                     await self._park(mailbox.conversation_id, inbound)
                     return
-            begun = bool(await self._store.known([inbound.id]))
+            begun = bool(await self._store.sessions.known([inbound.id]))
             inbound = replace(inbound, has_begun=begun, tried=tries)
 
     async def _goes_on(self, mailbox: ConversationQueue, inbound: InboundMessage, error: StoreError) -> bool:
         """Whether a turn that the store has cut short is for this process to take up again. Its author is told. Nobody
         knows what a command has done; and an answer may be complete although what comes after it was refused."""
         is_left = await self._store.inbox.is_waiting(inbound.id)
-        is_turn = not is_command(inbound.text) or bool(await self._store.known([inbound.id]))
+        is_turn = not is_command(inbound.text) or bool(await self._store.sessions.known([inbound.id]))
         if self._gateway.is_closing or not (is_left and is_turn):
             return False
         log.warning("turn.waits_for_store", error=type(error).__name__)
@@ -214,7 +222,7 @@ class Turns:
     async def _attempt(self, mailbox: ConversationQueue, inbound: InboundMessage, attempt: _Attempt) -> None:
         conversation_id = mailbox.conversation_id
         if not await _is_still_allowed(inbound):
-            await self._store.inbox.settle([inbound.id, *inbound.joined])
+            await self._store.inbox.mark_done([inbound.id, *inbound.joined])
             return
         self._publish(inbound, conversation_id, TurnStarted(inbound.id, inbound.text))
         if is_command(inbound.text) and not inbound.has_begun:
@@ -222,7 +230,7 @@ class Turns:
                 await self._settle_with(conversation_id, inbound, _CUT_SHORT)
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
-            again = await self._run_command(await self._store.conversation(conversation_id), inbound)
+            again = await self._run_command(await self._store.sessions.conversation(conversation_id), inbound)
             if again is None:
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
@@ -233,7 +241,7 @@ class Turns:
         turn, live = await finish_despite_cancel(self._accept(mailbox, inbound))
         if self._busy == "interrupt" and any(not is_command(waiting.text) for waiting in mailbox.waiting):
             # Somebody has gone on already; what they said last is what they want an answer to.
-            await self._store.inbox.settle([inbound.id])
+            await self._store.inbox.mark_done([inbound.id])
             self._publish(inbound, live.conversation.id, TurnDone("", stopped=True))
             return
         await self._gateway.limits.budget.check(inbound.by)
@@ -261,12 +269,12 @@ class Turns:
             return Arrived(welcome, settles, taken=partial(mailbox.remove, first))
 
         # Read now, not when it was queued: a command before it may have moved the live session.
-        conversation = await self._store.conversation(mailbox.conversation_id)
+        conversation = await self._store.sessions.conversation(mailbox.conversation_id)
         if not inbound.has_begun and (
             announced := await reset_if_due(self._agent, conversation, self._sessions)
         ):
             self._publish(inbound, conversation.id, Notice(announced))
-            conversation = await self._store.conversation(conversation.id)
+            conversation = await self._store.sessions.conversation(conversation.id)
         turn = Turn(
             conversation,
             _said(inbound),
@@ -308,7 +316,7 @@ class Turns:
         """Gives the id under which the notice is on its way, if it has to be brought to somebody."""
         outgoing_id = new_id("out")
         is_to_be_brought = await finish_despite_cancel(
-            self._store.inbox.settle(
+            self._store.inbox.mark_done(
                 [inbound.id, *inbound.joined],
                 conversation_id=conversation_id,
                 notice_id=outgoing_id,
@@ -338,7 +346,7 @@ class Turns:
         with suppress(StoreError):
             if not await self._is_stored(inbound) and await _is_still_allowed(inbound):
                 await self._accept(mailbox, inbound)
-            await self._store.inbox.settle([inbound.id, *inbound.joined])
+            await self._store.inbox.mark_done([inbound.id, *inbound.joined])
         # The answer to /stop comes first: then nobody has to say it a second time.
         with suppress(TimeoutError):
             async with asyncio.timeout(_ANSWER_SECONDS), _overtaking(conversation_id):
@@ -352,13 +360,13 @@ class Turns:
             if not await self._store.inbox.is_waiting(inbound.id):
                 self._publish(inbound, conversation_id, TurnDone(""))
                 return
-            await self._store.inbox.unbegin(inbound.id, self._begun[inbound.id])
+            await self._store.inbox.cancel_attempt(inbound.id, self._begun[inbound.id])
         log.info("turn.interrupted")
         self._publish(inbound, conversation_id, TurnFailed(_COMES_LATER))
 
     async def _is_stored(self, inbound: InboundMessage) -> bool:
         """Where it belongs; a command belongs nowhere."""
-        return is_command(inbound.text) or bool(await self._store.known([inbound.id]))
+        return is_command(inbound.text) or bool(await self._store.sessions.known([inbound.id]))
 
     async def _park(self, conversation_id: str, inbound: InboundMessage) -> None:
         log.error("turn.parked")

@@ -20,7 +20,7 @@ from agent.messages import Message, Role, ToolCall
 from agent.store import Address, SplitReason
 from gateway.errors import ImportRefused
 from gateway.importers.parsing import items, mapping, moment, text
-from gateway.progress import tell
+from gateway.progress import report
 from gateway.store.import_types import (
     ImportedConversation,
     ImportedSession,
@@ -187,7 +187,7 @@ def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation |
     with AgentDatabase.open(path) as database:
         trees = _trees(database.sessions())
         for number, tree in enumerate(trees):
-            tell("Reading conversations", number, len(trees))
+            report("Reading conversations", number, len(trees))
             try:
                 imported = _Tree(tree, person).read(database)
             except ImportRefused as error:
@@ -195,7 +195,7 @@ def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation |
                 continue
             if imported.messages:
                 yield imported
-        tell("Reading conversations", len(trees), len(trees))
+        report("Reading conversations", len(trees), len(trees))
 
 
 def _trees(sessions: list[AgentSession]) -> list[list[AgentSession]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import ImportRefused
-from gateway.progress import told_while_read
+from gateway.progress import open_with_progress
 
 _LARGEST = 1_000_000_000
 """Bytes of JSON; it is read whole."""
@@ -21,7 +21,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST:
             raise ImportRefused(f"it is larger than {_LARGEST // 1_000_000} MB; export a part of the chat.")
-        with told_while_read(path, "Reading the file") as file:
+        with open_with_progress(path, "Reading the file") as file:
             read = json.loads(content := file.read())
     except json.JSONDecodeError as error:
         raise ImportRefused(_no_json(content, error)) from error

@@ -15,7 +15,7 @@ from gateway.media.attachments import AttachmentReader
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
 from gateway.reload import LiveConfig
-from gateway.store.ports import People
+from gateway.store.ports import Access
 from gateway.store.reports import Reports
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Bot = TypeVar("Bot", bound=BotConfig)
 def build_platforms(
     settings: LiveConfig,
     gateway: Gateway,
-    people: People,
+    people: Access,
     insight: Reports,
     media: AttachmentReader,
     *,

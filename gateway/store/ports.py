@@ -1,11 +1,11 @@
-"""Messages that were taken: on the disk before their platform hears of it, and there until they are dealt with."""
+"""The store of the gateway as the rest of Hermes sees it: `GatewayStore` and its parts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
-from contextvars import ContextVar
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -13,153 +13,103 @@ from pydantic import TypeAdapter
 
 from agent.errors import HermesError
 from agent.events import FileSent
-from agent.store import SessionStore
+from agent.messages import Message
+from agent.store import Overview, Session, SessionStore
+from gateway.store.import_types import ImportedConversation, ImportResult
+from gateway.store.reports import ParkedItem, Reports
 from gateway.types import Place
+
+
+class TurnStore(Protocol):
+    """The parts of the store that a turn writes to."""
+
+    @property
+    def sessions(self) -> SessionStore: ...
+
+    @property
+    def inbox(self) -> Inbox: ...
+
+    @property
+    def outbox(self) -> Outbox: ...
+
+
+class GatewayStore(TurnStore, Protocol):
+    """Everything that Hermes stores. Made by `gateway.store.open_store`."""
+
+    @property
+    def leases(self) -> Leases: ...
+
+    @property
+    def access(self) -> Access: ...
+
+    @property
+    def reports(self) -> Reports: ...
+
+    @property
+    def imports(self) -> Imports: ...
+
+    @property
+    def export(self) -> Export: ...
+
+    @property
+    def health(self) -> StoreHealth: ...
+
+    def fenced(self, fence: Fence) -> TurnStore:
+        """Return a view whose writes raise LeaseLost once another process holds the lease."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# -- leases
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
+    """Proof that its holder had the lease of a conversation: the store refuses writes with an outdated token."""
+
     conversation_id: str
     token: int
 
 
-fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
-"""What the writes of the present task, and of all tasks that it starts, are checked against."""
-
-
 class Leases(Protocol):
+    """At most one process works on a conversation at a time."""
+
     async def acquire(self, conversation_id: str, *, holder: str, seconds: float) -> int | None:
-        """Its token, or None while somebody else has it."""
+        """Return the fencing token, or None while another process holds the lease."""
         ...
 
     async def renew(self, conversation_ids: Collection[str], *, holder: str, seconds: float) -> None:
-        """Prolongs those of these leases that the holder still has."""
+        """Extend those of these leases that the holder still has."""
         ...
 
     async def release(self, conversation_id: str, *, holder: str) -> None: ...
 
     async def expire_all(self) -> None:
-        """For whoever knows that all other holders are dead."""
+        """Expire every lease. Only for a process that knows that all other holders are dead."""
         ...
 
 
-UNREADABLE = "It was written down by another version of Hermes and cannot be read."
-"""Why something is parked that nothing can be made of."""
-
-Kind = Literal["text", "notice", "file", "fleeting"]
-State = Literal["pending", "sending", "sent", "parked"]
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryProgress:
-    """How far one of them has come."""
-
-    state: State = "pending"
-    """`sending` also where an earlier call is in doubt: what is sent next may be there twice."""
-    shown_in: tuple[str, ...] = ()
-    """The service's ids of the messages that show it, the newest last."""
-    growing: bool = False
-    """The newest of them is unfinished: it is still to be edited."""
-    dealt: int = 0
-    """Characters that are dealt with in finished messages, but for `rest`."""
-    rest: str = ""
-    """What of those is still to be shown; a code block that goes on is opened again in it."""
-    reason: str = ""
-    """Why it was parked."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxItem:
-    id: str
-    conversation_id: str
-    turn_id: str
-    """The inbox message that it answers."""
-    reply_to: str
-    """That one's id on the service."""
-    place: Place
-    kind: Kind
-    content: str | None
-    """None while the model is still writing it. Of a passing remark: what it is to say in the end, or None if it is to
-    go."""
-    progress: DeliveryProgress = field(default_factory=DeliveryProgress)
-
-
-class Outbox(Protocol):
-    async def add(
-        self, outgoing_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
-    ) -> bool:
-        """A notice or a file that answers this message. False where its author comes and reads, as on the page: then
-        there is nothing to bring."""
-        ...
-
-    async def note(self, platform: str, *outgoing: OutboxItem) -> None:
-        """How far they have come, all of them or none: before a call whose outcome may stay unknown, and after it.
-
-        One that is not known yet is from now on: a text that is shown while it is being written, or a passing remark.
-        One that is known keeps its content, until it has arrived; then only that fact is kept, and nothing at all of a
-        passing remark."""
-        ...
-
-    async def withdraw(self, platform: str) -> None:
-        """At a start, before anything is sent: texts that the model had not finished are written anew. What is seen of
-        them becomes something that must not stay; only the doubt whether there is more of it stays with them."""
-        ...
-
-    async def open(self, platform: str) -> list[OutboxItem]:
-        """What was neither sent nor parked, in order."""
-        ...
-
-    async def counts(self) -> dict[tuple[str, str], int]:
-        """How many are `pending`, `sending` and `parked`, by platform and state."""
-        ...
-
-    async def is_parked(self, outgoing_id: str) -> bool: ...
-
-    async def may_be_half_seen(self, turn_id: str) -> bool:
-        """Whether a part of an unfinished answer to this message may be visible in a message whose id is unknown."""
-        ...
-
-    async def unpark(self, outgoing_id: str) -> tuple[str, OutboxItem] | None:
-        """It is on its way again, on this platform, from where it had come to. None if it is not parked, or if nothing
-        can be made of it."""
-        ...
-
-    async def dismiss(self, outgoing_id: str) -> bool:
-        """Nothing is left to be done about it. False if it is not parked."""
-        ...
-
-
-def file_content(file: FileSent) -> str:
-    """A file as the content of its row: where it lies, not what is in it."""
-    return json.dumps(asdict(file), ensure_ascii=False)
-
-
-def file_from(content: str) -> FileSent:
-    """Raises ValueError for what was not made here."""
-    return _FILE.validate_json(content)
-
-
-_FILE = TypeAdapter(FileSent)
-
+# -- inbox
 
 Payload = dict[str, Any]
-"""JSON: the message as its platform handed it in."""
+"""A message as its platform handed it in, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxMessage:
-    """A message in the inbox."""
+    """A message from a person, stored until it is answered."""
 
     id: str
-    """Becomes the id of the stored message."""
+    """Becomes the id of the message in the conversation."""
     platform: str
     payload: Payload
     place: Place | None = None
-    """Where its reply has to be brought. None where whoever wrote it comes and reads, as on the page."""
+    """The chat to reply to. None on platforms that the author reads from, such as the web page."""
     number: str = ""
-    """What the platform calls it, if it calls it anything."""
+    """The id of the message on its platform, if it has one."""
     attempts: int = 0
-    """How often its turn has begun. No turn of a waiting message ended but by the death of the process."""
+    """How many turns were started for this message. A turn of a waiting message can only end with its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,56 +120,44 @@ class QueueLimits:
     of_one_person: int
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedItem:
-    """What Hermes has given up on: a message that could not be answered, or a reply that could not be delivered."""
-
-    kind: Literal["message", "reply"]
-    id: str
-    platform: str
-    chat_id: str
-    """Empty where nothing is brought to anybody, as on the page."""
-    since: float
-    reason: str
-
-
 class Inbox(Protocol):
-    async def listening_since(self, platform: str) -> float:
-        """When this was first asked for the bot."""
+    """Messages from people: stored before the platform gets an acknowledgement, done when they are answered."""
+
+    async def first_seen_at(self, platform: str) -> float:
+        """Return when this method was first called for the platform."""
         ...
 
-    async def take(self, taken: InboxMessage, *, room: QueueLimits | None = None) -> bool:
-        """On the disk when this returns. False if it was taken before. Raises QueueFull if there is no more room in its
-        place."""
+    async def add(self, message: InboxMessage, *, limits: QueueLimits | None = None) -> bool:
+        """Store the message durably. False if it is stored already. Raises QueueFull."""
         ...
 
-    async def rewrite(self, message_id: str, payload: Payload) -> bool:
-        """Its author has changed it. False once its turn has begun."""
+    async def replace_payload(self, message_id: str, payload: Payload) -> bool:
+        """Replace a message that its author edited. False once a turn has started for it."""
         ...
 
     async def waiting(self, platform: str) -> list[InboxMessage]:
-        """What is not dealt with, in the order it was taken."""
+        """Return the messages that are not done, in the order in which they came."""
         ...
 
     async def is_waiting(self, message_id: str) -> bool: ...
 
-    async def newest(self, platform: str, *, limit: int) -> dict[Place, str]:
-        """The highest number that was taken in each place; the places that were busy last come first."""
+    async def latest_ids(self, platform: str, *, limit: int) -> dict[Place, str]:
+        """Return the highest platform id of a message in each chat, chats with recent messages first."""
         ...
 
-    async def begin(self, message_id: str) -> int:
-        """Work on it begins. How often that has happened, this time included; 0 if it was never taken."""
+    async def start_attempt(self, message_id: str) -> int:
+        """Count one more turn for the message. Returns the new count; 0 if the message is not stored."""
         ...
 
-    async def settle(
+    async def cancel_attempt(self, message_id: str, times: int = 1) -> None:
+        """Subtract turns that ended in an orderly stop."""
+        ...
+
+    async def mark_done(
         self, message_ids: Sequence[str], *, conversation_id: str = "", notice_id: str = "", notice: str = ""
     ) -> bool:
-        """They are dealt with. The notice that says so, if there is one, answers the first of them; whether it has to
-        be brought to somebody."""
-        ...
-
-    async def unbegin(self, message_id: str, times: int = 1) -> None:
-        """The last so many times do not count."""
+        """Mark messages as answered. A notice becomes an outbox row that replies to the first of them; returns
+        whether that row has to be delivered."""
         ...
 
     async def park(
@@ -231,84 +169,157 @@ class Inbox(Protocol):
         notice_id: str = "",
         notice: str = "",
     ) -> bool:
-        """The first of them is given up on; the others are parts of it. The notice is as with `settle`."""
+        """Park the first message and mark the others, which are parts of it, as done. The notice is as in
+        `mark_done`."""
         ...
 
-    async def tidy(self) -> None:
-        """Forgets what was dealt with so long ago that no service can deliver it again, and its replies."""
+    async def purge_old(self) -> None:
+        """Delete done messages that no service delivers again, and delivered replies of that age."""
         ...
 
     async def parked(self) -> list[ParkedItem]: ...
 
     async def counts(self) -> dict[tuple[str, str], int]:
-        """How many are `waiting` and how many `parked`, by platform and state."""
+        """Return how many messages are `waiting` and `parked`, by platform and state."""
         ...
 
-    async def has_gone_on(self, message_id: str) -> bool:
-        """Whether something was said in its conversation after it, or the conversation is in another session now."""
+    async def is_superseded(self, message_id: str) -> bool:
+        """Tell whether the person wrote again after this message, or the conversation is in another session now."""
         ...
 
     async def unpark(self, message_id: str) -> InboxMessage | None:
-        """It waits again, as if it had just come. None if it is not parked."""
+        """Let a parked message wait again as if it were new. None if it is not parked."""
         ...
 
     async def dismiss(self, message_id: str) -> bool:
-        """It is dealt with. False if it is not parked."""
+        """Mark a parked message as done. False if it is not parked."""
         ...
 
 
-class SignOuts(Protocol):
-    """Cookies of the web chat that are worthless, by their digests."""
+# -- outbox
 
-    async def add(self, digest: str, *, until: float, now: float) -> None: ...
+UNREADABLE = "It was written by another version of Hermes and cannot be read."
+"""The reason for which a row is parked that cannot be parsed."""
 
-    async def all(self) -> set[str]: ...
+Kind = Literal["text", "notice", "file", "transient"]
+State = Literal["pending", "sending", "sent", "parked"]
 
 
-class GatewayStore(SessionStore, Protocol):
-    """What the gateway keeps beside conversations."""
+@dataclass(frozen=True, slots=True)
+class DeliveryProgress:
+    """How far the delivery of an outbox item has come."""
 
-    @property
-    def inbox(self) -> Inbox: ...
+    state: State = "pending"
+    """`sending` also means that the outcome of an earlier call is unknown: the next call may send a duplicate."""
+    shown_in: tuple[str, ...] = ()
+    """The platform ids of the messages that show the item, the newest last."""
+    is_streaming: bool = False
+    """The newest message is unfinished and will be edited."""
+    sent_chars: int = 0
+    """How many characters finished messages account for, apart from `remainder`."""
+    remainder: str = ""
+    """The part of those characters that is not shown yet; it reopens a code block that continues."""
+    reason: str = ""
+    """Why the item was parked."""
 
-    @property
-    def outbox(self) -> Outbox: ...
 
-    @property
-    def leases(self) -> Leases: ...
+@dataclass(frozen=True, slots=True)
+class OutboxItem:
+    """A reply on its way to a chat."""
 
-    @property
-    def sign_outs(self) -> SignOuts: ...
+    id: str
+    conversation_id: str
+    turn_id: str
+    """The inbox message that the item answers."""
+    reply_to: str
+    """The platform id of that message."""
+    place: Place
+    kind: Kind
+    content: str | None
+    """None while the model is still writing. For a transient item: its final text, or None if it is to be deleted."""
+    progress: DeliveryProgress = field(default_factory=DeliveryProgress)
 
-    @property
-    def damage(self) -> str:
-        """What is known to be wrong with the file in which all this is kept; empty while nothing is."""
+
+class Outbox(Protocol):
+    """Replies to people and the progress of their delivery."""
+
+    async def add(
+        self, item_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
+    ) -> bool:
+        """Add a notice or file that answers an inbox message. False if its author reads replies on the platform
+        itself, so that there is nothing to deliver."""
         ...
 
-    async def try_to_write(self) -> None:
-        """Raises StoreError if nothing can be written now. Changes nothing."""
+    async def save_progress(self, platform: str, *items: OutboxItem) -> None:
+        """Save the progress of all items or of none: before a call whose outcome may stay unknown, and after it.
+
+        Adds an item that is not stored yet. A stored item keeps its content until it is sent; then only the fact is
+        kept, and a transient item is deleted."""
+        ...
+
+    async def discard_unfinished(self, platform: str) -> None:
+        """At start-up, before anything is sent, discard texts that the model had not finished: it writes them again.
+        Messages that show such a text become transient items to delete."""
+        ...
+
+    async def undelivered(self, platform: str) -> list[OutboxItem]:
+        """Return the items that are neither sent nor parked, in order."""
+        ...
+
+    async def counts(self) -> dict[tuple[str, str], int]:
+        """Return how many items are `pending`, `sending` and `parked`, by platform and state."""
+        ...
+
+    async def parked(self) -> list[ParkedItem]: ...
+
+    async def is_parked(self, item_id: str) -> bool: ...
+
+    async def may_be_half_seen(self, turn_id: str) -> bool:
+        """Tell whether part of an unfinished answer to this message may be visible in a message of unknown id."""
+        ...
+
+    async def unpark(self, item_id: str) -> tuple[str, OutboxItem] | None:
+        """Resume the delivery of a parked item; returns it with its platform. None if the item is not parked or
+        cannot be read."""
+        ...
+
+    async def dismiss(self, item_id: str) -> bool:
+        """Give up a parked item. False if it is not parked."""
         ...
 
 
-_NUMBER = re.compile(r"-?[0-9]{1,30}")
+_FILE = TypeAdapter(FileSent)
+
+
+def file_content(file: FileSent) -> str:
+    """Encode a file as the content of its row: its path, not its bytes."""
+    return json.dumps(asdict(file), ensure_ascii=False)
+
+
+def file_from(content: str) -> FileSent:
+    """Decode the result of `file_content`. Raises ValueError."""
+    return _FILE.validate_json(content)
+
+
+# -- access
 
 
 @dataclass(frozen=True, slots=True)
 class PairingRequest:
-    """Somebody who was given a code and waits for the owner. The code itself is kept by nobody but them."""
+    """A person who got a pairing code and waits for the owner. Only a digest of the code is stored."""
 
     platform: str
-    """The bot they wrote to: `telegram`, or `telegram/work`."""
+    """The bot the person wrote to: `telegram`, or `telegram/work`."""
     user_id: str
     name: str
-    """What they call themselves. It proves nothing."""
+    """The name the person uses. It proves nothing."""
     asked_at: float
     expires_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Somebody who may talk to this one bot in a direct chat."""
+    """A person who may talk to one bot in a direct chat."""
 
     platform: str
     user_id: str
@@ -319,52 +330,53 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class AskingLimits:
-    """How many codes there may be, so that strangers can neither collect them nor bury the owner in them."""
+    """How many codes there may be, so that strangers can neither collect codes nor flood the owner with them."""
 
     per_person: int
     period_seconds: float
-    """In which `per_person` counts."""
+    """The period in which `per_person` counts."""
     pending: int
-    """On one platform at a time."""
+    """Open codes on one platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuessingLimits:
-    """After so many wrong codes within so many seconds, nothing is approved for as long."""
+    """After this many wrong codes within so many seconds, nothing is approved for as many seconds."""
 
     wrong_codes: int
     seconds: float
 
 
 class PairingLocked(HermesError):
-    """Too many wrong codes were tried, so nobody can be approved for now; try again later."""
+    """Too many wrong codes were tried, so no one can be approved for now; try again later."""
 
     def __init__(self, detail: str = "", *, until: float = 0.0) -> None:
         super().__init__(detail)
         self.until = until
 
 
-class People(Protocol):
-    """Every verb is one transaction. Ids are numbers in plain digits; codes come as their digests."""
+class Access(Protocol):
+    """Who may talk to a bot, and which web sessions were signed out. Every method is one transaction."""
 
     async def is_approved(self, platform: str, user_id: str) -> bool:
-        """As of now, also if another process has just changed it."""
+        """Read the current state, including changes that another process has just made."""
         ...
 
     async def ask(self, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
-        """Notes the request under its code, in place of an earlier one; False where that is one too many."""
+        """Store a request under the digest of its code; it replaces an earlier one. False if over the limits."""
         ...
 
     async def is_pending(self, platform: str, digest: str, *, now: float) -> bool: ...
 
     async def approve(self, digest: str, *, by: str, now: float, limits: GuessingLimits) -> Paired | None:
-        """None for a code that is unknown or too old, which counts as wrong. Raises PairingLocked."""
+        """Approve the person with this code. None for an unknown or expired code, which counts as a wrong one.
+        Raises PairingLocked."""
         ...
 
     async def deny(self, digest: str, *, now: float) -> bool: ...
 
     async def approve_person(self, platform: str, user_id: str, *, by: str, now: float) -> Paired | None:
-        """Without their code, by somebody who sees the list of those who wait. None if they do not."""
+        """Approve a person without their code. None if they have no open request."""
         ...
 
     async def deny_person(self, platform: str, user_id: str, *, now: float) -> bool: ...
@@ -372,20 +384,113 @@ class People(Protocol):
     async def revoke(self, platform: str, user_id: str) -> bool: ...
 
     async def pending(self, *, now: float) -> list[PairingRequest]:
-        """The earliest first."""
+        """Return the open requests, the oldest first."""
         ...
 
     async def approved(self) -> list[Paired]:
-        """By platform, the earliest first."""
+        """Return the approved people by platform, the oldest approval first."""
+        ...
+
+    async def add_sign_out(self, digest: str, *, until: float, now: float) -> None:
+        """Invalidate a cookie of the web chat, and forget invalid cookies that have expired."""
+        ...
+
+    async def sign_outs(self) -> set[str]:
+        """Return the digests of invalid cookies."""
         ...
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,30}")
+
+
 def number_in(text: str) -> int | None:
-    """The number of an account or a group; None for anything else, such as a name."""
+    """Parse the number of an account or a group; None for anything else, such as a name."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def person_in(text: str) -> int | None:
-    """The number of a person's account. Groups and channels have negative ones, and those can be senders too."""
+    """Parse the number of a person's account. Groups and channels, which can send messages too, have negative ones."""
     number = number_in(text)
     return number if number is not None and number > 0 else None
+
+
+# -- imports, export, health
+
+
+class Imports(Protocol):
+    """Conversations from other programs."""
+
+    async def add(self, imported: ImportedConversation) -> ImportResult:
+        """Store the conversation in one transaction. Messages that are stored already stay as they are."""
+        ...
+
+    async def preview(self, imported: ImportedConversation) -> ImportResult:
+        """Return what `add` would do."""
+        ...
+
+
+class Snapshot(Protocol):
+    """All conversations as they were when the snapshot was opened. Its methods block; messages are read in batches."""
+
+    def conversations(
+        self, *, person: str | None = None, platform: str | None = None, since: float = 0.0
+    ) -> list[Overview]:
+        """Return conversations with messages since then, the one with the oldest activity first."""
+        ...
+
+    def sessions(self, conversation_id: str) -> list[Session]: ...
+
+    def messages(
+        self, conversation_id: str, *, since: float = 0.0, every_session: bool = False
+    ) -> Iterator[Message]:
+        """Yield the messages of the live session and its ancestors, or of `every_session`, oldest first."""
+        ...
+
+
+class Export(Protocol):
+    """Reads all conversations while others write."""
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The findings of `StoreHealth.diagnose`."""
+
+    index_damage: str | None
+    parked: list[ParkedItem]
+    log_bytes: int
+    """The size of the write-ahead log."""
+
+
+class StoreHealth(Protocol):
+    """Checks and repairs of the database."""
+
+    @property
+    def damage(self) -> str:
+        """The damage that a query or the last `check_integrity` found; empty if none is known."""
+        ...
+
+    async def check_writable(self) -> None:
+        """Raise StoreError if nothing can be written now. Changes nothing."""
+        ...
+
+    async def check_integrity(self) -> None:
+        """Read the whole database and set `damage`."""
+        ...
+
+    async def monitor(self) -> None:
+        """Check the integrity once a day, and more often while damage is known. Never returns."""
+        ...
+
+    async def diagnose(self) -> Diagnosis:
+        """Read the whole database. Raises StoreCorrupt."""
+        ...
+
+    async def rebuild_index(self) -> int:
+        """Rebuild the search index; a running gateway may go on. Returns the number of messages in it."""
+        ...
+
+    async def finish_index(self) -> None:
+        """Index all messages now, so that the next search need not."""
+        ...

@@ -8,8 +8,20 @@ from typing import Literal, Protocol
 
 from agent.messages import Message
 from agent.store import Compaction, Conversation, SearchHit, SplitReason
-from gateway.store.ports import ParkedItem
 from gateway.types import Place
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedItem:
+    """A message that could not be answered, or a reply that could not be delivered."""
+
+    kind: Literal["message", "reply"]
+    id: str
+    platform: str
+    chat_id: str
+    """Empty on platforms that people read from, such as the web page."""
+    since: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +111,15 @@ class CompactionDiff:
 class ConversationReports(Protocol):
     """What names an id raises NotFound."""
 
-    async def listing(
+    async def page(
         self, *, person: str | None, platform: str | None, first: int, limit: int
     ) -> ConversationPage:
         """Newest activity first, from number `first` (0 is the newest); none in which nothing was said."""
         ...
 
-    async def described(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]: ...
+    async def rows(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]: ...
 
-    async def choices(self) -> FilterOptions: ...
+    async def filter_options(self) -> FilterOptions: ...
 
     async def search(
         self, text: str, *, person: str | None, platform: str | None, limit: int
@@ -115,7 +127,7 @@ class ConversationReports(Protocol):
         """Over all conversations, best first."""
         ...
 
-    async def newest(self) -> int:
+    async def last_seq(self) -> int:
         """Grows whenever anything is said anywhere."""
         ...
 
@@ -123,12 +135,12 @@ class ConversationReports(Protocol):
         """Changes whenever anything was said or split."""
         ...
 
-    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
+    async def transcript_page(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
         """Of all that was said up to this session, through its ancestors. Without `first`, the newest. With the
         results of the tool calls at its end, whatever the limit; those at its beginning are in the one before."""
         ...
 
-    async def place_of_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
+    async def locate_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
         """The session to look at it from, and its number there: the live one, where it leads to the message."""
         ...
 
@@ -136,13 +148,13 @@ class ConversationReports(Protocol):
         """All of them, oldest first."""
         ...
 
-    async def window(self, session_id: str) -> list[ContextSample]:
+    async def context_samples(self, session_id: str) -> list[ContextSample]:
         """Through all ancestors, in order."""
         ...
 
-    async def replaced(self, session_id: str, *, first: int, limit: int) -> CompactionDiff: ...
+    async def compaction_diff(self, session_id: str, *, first: int, limit: int) -> CompactionDiff: ...
 
-    async def chat_of(self, conversation: Conversation) -> Place | None:
+    async def reply_place(self, conversation: Conversation) -> Place | None:
         """Where its replies were last brought to; None where people come and read, or it was too long ago."""
         ...
 
@@ -219,6 +231,42 @@ class ParkedDetail(ParkedItem):
     """Its beginning; the name of a file. Empty where nothing is left of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class UsageToday:
+    """The model calls since midnight."""
+
+    calls: int
+    prompt_tokens: int
+    cache_read_tokens: int
+    completion_tokens: int
+    usd: float
+    unpriced_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastCompaction:
+    at: float
+    conversation_id: str
+    trigger: str
+    engine: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSummary:
+    """The numbers that `hermes status` prints."""
+
+    conversations: int
+    waiting: int
+    """Messages without a complete answer, including those that are being answered."""
+    parked: int
+    today: UsageToday
+    last_compaction: LastCompaction | None
+    bytes: int
+    """The size of the database with its write-ahead log."""
+
+
 class Reports(Protocol):
     @property
     def conversations(self) -> ConversationReports: ...
@@ -227,8 +275,10 @@ class Reports(Protocol):
         """From the day of that moment on, a sum for each of these; oldest day first."""
         ...
 
-    async def standing(self, *, since: float) -> QueueStatus: ...
+    async def queue_status(self, *, since: float) -> QueueStatus: ...
 
-    async def given_up(self, *, limit: int) -> list[ParkedDetail]:
-        """The newest first."""
+    async def parked(self, *, limit: int) -> list[ParkedDetail]:
+        """Return messages and replies that are parked, the newest first."""
         ...
+
+    async def summary(self, *, midnight: float) -> StoreSummary: ...

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.discord import DiscordWorld
 from tests.worlds.hermes_process import HermesProcess, hermes
 from tests.worlds.lineage import sound_lineages
@@ -153,11 +153,11 @@ async def _nothing_was_lost(database: Path, anna: Diary, ben: Diary) -> None:
     try:
         by_platform = {
             overview.conversation.address.platform: overview.conversation
-            for overview in await store.conversations()
+            for overview in await store.sessions.conversations()
         }
         for diary, platform in ((anna, "telegram"), (ben, "discord")):
             conversation = by_platform[platform]
-            transcript = await store.transcript(conversation.id)
+            transcript = await store.sessions.transcript(conversation.id)
             assert [message.content for message in transcript if message.role == "user"] == diary.said
             answers = [message.content for message in transcript if message.role == "assistant"]
             assert answers == [f"Noted: **{word}**." for word in diary.answered]

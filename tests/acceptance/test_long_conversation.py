@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.compression.ledger import split_ledger
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds import warm
 from tests.worlds.hermes_process import HermesProcess, environment, hermes
 from tests.worlds.lineage import sound_lineages
@@ -74,8 +74,8 @@ async def test_many_turns(tmp_path: Path, turns: int) -> None:
     assert set(lineage.reasons) == {"compression"}, "hygiene is for what escapes the compressor"
     async with _opened(home / "state.db") as store:
         await _each_is_found(store, conversation, words)
-        assert [session.id for session in await store.lineage(lineage.live)] == lineage.sessions
-        context = await store.history(lineage.live)
+        assert [session.id for session in await store.sessions.lineage(lineage.live)] == lineage.sessions
+        context = await store.sessions.history(lineage.live)
     [ledger] = [split_ledger(message.content)[1] for message in context if "LEDGER" in message.content]
     assert any(INSTRUCTION in line for line in ledger.instructions), "what was asked for good still stands"
 
@@ -112,7 +112,7 @@ async def test_the_embedded_model_in_a_small_window(tmp_path: Path, wanted: int)
     async with _opened(home / "state.db") as store:
         await _each_is_found(store, conversation, [("user", f"ask{n:04d}") for n in range(len(asked))])
         for session in lineage.sessions:
-            _takes_turns(message.role for message in await store.history(session))
+            _takes_turns(message.role for message in await store.sessions.history(session))
 
 
 async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_what_a_person_can_ask_for(tmp_path: Path) -> None:
     [(conversation, lineage)] = sound_lineages(home / "state.db").items()
     assert lineage.reasons == ["command", "reset"]
     async with _opened(home / "state.db") as store:
-        [(child, done)] = await store.compactions(conversation)
+        [(child, done)] = await store.sessions.compactions(conversation)
     assert (child, done.trigger, done.focus) == (lineage.sessions[1], "command", "billing")
     assert done.messages_before == 18 > done.messages_after
     assert compressed.startswith(f"Compressed: 18 -> {done.messages_after} messages, ~")
@@ -207,7 +207,7 @@ def _takes_turns(roles: Iterable[str]) -> None:
 async def _each_is_found(store: SqliteStore, conversation: str, words: Sequence[tuple[str, str]]) -> None:
     """By its word, once, and nothing else with it: neither a summary nor a copy."""
     for role, word in words:
-        hits = await store.search(word, conversation_id=conversation)
+        hits = await store.sessions.search(word, conversation_id=conversation)
         assert [(hit.message.role, _word(hit.message.content)) for hit in hits] == [(role, word)]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import Pairing
-from gateway.store import SqliteStore
-from gateway.store.ports import People
+from gateway.store.ports import Access
+from gateway.store.sqlite.store import SqliteStore
 
 
 @dataclass
@@ -35,14 +35,14 @@ def database(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def people(database: Path) -> AsyncIterator[People]:
+async def people(database: Path) -> AsyncIterator[Access]:
     store = await SqliteStore.open(database)
-    yield store.people
+    yield store.access
     await store.close()
 
 
 @pytest.fixture
-def pairing(people: People, clock: Clock) -> Pairing:
+def pairing(people: Access, clock: Clock) -> Pairing:
     return Pairing(people, clock=clock)
 
 
@@ -50,6 +50,6 @@ def pairing(people: People, clock: Clock) -> Pairing:
 async def two_processes(database: Path, clock: Clock) -> AsyncIterator[tuple[Pairing, Pairing]]:
     """The gateway's and the command line's, each with connections of its own to the same file."""
     gateway, command_line = await SqliteStore.open(database), await SqliteStore.open(database)
-    yield Pairing(gateway.people, clock=clock), Pairing(command_line.people, clock=clock)
+    yield Pairing(gateway.access, clock=clock), Pairing(command_line.access, clock=clock)
     await command_line.close()
     await gateway.close()

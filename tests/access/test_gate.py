@@ -10,8 +10,8 @@ import pytest
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.config.schema_platforms import BotConfig
-from gateway.store import SqliteStore
-from gateway.store.ports import People
+from gateway.store.ports import Access
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, Place
 
 ADA, BOB, CYD = Author("1001", "Ada"), Author("1002", "Bob"), Author("1003", "Cyd")
@@ -20,30 +20,30 @@ OPEN_GROUP = Place("-500", kind="group", group_id="-500")
 OTHER_GROUP = Place("-600", kind="group", group_id="-600")
 
 
-def gate(people: People, platform: str = "telegram", **settings: Any) -> Gate:
+def gate(people: Access, platform: str = "telegram", **settings: Any) -> Gate:
     return Gate(platform, BotConfig(**settings), people)
 
 
-async def approve(people: People, author: Author, platform: str = "telegram") -> None:
+async def approve(people: Access, author: Author, platform: str = "telegram") -> None:
     pairing = Pairing(people)
     code = await pairing.request(platform, author)
     assert code is not None
     assert await pairing.approve(code.code, by="test")
 
 
-async def test_a_bot_without_settings_talks_to_nobody(people: People) -> None:
+async def test_a_bot_without_settings_talks_to_nobody(people: Access) -> None:
     """An unknown person may at most ask to be let in; in a group, nobody may."""
     fresh = gate(people)
     assert await fresh.verdict(ADA, DIRECT) == "stranger"
     assert await fresh.verdict(ADA, OPEN_GROUP) == "no"
 
 
-async def test_without_pairing_a_stranger_is_nobody(people: People) -> None:
+async def test_without_pairing_a_stranger_is_nobody(people: Access) -> None:
     """They hear nothing, not even that there is a bot."""
     assert await gate(people, pairing=False).verdict(ADA, DIRECT) == "no"
 
 
-async def test_allowed_users_and_admins_may_talk(people: People) -> None:
+async def test_allowed_users_and_admins_may_talk(people: Access) -> None:
     """By number; an admin need not be listed twice."""
     configured = gate(people, allowed_users=(1001,), admins=(1002,))
     verdicts = [await configured.verdict(author, DIRECT) for author in (ADA, BOB, CYD)]
@@ -51,7 +51,7 @@ async def test_allowed_users_and_admins_may_talk(people: People) -> None:
     assert [configured.is_admin(author.id) for author in (ADA, BOB, CYD)] == [False, True, False]
 
 
-async def test_a_name_opens_nothing(people: People) -> None:
+async def test_a_name_opens_nothing(people: Access) -> None:
     """The name of somebody who is allowed, now carried by another account."""
     configured = gate(people, allowed_users=(1001,), admins=(1001,))
     await approve(people, BOB)
@@ -60,13 +60,13 @@ async def test_a_name_opens_nothing(people: People) -> None:
     assert not configured.is_admin("Ada")
 
 
-async def test_the_chat_of_an_allowed_person_opens_nothing(people: People) -> None:
+async def test_the_chat_of_an_allowed_person_opens_nothing(people: Access) -> None:
     """Who acts is judged, not where: a press or an edit by somebody else in Ada's chat is a stranger's."""
     assert await gate(people, allowed_users=(1001,)).verdict(CYD, DIRECT) == "stranger"
 
 
 @pytest.mark.parametrize("odd", ["", "ada", "-1001", "0", "1001 ", "1_001", "١٠٠١", "1001.0", "9" * 31])
-async def test_what_is_no_account_is_refused(people: People, odd: str) -> None:
+async def test_what_is_no_account_is_refused(people: Access, odd: str) -> None:
     """Not even a stranger: such an id could never be approved or named."""
     configured = gate(people, allowed_users=(1001,), admins=(1001,), allowed_groups=(-500,))
     assert await configured.verdict(Author(odd, "Ada"), DIRECT) == "no"
@@ -74,7 +74,7 @@ async def test_what_is_no_account_is_refused(people: People, odd: str) -> None:
     assert not configured.is_admin(odd)
 
 
-async def test_bots_never(people: People) -> None:
+async def test_bots_never(people: Access) -> None:
     """Two bots would talk to each other for ever, whoever allows them."""
     configured = gate(people, allowed_users=(1001,), allowed_groups=(-500,))
     robot = Author("1001", "Ada", is_bot=True)
@@ -97,7 +97,7 @@ async def test_bots_never(people: People) -> None:
         ("everyone", CYD, Place("777", "12", kind="group", group_id="-500"), "yes"),
     ],
 )
-async def test_groups(people: People, members: str, author: Author, place: Place, verdict: str) -> None:
+async def test_groups(people: Access, members: str, author: Author, place: Place, verdict: str) -> None:
     """The group must be listed, whoever writes; its topics and channels come with it."""
     configured = gate(
         people, group_members=members, allowed_users=(1001,), admins=(1002,), allowed_groups=(-500,)
@@ -105,7 +105,7 @@ async def test_groups(people: People, members: str, author: Author, place: Place
     assert await configured.verdict(author, place) == verdict
 
 
-async def test_an_approval_is_for_direct_chats(people: People) -> None:
+async def test_an_approval_is_for_direct_chats(people: Access) -> None:
     """It opens no group, and among the allowed users of an open one it does not count."""
     await approve(people, CYD)
     configured = gate(people, group_members="allowed_users", allowed_groups=(-500,))
@@ -115,14 +115,14 @@ async def test_an_approval_is_for_direct_chats(people: People) -> None:
     assert not configured.is_admin(CYD.id)
 
 
-async def test_an_approval_is_for_one_bot(people: People) -> None:
+async def test_an_approval_is_for_one_bot(people: Access) -> None:
     """Neither for another bot of the same service nor for the same number elsewhere."""
     await approve(people, CYD, "telegram")
     others = [gate(people, platform) for platform in ("telegram/work", "discord", "Telegram")]
     assert [await other.verdict(CYD, DIRECT) for other in others] == ["stranger"] * 3
 
 
-async def test_an_approval_outlives_pairing(people: People) -> None:
+async def test_an_approval_outlives_pairing(people: Access) -> None:
     """Switching it off keeps newcomers out, not those who are in."""
     await approve(people, CYD)
     closed = gate(people, pairing=False)
@@ -130,7 +130,7 @@ async def test_an_approval_outlives_pairing(people: People) -> None:
     assert await closed.verdict(ADA, DIRECT) == "no"
 
 
-async def test_a_number_is_the_same_however_it_is_written(people: People) -> None:
+async def test_a_number_is_the_same_however_it_is_written(people: Access) -> None:
     """Settings hold numbers and services give text."""
     configured = gate(people, allowed_users=("1001",), allowed_groups=("-500",))
     await approve(people, Author("0001003", "Cyd"))
@@ -139,7 +139,7 @@ async def test_a_number_is_the_same_however_it_is_written(people: People) -> Non
     assert await configured.verdict(CYD, Place("-500", kind="group", group_id="-0500")) == "yes"
 
 
-async def test_numbers_beyond_what_a_float_can_tell_apart(people: People) -> None:
+async def test_numbers_beyond_what_a_float_can_tell_apart(people: Access) -> None:
     """Discord's have 19 digits; one off is somebody else."""
     configured = gate(people, allowed_users=(1234567890123456789,))
     assert await configured.verdict(Author("1234567890123456789", "Ada"), DIRECT) == "yes"
@@ -152,7 +152,7 @@ async def test_what_another_process_decides_counts_at_once(
     """Approved by `hermes pairing` while the gateway runs, and revoked while a message waits for its turn."""
     _, command_line = two_processes
     reading = await SqliteStore.open(database, read_only=True)
-    running = gate(reading.people)
+    running = gate(reading.access)
     code = await command_line.request("telegram", CYD)
     assert code is not None
     assert await running.verdict(CYD, DIRECT) == "stranger"

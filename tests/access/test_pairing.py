@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import ALPHABET, ASKING, Pairing, PairingCode
-from gateway.store import SqliteStore
-from gateway.store.ports import PairingLocked, People
+from gateway.store.ports import Access, PairingLocked
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
 from tests.access.conftest import Clock
 
@@ -133,7 +133,7 @@ async def test_any_name_can_be_stored(pairing: Pairing) -> None:
     assert len(request.name) == 64
 
 
-async def test_after_a_restart_a_new_code_takes_the_place_of_the_old(people: People, clock: Clock) -> None:
+async def test_after_a_restart_a_new_code_takes_the_place_of_the_old(people: Access, clock: Clock) -> None:
     """Codes are stored as digests, so the old one cannot be said again; only one is ever good."""
     first = await asked(Pairing(people, clock=clock))
     restarted = Pairing(people, clock=clock)
@@ -144,7 +144,7 @@ async def test_after_a_restart_a_new_code_takes_the_place_of_the_old(people: Peo
     assert await restarted.approve(second.code, by="test")
 
 
-async def test_after_a_restart_one_of_a_crowd_still_gets_a_code(people: People, clock: Clock) -> None:
+async def test_after_a_restart_one_of_a_crowd_still_gets_a_code(people: Access, clock: Clock) -> None:
     """Their new code takes the place of their own, so the crowd does not grow and nobody else loses a code."""
     crowd = [Author(str(number), "one of many") for number in range(1, ASKING.pending + 1)]
     for author in crowd:
@@ -154,7 +154,7 @@ async def test_after_a_restart_one_of_a_crowd_still_gets_a_code(people: People, 
     assert len(await restarted.pending()) == ASKING.pending
 
 
-async def test_restarts_do_not_reset_the_count(people: People, clock: Clock) -> None:
+async def test_restarts_do_not_reset_the_count(people: Access, clock: Clock) -> None:
     """The fourth code of a day is one too many, whichever process gave the others."""
     for _ in range(3):
         await asked(Pairing(people, clock=clock))
@@ -174,7 +174,7 @@ async def test_no_code_is_on_the_disk(two_processes: tuple[Pairing, Pairing], da
 # -- approving -----------------------------------------------------------------------------------------------
 
 
-async def test_an_approved_person_is_listed(pairing: Pairing, people: People, clock: Clock) -> None:
+async def test_an_approved_person_is_listed(pairing: Pairing, people: Access, clock: Clock) -> None:
     """With who let them in and when; they are pending no more."""
     code = await asked(pairing)
     clock.pass_minutes(5)
@@ -228,7 +228,7 @@ async def test_a_denied_code_is_worthless(pairing: Pairing) -> None:
     assert (await asked(pairing)).code != code
 
 
-async def test_revoking(pairing: Pairing, people: People) -> None:
+async def test_revoking(pairing: Pairing, people: Access) -> None:
     """Only who was approved, and only there."""
     await pairing.approve((await asked(pairing)).code, by="test")
     assert not await pairing.revoke("discord", "1001")
@@ -325,11 +325,11 @@ async def test_a_restart_does_not_lift_the_lock(database: Path, clock: Clock) ->
     """Wrong codes are counted in the database, one process after the other."""
     for wrong in WRONG:
         store = await SqliteStore.open(database)
-        assert await Pairing(store.people, clock=clock).approve(wrong, by="test") is None
+        assert await Pairing(store.access, clock=clock).approve(wrong, by="test") is None
         await store.close()
     store = await SqliteStore.open(database)
     with pytest.raises(PairingLocked):
-        await Pairing(store.people, clock=clock).approve("FFFFFFFF", by="test")
+        await Pairing(store.access, clock=clock).approve("FFFFFFFF", by="test")
     await store.close()
 
 

@@ -18,7 +18,7 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext
 from agent.tools.memory import memory
 from agent.tools.todo import todo
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
@@ -27,28 +27,30 @@ WINDOW = 4_000
 
 async def conversation(store: SqliteStore, *more: Message) -> Conversation:
     """One that is worth compacting."""
-    opened = await store.open_conversation(Address("web", "desk"), person="owner")
-    session = await store.pin(opened.live_session_id, system_prompt="Be brief.", model="m")
+    opened = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    session = await store.sessions.pin(opened.live_session_id, system_prompt="Be brief.", model="m")
     for number in range(12):
         said = [Message("user", f"Question {number}. " + "word " * 60), Message("assistant", "detail " * 60)]
-        await store.append(session.id, said)
-    await store.append(session.id, [*more, Message("user", "And now?"), Message("assistant", "Now.")])
+        await store.sessions.append(session.id, said)
+    await store.sessions.append(
+        session.id, [*more, Message("user", "And now?"), Message("assistant", "Now.")]
+    )
     return opened
 
 
 def agent_with(store: SqliteStore, *, flush: ScriptedLLM | None = None) -> Agent:
     return make_agent(
         ScriptedLLM([], context_length=WINDOW),
-        store,
+        store.sessions,
         engine=lambda: ContextCompressor(
             WINDOW, protect_last_n=2, summarize=lambda prompt, limit: "## Goal\nTo test."
         ),
-        flush_memory=MemoryFlush(ModelSelector(flush, store), store, memory) if flush else None,
+        flush_memory=MemoryFlush(ModelSelector(flush, store.sessions), memory) if flush else None,
     )
 
 
 async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> bool:
-    live = await agent.open(await store.conversation(place.id))
+    live = await agent.open(await store.sessions.conversation(place.id))
     return (await agent.keeper.compactor.compact(live, "command")).compacted is not None
 
 
@@ -62,12 +64,12 @@ async def test_lasting_facts_are_noted_before_turns_leave_the_context() -> None:
     store = await temporary_store()
     place = await conversation(store)
     flush = ScriptedLLM([remember("Is called Ada.")])
-    said = await store.transcript(place.id)
+    said = await store.sessions.transcript(place.id)
     assert await compact(agent_with(store, flush=flush), store, place)
-    assert [fact.text for fact in await store.facts("owner")] == ["Is called Ada."]
+    assert [fact.text for fact in await store.sessions.facts("owner")] == ["Is called Ada."]
     [request] = flush.requests
     assert [tool["function"]["name"] for tool in request.tools] == ["memory"]
-    assert await store.transcript(place.id) == said
+    assert await store.sessions.transcript(place.id) == said
 
 
 async def test_the_memory_is_not_flushed_twice_over_the_same_messages() -> None:
@@ -96,11 +98,11 @@ async def test_the_task_list_and_the_files_are_carried_over(tmp_path: Path) -> N
         store, Message("assistant", tool_calls=(call,)), Message("tool", "ok", tool_call_id="c1")
     )
     session = place.live_session_id
-    context = ToolContext(place.id, session, "owner", "web", tmp_path, store)
+    context = ToolContext(place.id, session, "owner", "web", tmp_path, store.sessions)
     await todo.call(context, {"action": "replace", "items": [{"text": "book the hall"}]})
     agent = agent_with(store)
     assert await compact(agent, store, place)
-    live = await agent.open(await store.conversation(place.id))
+    live = await agent.open(await store.sessions.conversation(place.id))
     [summary] = [message for message in live.history if message.kind == "summary"]
     assert "[ ] 1. book the hall" in summary.content
     assert "- written: plan.md" in summary.content
@@ -116,9 +118,11 @@ async def test_files_are_still_known_after_a_second_compaction() -> None:
     )
     agent = agent_with(store)
     assert await compact(agent, store, place)
-    live = (await store.conversation(place.id)).live_session_id
+    live = (await store.sessions.conversation(place.id)).live_session_id
     for _ in range(12):
-        await store.append(live, [Message("user", "word " * 60), Message("assistant", "detail " * 60)])
+        await store.sessions.append(
+            live, [Message("user", "word " * 60), Message("assistant", "detail " * 60)]
+        )
     assert await compact(agent, store, place)
-    history = await store.history((await store.conversation(place.id)).live_session_id)
+    history = await store.sessions.history((await store.sessions.conversation(place.id)).live_session_id)
     assert "- read: notes.md" in "".join(message.content for message in history if message.kind == "summary")

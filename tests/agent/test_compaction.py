@@ -84,15 +84,15 @@ async def desk(
     auxiliary = ScriptedLLM(summaries, context_length=WINDOW)
     agent = make_agent(
         llm,
-        store,
+        store.sessions,
         [nothing],
         engine=small,
         auxiliary=auxiliary,
         background_at=background_at,
         patience=patience,
     )
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    return Desk(agent, llm, store, conversation.id, tmp_path)
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    return Desk(agent, llm, store.sessions, conversation.id, tmp_path)
 
 
 async def fill(at: Desk, turns: int, tokens: int = 500) -> None:
@@ -268,12 +268,13 @@ async def test_a_draft_is_not_used_where_too_much_was_said_since(tmp_path: Path)
 
 async def test_few_drafts_are_kept() -> None:
     """A draft holds the messages of a conversation, and most conversations near their threshold are idle."""
+    store = (await temporary_store()).sessions
     drafts = Drafts(lambda conversation_id: None)
     lives = []
     for number in range(100):
         session = Session(f"s{number}", f"c{number}", None, None, 0.0)
         conversation = Conversation(f"c{number}", Address("web", str(number)), "owner", session.id, 0.0)
-        live = LiveContext(conversation, session, [Message("user", "Hi", id="m")])
+        live = LiveContext(store, conversation, session, [Message("user", "Hi", id="m")])
         given = for_engine("", live.history)
 
         async def made(given: list[ChatDict] = given, session: str = live.session.id) -> Draft:
@@ -290,7 +291,8 @@ async def test_what_went_wrong_with_a_draft_is_not_held_against_the_turn() -> No
     """The lease was lost, or the disk was full, in another turn."""
     drafts = Drafts(lambda conversation_id: None)
     session = Session("s", "c", None, None, 0.0)
-    live = LiveContext(Conversation("c", Address("web", "1"), "owner", "s", 0.0), session, [])
+    conversation = Conversation("c", Address("web", "1"), "owner", "s", 0.0)
+    live = LiveContext((await temporary_store()).sessions, conversation, session, [])
 
     async def lost() -> Draft:
         raise LeaseLost

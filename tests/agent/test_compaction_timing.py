@@ -40,14 +40,14 @@ async def hanging(
     auxiliary = ScriptedLLM([[answered, "## Goal\nTo test."]] * 20, context_length=WINDOW)
     agent = make_agent(
         llm,
-        store,
+        store.sessions,
         [nothing],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2),
         auxiliary=auxiliary,
         patience=patience,
     )
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    return Desk(agent, llm, store, conversation.id, tmp_path), auxiliary
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    return Desk(agent, llm, store.sessions, conversation.id, tmp_path), auxiliary
 
 
 async def test_a_turn_waits_once_for_a_summary_that_does_not_come(tmp_path: Path) -> None:
@@ -242,9 +242,9 @@ async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
     """No compaction makes tools smaller. The person is told once what helps."""
     store, llm = await temporary_store(), ScriptedLLM([], context_length=WINDOW)
     wordy = replace(nothing, description="word " * 2_500)
-    agent = make_agent(llm, store, [wordy], auxiliary=ScriptedLLM([]))
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    at = Desk(agent, llm, store, conversation.id, tmp_path)
+    agent = make_agent(llm, store.sessions, [wordy], auxiliary=ScriptedLLM([]))
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    at = Desk(agent, llm, store.sessions, conversation.id, tmp_path)
     agent.keeper.enabled = False
     for number in range(3):
         llm.then(reply(f"Answer {number}.", 3_600))
@@ -252,7 +252,7 @@ async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
     agent.keeper.enabled = True
     [notice] = [event for _ in range(3) for event in await at.hygiene()]
     assert isinstance(notice, Notice) and "Enable fewer tools" in notice.text
-    assert len(await store.sessions(conversation.id)) == 1
+    assert len(await store.sessions.sessions(conversation.id)) == 1
 
 
 def test_compactions_that_come_too_soon_widen_the_step() -> None:

@@ -54,12 +54,12 @@ async def at_desk(tmp_path: Path, engine: Curious, store: SessionStore, auxiliar
 async def test_an_engine_knows_when_something_was_said_and_no_provider_does(tmp_path: Path) -> None:
     """`created_at` stands beside `message_id`, in what it compresses; requests hold neither."""
     engine, store = Curious(), await temporary_store()
-    at = await at_desk(tmp_path, engine, store, ScriptedLLM())
+    at = await at_desk(tmp_path, engine, store.sessions, ScriptedLLM())
     await fill(at, 3)
     at.llm.then(Completion("", (ToolCall("c1", "no_such_tool", "{}"),), "tool_calls", Usage(2_100, 10)))
     at.llm.then(reply("Done.", 100))
     await at.say("Now compress.")
-    said = {message.id: message.created_at for message in await store.transcript(at.conversation_id)}
+    said = {message.id: message.created_at for message in await store.sessions.transcript(at.conversation_id)}
     system, *rest = engine.given
     assert set(system) == {"role", "content"}
     assert rest and all(said[message["message_id"]] == message["created_at"] for message in rest)
@@ -79,7 +79,7 @@ def test_a_dict_made_anew_without_the_time_is_the_same_message() -> None:
 async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
     """At the beginning, and again in the child session."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, await temporary_store(), ScriptedLLM())
+    at = await at_desk(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
     await fill(at, 3)
     await at.agent.keeper.compactor.compact(
         await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
@@ -90,7 +90,7 @@ async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
 async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
     """By the name that we use and by the one that other hosts use; at a reset as well."""
     engine = Curious()
-    at = await at_desk(tmp_path, engine, await temporary_store(), ScriptedLLM())
+    at = await at_desk(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
     await fill(at, 3)
     first = await at.live()
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
@@ -109,15 +109,15 @@ async def test_a_tool_of_an_engine_may_ask_a_model_and_the_person_pays(tmp_path:
     store = await SqliteStore.open(tmp_path / "state.db")
     try:
         helper = ScriptedLLM([Completion("A purple flower.", usage=Usage(70, 7, cost_usd=0.25))])
-        at = await at_desk(tmp_path, Curious(), store, helper)
+        at = await at_desk(tmp_path, Curious(), store.sessions, helper)
         call = ToolCall("c1", "count_word", '{"word": "heliotrope"}')
         at.llm.then(Completion("", (call,), "tool_calls", Usage(500, 10, cost_usd=0.0)), reply("So.", 600))
         with spending_for("ann"):
             await at.say("What is a heliotrope?")
         assert "A purple flower." in at.llm.requests[-1].messages[-1]["content"]
         assert [request.purpose for request in helper.requests] == ["recall"]
-        assert (await store.spent(spender="ann")).usd == 0.25
-        assert (await store.session(await at.live())).prompt_tokens == 600
+        assert (await store.sessions.spent(spender="ann")).usd == 0.25
+        assert (await store.sessions.session(await at.live())).prompt_tokens == 600
     finally:
         await store.close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as looked_at:

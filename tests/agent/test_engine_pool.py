@@ -26,10 +26,12 @@ async def pool_of(
     make: Callable[[], ContextEngine], seconds: Mapping[str, float] = DEADLINES
 ) -> tuple[EnginePool, LiveContext]:
     store = await temporary_store()
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    session = await store.session(conversation.live_session_id)
-    engines = EnginePool(make, ModelSelector(ScriptedLLM(), store), hermes_home=Path("home"), seconds=seconds)
-    return engines, LiveContext(conversation, session, [Message("user", "A")])
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    session = await store.sessions.session(conversation.live_session_id)
+    engines = EnginePool(
+        make, ModelSelector(ScriptedLLM(), store.sessions), hermes_home=Path("home"), seconds=seconds
+    )
+    return engines, LiveContext(store.sessions, conversation, session, [Message("user", "A")])
 
 
 async def test_an_engine_starts_once_however_many_wait_and_stop_waiting() -> None:
@@ -140,10 +142,12 @@ async def test_a_member_that_works_again_is_no_trouble_any_more(tmp_path: Path) 
     """The engine tells by working: nobody has to restart Hermes."""
     deeds: dict[str, Deed] = {"should_compress": raising(lambda: ValueError("now"))}
     store = await temporary_store()
-    conversation = await store.open_conversation(Address("web", "1"), person="ada")
-    session = await store.session(conversation.live_session_id)
-    live = LiveContext(conversation, session, [Message("user", "hi")])
-    engines = EnginePool(lambda: Hostile(deeds), ModelSelector(ScriptedLLM(), store), hermes_home=tmp_path)
+    conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")
+    session = await store.sessions.session(conversation.live_session_id)
+    live = LiveContext(store.sessions, conversation, session, [Message("user", "hi")])
+    engines = EnginePool(
+        lambda: Hostile(deeds), ModelSelector(ScriptedLLM(), store.sessions), hermes_home=tmp_path
+    )
     runner = await engines.get(live)
     with pytest.raises(EngineFailed):
         await runner.should_compress(1)

@@ -18,7 +18,7 @@ from agent.models.selection import ModelInUse
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.core.session_policy import compact_if_oversized
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
@@ -42,12 +42,12 @@ class House:
     folder: Path
 
     async def say(self, chat: str, text: str) -> list[TurnEvent]:
-        conversation = await self.store.open_conversation(Address("web", chat), person=chat)
+        conversation = await self.store.sessions.open_conversation(Address("web", chat), person=chat)
         turn = Turn(conversation, Message("user", text), self.folder)
         return [event async for event in self.agent.run(turn)]
 
     async def runner(self, chat: str) -> EngineRunner:
-        conversation = await self.store.open_conversation(Address("web", chat), person=chat)
+        conversation = await self.store.sessions.open_conversation(Address("web", chat), person=chat)
         return await self.agent.keeper.compactor.engines.get(await self.agent.open(conversation))
 
     async def fits(self, chat: str) -> ModelInUse:
@@ -63,7 +63,7 @@ async def house(tmp_path: Path) -> House:
     llm = RetryingLLM([main, spare])
     agent = make_agent(
         llm,
-        store,
+        store.sessions,
         engine=lambda: ContextCompressor(LARGE, protect_last_n=2, summarize=lambda prompt, limit: "## Goal"),
         background_at=1.0,
     )
@@ -77,11 +77,11 @@ async def test_a_fallback_elsewhere_changes_nothing_here(tmp_path: Path) -> None
         await at.say("b", "All well. " + "word " * 300)
     assert (await at.say("a", "trouble"))[-1] == TurnDone("Spare here.")
     assert await at.fits("b") == MAIN
-    conversation = await at.store.open_conversation(Address("web", "b"), person="b")
+    conversation = await at.store.sessions.open_conversation(Address("web", "b"), person="b")
     assert await compact_if_oversized(at.agent, await at.agent.open(conversation)) == []
     events = await at.say("b", "Still well.")
     assert not any(isinstance(event, Compacted) for event in events)
-    assert (await at.store.session(conversation.live_session_id)).model == MAIN.model
+    assert (await at.store.sessions.session(conversation.live_session_id)).model == MAIN.model
 
 
 async def test_both_at_the_same_time(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_cache_markers_stay_on_while_another_chat_falls_back(tmp_path: Pat
     store = await temporary_store()
     main = ScriptedLLM([_unless_troubled] * 9, model="anthropic/claude-sonnet-4-5", context_length=LARGE)
     spare = ScriptedLLM(["Spare here."] * 9, model=SPARE.model, context_length=SMALL)
-    at = House(make_agent(RetryingLLM([main, spare]), store), store, main, spare, tmp_path)
+    at = House(make_agent(RetryingLLM([main, spare]), store.sessions), store, main, spare, tmp_path)
     await at.say("a", "trouble")
     await at.say("b", "All well.")
     assert "cache_control" in str(main.requests[-1].messages)

@@ -98,7 +98,7 @@ class House:
     ) -> list[TurnEvent]:
         """The events of the whole turn."""
         address = Address("web", chat)
-        conversation = await self.store.open_conversation(address, person=OWNER)
+        conversation = await self.store.sessions.open_conversation(address, person=OWNER)
         last = self.gateway.hub.last_number(conversation.id)
         with self.gateway.hub.watch(conversation.id, after=last) as watcher:
             await self.gateway.receive(InboundMessage(address, OWNER, text))
@@ -119,8 +119,8 @@ class House:
             assert isinstance(answer, TurnDone), f"{chat}: {text}: {answer}"
             assert text.startswith("/") or answer.text == "Answered.", chat
             seen += events
-        conversation = await self.store.open_conversation(Address("web", chat), person=OWNER)
-        said = [each for each in await self.store.transcript(conversation.id) if each.role == "user"]
+        conversation = await self.store.sessions.open_conversation(Address("web", chat), person=OWNER)
+        said = [each for each in await self.store.sessions.transcript(conversation.id) if each.role == "user"]
         assert [each.content for each in said] == ["count one", "count two", "count three", "four"], chat
         assert not await self.store.inbox.parked() and not await self.store.inbox.waiting("web")
         return notices(seen)
@@ -144,7 +144,7 @@ async def house(
 ) -> AsyncIterator[House]:
     store = await SqliteStore.open(tmp_path / "state.db")
     llm = ScriptedLLM([work] * 500, context_length=WINDOW)
-    agent = make_agent(llm, store, engine=lambda: place.engine(), deadlines=deadlines)
+    agent = make_agent(llm, store.sessions, engine=lambda: place.engine(), deadlines=deadlines)
     gateway = Gateway(
         agent, store, COMMANDS, Plugins(), workspaces=tmp_path, sessions=sessions or SessionsConfig()
     )
@@ -267,13 +267,13 @@ async def test_a_reset_by_itself_with_an_engine_that_fails(tmp_path: Path) -> No
     async with house(
         tmp_path, {"on_session_reset": raising(ERRORS["ValueError"])}, sessions=sessions
     ) as place:
-        conversation = await place.store.open_conversation(Address("web", "desk"), person=OWNER)
+        conversation = await place.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
         old = Message("user", "long ago", created_at=time.time() - 10 * 86_400)
         answer = Message("assistant", "yes", created_at=old.created_at)
-        await place.store.append(conversation.live_session_id, [old, answer])
+        await place.store.sessions.append(conversation.live_session_id, [old, answer])
         events = await place.say("hello again")
         assert events[-1] == TurnDone("Answered.")
-        live = (await place.store.conversation(conversation.id)).live_session_id
+        live = (await place.store.sessions.conversation(conversation.id)).live_session_id
         first, second = place.engines
     assert live != conversation.live_session_id
     assert len(notices(events)) == 1

@@ -67,9 +67,9 @@ async def desk(
 ) -> Desk:
     store = await temporary_store()
     llm = ScriptedLLM(steps)
-    agent = make_agent(llm, store, tools, max_iterations=max_iterations)
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    return Desk(agent, llm, store, conversation, tmp_path)
+    agent = make_agent(llm, store.sessions, tools, max_iterations=max_iterations)
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    return Desk(agent, llm, store.sessions, conversation, tmp_path)
 
 
 @tool()

@@ -20,7 +20,7 @@ from agent.store import Address, Conversation, Split
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext
 from agent.tools.todo import todo
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.agent.histories import user, with_ids
 from tests.worlds.agents import make_agent
 
@@ -44,12 +44,12 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture
 async def place(store: SqliteStore, tmp_path: Path) -> Conversation:
     """A conversation with one rule of the person and one open task."""
-    opened = await store.open_conversation(Address("web", "desk"), person="owner")
-    session = await store.pin(opened.live_session_id, system_prompt="Be brief.", model="m")
+    opened = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    session = await store.sessions.pin(opened.live_session_id, system_prompt="Be brief.", model="m")
     said = [("Hi", "Hello."), ("How are you?", "Fine."), (RULE, "I will not.")]
     for question, answer in said:
-        await store.append(session.id, [Message("user", question), Message("assistant", answer)])
-    context = ToolContext(opened.id, session.id, "owner", "web", tmp_path, store)
+        await store.sessions.append(session.id, [Message("user", question), Message("assistant", answer)])
+    context = ToolContext(opened.id, session.id, "owner", "web", tmp_path, store.sessions)
     await todo.call(context, {"action": "replace", "items": [{"text": "book the hall"}]})
     return opened
 
@@ -57,23 +57,23 @@ async def place(store: SqliteStore, tmp_path: Path) -> Conversation:
 def agent_with(store: SqliteStore, summarize: Callable[[str, int], str]) -> Agent:
     return make_agent(
         ScriptedLLM([], context_length=WINDOW),
-        store,
+        store.sessions,
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=summarize),
     )
 
 
 async def grow(store: SqliteStore, place: Conversation, *more: Message) -> None:
-    live = (await store.conversation(place.id)).live_session_id
+    live = (await store.sessions.conversation(place.id)).live_session_id
     for number in range(12):
         said = [Message("user", f"Question {number}. " + "word " * 90), Message("assistant", "detail " * 90)]
-        await store.append(live, said)
-    await store.append(live, [*more, Message("user", "And now?"), Message("assistant", "Now.")])
+        await store.sessions.append(live, said)
+    await store.sessions.append(live, [*more, Message("user", "And now?"), Message("assistant", "Now.")])
 
 
 async def compacted(store: SqliteStore, place: Conversation, summarize: Callable[[str, int], str]) -> Message:
     """The summary after one more compaction by an agent that was started just now."""
     agent = agent_with(store, summarize)
-    live = await agent.open(await store.conversation(place.id))
+    live = await agent.open(await store.sessions.conversation(place.id))
     outcome = await agent.keeper.compactor.compact(live, "command")
     assert outcome.compacted is not None, outcome.detail
     return summary_of(live)
@@ -109,15 +109,15 @@ async def test_a_summariser_that_copies_all_it_sees_hurts_nothing(
 
 async def test_forged_marks_have_no_effect(store: SqliteStore, tmp_path: Path) -> None:
     """Neither as the first message of a conversation nor later, by the person or by a tool."""
-    place = await store.open_conversation(Address("web", "forged"), person="owner")
-    session = await store.pin(place.live_session_id, system_prompt="Be brief.", model="m")
+    place = await store.sessions.open_conversation(Address("web", "forged"), person="owner")
+    session = await store.sessions.pin(place.live_session_id, system_prompt="Be brief.", model="m")
     prompts: list[str] = []
 
     def summarize(prompt: str, max_tokens: int) -> str:
         prompts.append(prompt)
         return "## Goal\nGo on."
 
-    await store.append(session.id, [Message("user", FORGED), Message("assistant", "What is that?")])
+    await store.sessions.append(session.id, [Message("user", FORGED), Message("assistant", "What is that?")])
     await grow(store, place, Message("user", FORGED), Message("assistant", "Again?"))
     for _ in range(2):
         summary = await compacted(store, place, summarize)
@@ -137,10 +137,10 @@ async def test_a_conversation_of_the_version_before_is_read_once_from_its_text(
         "[CONTEXT COMPACTION] Earlier turns were compacted into the record below.\n\n## Goal\nMove house.\n\n"
         f"{MARK}\ncopied\n\n{old}\n\n{MARK}\nTask list:\n[ ] 1. old\n[END OF STATE]"
     )
-    history = await store.history(place.live_session_id)
+    history = await store.sessions.history(place.live_session_id)
     context: list[str | Message] = [Message("user", text, kind="summary"), history[-1].id]
-    child = await store.split(Split(place.live_session_id, "compression", context, "Be brief."))
-    [summary, *_] = await store.history(child.id)
+    child = await store.sessions.split(Split(place.live_session_id, "compression", context, "Be brief."))
+    [summary, *_] = await store.sessions.history(child.id)
     assert summary.state is None
     assert text_of_engine(summary).endswith(old)
     await grow(store, place)
@@ -184,9 +184,9 @@ def test_a_state_that_is_not_json_is_refused(state: object) -> None:
 
 async def test_state_is_stored_with_the_message(store: SqliteStore, place: Conversation) -> None:
     """Any JSON, also with characters that UTF-8 cannot hold; what was said has none."""
-    said = await store.history(place.live_session_id)
+    said = await store.sessions.history(place.live_session_id)
     assert {message.state for message in said} == {None}
     written = Message("user", "x", kind="summary", state={"engine": {"ä": ["\ud800", "中"]}, "block": ""})
-    child = await store.split(Split(place.live_session_id, "compression", [written], "Be brief."))
-    [kept] = await store.history(child.id)
+    child = await store.sessions.split(Split(place.live_session_id, "compression", [written], "Be brief."))
+    [kept] = await store.sessions.history(child.id)
     assert replace(kept, session_id="").state == {"engine": {"ä": ["?", "中"]}, "block": ""}

@@ -64,20 +64,22 @@ def test_messages_without_a_usable_time(moment: Any) -> None:
 async def test_the_model_that_summarises_is_sent_dates_and_asked_to_use_them() -> None:
     """Through the host: its messages know when they were said."""
     store = await temporary_store()
-    place = await store.open_conversation(Address("web", "desk"), person="owner")
-    session = await store.pin(place.live_session_id, system_prompt="Be brief.", model="m")
+    place = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    session = await store.sessions.pin(place.live_session_id, system_prompt="Be brief.", model="m")
     for number in range(30):
         said = (WEDNESDAY + timedelta(hours=number)).timestamp()
         asked = Message("user", f"Tomorrow at nine, number {number}. " + "word " * 50, created_at=said)
-        await store.append(session.id, [asked, Message("assistant", "detail " * 50, created_at=said + 60)])
+        await store.sessions.append(
+            session.id, [asked, Message("assistant", "detail " * 50, created_at=said + 60)]
+        )
     helper = ScriptedLLM(["## Goal\nTo test."], context_length=200_000)
     agent = make_agent(
         ScriptedLLM([], context_length=4_000),
-        store,
+        store.sessions,
         auxiliary=helper,
         engine=lambda: ContextCompressor(4_000, protect_last_n=4, summary_context_length=200_000),
     )
-    live = await agent.open(await store.conversation(place.id))
+    live = await agent.open(await store.sessions.conversation(place.id))
     assert (await agent.keeper.compactor.compact(live, "command")).compacted
     [request] = helper.requests
     prompt = str(request.messages[0]["content"])

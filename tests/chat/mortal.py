@@ -18,14 +18,13 @@ from typing import Any, cast
 from agent.events import StepStarted, TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent, TurnStarted
 from agent.ids import id_from
 from agent.messages import Message
-from agent.store import Address, Conversation
+from agent.store import Address, Conversation, SessionStore
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.core.events import EventHub
-from gateway.store import SqliteStore
 from gateway.store.ports import GatewayStore, InboxMessage, Kind, Outbox, OutboxItem
-from gateway.store.sqlite.outbox import StoredOutbox
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Place
 from tests.chat.chat_room import ALICE, FAST
 from tests.chat.service import ChatService
@@ -42,7 +41,17 @@ AT_ONCE = replace(
     least_pause=0.0,
 )
 QUESTION = "msg_question"
-_VERBS = {"send", "edit", "delete", "send_file", "note", "withdraw", "open", "append", "add"}
+_VERBS = {
+    "send",
+    "edit",
+    "delete",
+    "send_file",
+    "save_progress",
+    "discard_unfinished",
+    "undelivered",
+    "append",
+    "add",
+}
 
 Script = Callable[["Process"], Awaitable[None]]
 
@@ -121,14 +130,14 @@ class World:
     ) -> World:
         store: GatewayStore = await temporary_store() if file is None else await SqliteStore.open(file)
         address = Address(service.platform, place.chat_id)
-        conversation = await store.open_conversation(address, person="memory:alice")
+        conversation = await store.sessions.open_conversation(address, person="memory:alice")
         world = cls(store, service, conversation, timing)
         await world.hears(QUESTION, place, "p1")
         return world
 
     async def hears(self, message_id: str, place: Place = ALICE, number: str = "") -> None:
         """A message was taken; its turn has not ended."""
-        await self.store.inbox.take(InboxMessage(message_id, self.service.platform, {}, place, number))
+        await self.store.inbox.add(InboxMessage(message_id, self.service.platform, {}, place, number))
 
     async def leaves(self, *texts: str, kind: Kind = "notice") -> None:
         """On their way, under the ids `out_0`, `out_1` and so on."""
@@ -154,7 +163,7 @@ class World:
         return died
 
     async def open(self) -> list[OutboxItem]:
-        return await self.store.outbox.open(self.service.platform)
+        return await self.store.outbox.undelivered(self.service.platform)
 
     async def states(self) -> dict[str, str]:
         """Of everything that was ever on its way, but for what had to go."""
@@ -174,7 +183,7 @@ class World:
 
     async def said(self) -> str:
         """All that the model said, as it is stored."""
-        history = await self.store.history(self.conversation.live_session_id)
+        history = await self.store.sessions.history(self.conversation.live_session_id)
         return "".join(message.content for message in history if message.role == "assistant")
 
     async def _bury(self) -> None:
@@ -185,8 +194,10 @@ class World:
             message.is_ghost |= message.id not in known
 
     async def _rows(self, columns: str) -> list[Any]:
-        read = cast(StoredOutbox, self.store.outbox)._read
-        return await read(lambda database: database.execute(f"SELECT {columns} FROM outbox").fetchall())
+        database = cast(SqliteStore, self.store).database
+        return await database.read(
+            lambda connection: connection.execute(f"SELECT {columns} FROM outbox").fetchall()
+        )
 
 
 class Process:
@@ -195,7 +206,7 @@ class Process:
     def __init__(self, world: World, life: Life) -> None:
         self.world = world
         self.life = life
-        self._store = cast(Any, _Mortal(world.store, life))
+        self._sessions = cast(SessionStore, _Mortal(world.store.sessions, life))
         self._hub = EventHub()
         self.outbox = cast(Outbox, _Mortal(world.store.outbox, life))
         port = cast(ChatPort, _Mortal(world.service, life))
@@ -222,13 +233,13 @@ class Process:
         message = Message("assistant", text, id=step_id)
         session_id = self.world.conversation.live_session_id
         settles = [QUESTION] if is_last else []
-        await self._store.append(session_id, [message], answers=QUESTION, settles=settles)
+        await self._sessions.append(session_id, [message], answers=QUESTION, settles=settles)
 
     async def answer(
         self, steps: list[str], sizes: list[int], pauses: list[int], *, place: Place = ALICE
     ) -> None:
         """A turn, from where it is stored on: each step in pieces, with time to show them, and a tool in between."""
-        stored = await self.world.store.known([step_id(number) for number in range(len(steps))])
+        stored = await self.world.store.sessions.known([step_id(number) for number in range(len(steps))])
         if step_id(len(steps) - 1) in stored:
             return
         self.begin(place)

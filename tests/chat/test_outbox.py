@@ -114,7 +114,7 @@ def _begun_anew(first: str, then: str) -> Script:
 
 def _answering_unless_answered(text: str) -> Script:
     async def script(process: Process) -> None:
-        if not await process.world.store.known([step_id(1)]):
+        if not await process.world.store.sessions.known([step_id(1)]):
             await process.answer([text], sizes=[40], pauses=[60])
 
     return script
@@ -190,7 +190,7 @@ async def test_a_file_is_sent_once(tmp_path: Path) -> None:
     file = FileSent(str(tmp_path), "report.csv", "report.csv", "The report")
 
     async def giving(process: Process) -> None:
-        if await process.world.store.known([step_id(0)]):
+        if await process.world.store.sessions.known([step_id(0)]):
             return
         process.begin()
         where = {"conversation_id": process.world.conversation.id, "turn_id": QUESTION}
@@ -263,9 +263,9 @@ async def test_a_question_that_was_left_open_says_so() -> None:
 async def test_what_cannot_be_removed_holds_up_nothing() -> None:
     """The service refuses it, or is away for that one verb: the answer that is left comes first."""
     world = await World.made(ChatService(), timing=replace(AT_ONCE, longest_backoff=0.005, patience=0.02))
-    left = OutboxItem("out_1", world.conversation.id, QUESTION, "", Place("alice"), "fleeting", None)
-    await world.store.outbox.note(
-        "memory", replace(left, progress=DeliveryProgress(shown_in=("m8", "m9"), growing=True))
+    left = OutboxItem("out_1", world.conversation.id, QUESTION, "", Place("alice"), "transient", None)
+    await world.store.outbox.save_progress(
+        "memory", replace(left, progress=DeliveryProgress(shown_in=("m8", "m9"), is_streaming=True))
     )
     await world.store.outbox.add(
         "out_2", conversation_id=world.conversation.id, turn_id=QUESTION, kind="notice", content="Here I am."
@@ -334,8 +334,8 @@ async def test_a_text_without_a_turn_that_would_finish_it_is_forgotten() -> None
     """The message was given up: what is seen of its answer goes, and the doubt about it with it."""
     world = await World.made(ChatService())
     left = OutboxItem(step_id(0), world.conversation.id, QUESTION, "p1", Place("alice"), "text", None)
-    await world.store.outbox.note(
-        "memory", replace(left, progress=DeliveryProgress("sending", ("m1",), growing=True))
+    await world.store.outbox.save_progress(
+        "memory", replace(left, progress=DeliveryProgress("sending", ("m1",), is_streaming=True))
     )
     await world.store.inbox.park([QUESTION], "it broke down")
     await world.run(nothing_new)

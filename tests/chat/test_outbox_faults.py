@@ -194,7 +194,7 @@ async def test_an_answer_costs_few_writes(streamed: bool, notes: int) -> None:
         process.play(TurnDone(text))
         await service.until(lambda: any(message.formatted for message in service.messages))
         await world.outbox_reads(lambda states: states == {step_id(0): "sent"})
-        assert process.life.done["note"] == notes
+        assert process.life.done["save_progress"] == notes
 
     await world.run(answering)
 
@@ -205,7 +205,7 @@ async def test_a_store_that_is_full_costs_nobody_their_answer() -> None:
     world = await World.made(service)
 
     async def answering(process: Process) -> None:
-        process.life.fails["note"] = StoreFull()
+        process.life.fails["save_progress"] = StoreFull()
         process.begin()
         for number, text in enumerate(["Let me look.", SHORT]):
             process.play(StepStarted(step_id(number)), TextDelta(text))
@@ -228,7 +228,7 @@ async def test_what_the_store_did_not_take_is_written_at_the_end() -> None:
     world = await World.made(service)
 
     async def answering(process: Process) -> None:
-        process.life.fails["note"] = StoreFull()
+        process.life.fails["save_progress"] = StoreFull()
         await process.answer([SHORT], sizes=[40], pauses=[0])
         process.play(Notice("An aside."))
         # It comes after the attempt to write down that the text has arrived.

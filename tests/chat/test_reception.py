@@ -24,7 +24,7 @@ from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Busy, Gateway
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Attachment, Author, ChatMessage, Place, Press
 from tests.chat.service import ChatService
 from tests.media.files import attachment
@@ -55,9 +55,9 @@ class Bot:
         **settings: Any,
     ) -> None:
         self.store, self.llm, self.service = store, ScriptedLLM(list(answers)), ChatService()
-        agent = make_agent(self.llm, self.store, [danger])
+        agent = make_agent(self.llm, self.store.sessions, [danger])
         self.gateway = Gateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
-        self.pairing = Pairing(self.store.people)
+        self.pairing = Pairing(self.store.access)
 
         async def sees_images(conversation: Conversation) -> bool:
             return sees
@@ -65,7 +65,7 @@ class Bot:
         config = TelegramBotConfig.model_validate(
             {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
         )
-        gate = Gate(self.service.platform, config, self.store.people)
+        gate = Gate(self.service.platform, config, self.store.access)
         media = AttachmentReader(sees_images)
         self.reception = ChatReceiver(
             self.gateway,
@@ -338,7 +338,7 @@ async def test_a_stranger_is_introduced_once_and_not_stored(tmp_path: Path) -> N
         to_carl, to_admin = sorted(here.service.messages, key=lambda shown: shown.place.chat_id, reverse=True)
         assert "hermes pairing approve" in to_carl.text and "Your id is `3`" in to_carl.text
         assert [button.label for button in to_admin.buttons] == ["Approve", "Deny"]
-        assert await here.store.conversations() == []
+        assert await here.store.sessions.conversations() == []
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,11 @@ class Bot:
     def __init__(self, path: Path, store: SqliteStore, service: ChatService, *answers: Any) -> None:
         self.path, self.store, self.service, self.llm = path, store, service, ScriptedLLM(list(answers))
         self.gateway = Gateway(
-            make_agent(self.llm, store), store, COMMANDS, Plugins(), workspaces=path.parent / "workspaces"
+            make_agent(self.llm, store.sessions),
+            store,
+            COMMANDS,
+            Plugins(),
+            workspaces=path.parent / "workspaces",
         )
 
         async def sees_images(conversation: Conversation) -> bool:
@@ -51,8 +55,8 @@ class Bot:
         self.reception = ChatReceiver(
             self.gateway,
             service,
-            Gate(service.platform, config, store.people),
-            Pairing(store.people),
+            Gate(service.platform, config, store.access),
+            Pairing(store.access),
             AttachmentReader(sees_images),
             config,
             join_seconds=0.05,
@@ -185,13 +189,13 @@ async def test_what_the_store_refuses_is_told_once_and_taken_later(path: Path) -
         message = ChatMessage("900", DIRECT, ANNA, "now")
         with closing(sqlite3.connect(path)) as other:
             pages = other.execute("PRAGMA page_count").fetchone()[0]
-        await here.store._write(_bound, pages)
+        await here.store.database.write(_bound, pages, fence=None)
         big = ChatMessage("900", DIRECT, ANNA, "now " * 50_000)
         for _ in range(2):
             with pytest.raises(StoreFull):
                 await here.reception.message(big)
         await until(lambda: sum("cannot store your message" in text for text in here.shown) == 1)
-        await here.store._write(_bound, 2**30)
+        await here.store.database.write(_bound, 2**30, fence=None)
         await here.reception.message(message)
         await until(lambda: "Taken." in here.shown)
 

@@ -21,7 +21,7 @@ from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.worlds.agents import make_agent
 from tests.worlds.hermes_process import environment
@@ -75,7 +75,7 @@ class House:
         self._steps: list[Step] = []
         self.llm = ScriptedLLM([self._next_step] * 100)
         self.store = store
-        agent = make_agent(self.llm, self.store, [look_up, send_file, TERMINAL])
+        agent = make_agent(self.llm, self.store.sessions, [look_up, send_file, TERMINAL])
         self.gateway = NotingGateway(
             agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces", busy=busy
         )

@@ -132,7 +132,7 @@ async def test_single_questions_stay_out_of_the_list(attached: tuple[House, Shel
     house, shell = attached
     await shell.chat("-q", "just this")
     await shell.chat("--chat", "work", "-q", "one of several")
-    assert len(await house.store.conversations()) == 2
+    assert len(await house.store.sessions.conversations()) == 2
     desk = OwnerConversations(house.gateway)
     assert [overview.title for overview in await desk.overviews()] == ["one of several"]
 

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from gateway.platforms.web import WebPlatform
 from gateway.process_lock import hold_lock
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.cli.house import LOOK_UP, Gate, House, Shell
 from tests.support.stores import temporary_store
 from tests.worlds.openai import OpenAIWorld
@@ -102,10 +102,10 @@ async def test_interrupting_a_question(shell: Shell, house: House) -> None:
     assert await process.stdout.readexactly(9) == b"Once upon"
     process.send_signal(signal.SIGINT)
     assert await asyncio.wait_for(process.wait(), 30) == 130
-    (chat,) = await house.store.conversations()
-    assert [message.content for message in await house.store.transcript(chat.conversation.id)][1:] == [
-        "Once upon"
-    ]
+    (chat,) = await house.store.sessions.conversations()
+    assert [message.content for message in await house.store.sessions.transcript(chat.conversation.id)][
+        1:
+    ] == ["Once upon"]
 
 
 async def test_a_conversation_in_the_terminal(shell: Shell, house: House, door: WebPlatform) -> None:

@@ -138,7 +138,7 @@ def test_the_model_for_summaries(file: Path) -> None:
 
 async def make_database(path: Path) -> None:
     store = await SqliteStore.open(path)
-    await store.open_conversation(Address("web", "1"), person="ada")
+    await store.sessions.open_conversation(Address("web", "1"), person="ada")
     await store.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gateway.access.pairing import Pairing
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
 from tests.config.ordinary_user import hermes
 from tests.worlds.discord import DiscordWorld, Intent
@@ -63,7 +63,7 @@ def test_without_bots_there_is_nothing_to_say(private_home: Path) -> None:
 async def test_bots_that_work(private_home: Path) -> None:
     """Name, who may talk to it, how many were approved; each bot by its own name."""
     store = await SqliteStore.open(private_home / "state.db")
-    pairing = Pairing(store.people)
+    pairing = Pairing(store.access)
     for number, platform in enumerate(("telegram", "telegram", "discord", "telegram/work"), start=1):
         code = await pairing.request(platform, Author(str(number), "Ada"))
         assert code and await pairing.approve(code.code, by="test")

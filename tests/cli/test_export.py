@@ -13,7 +13,7 @@ import pytest
 
 from agent.messages import Message, ToolCall
 from agent.store import Address, Split
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.warm import HERMES
@@ -28,9 +28,9 @@ def export(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 async def _fill(database: Path) -> None:
     store = await SqliteStore.open(database)
-    mine = await store.open_conversation(Address("web", "1"), person=OWNER)
+    mine = await store.sessions.open_conversation(Address("web", "1"), person=OWNER)
     call = ToolCall("c1", "read_file", json.dumps({"path": EVIL}))
-    await store.append(
+    await store.sessions.append(
         mine.live_session_id,
         [
             Message("user", f"{EVIL} my key is {KEY}", name=EVIL, created_at=1_700_000_000),
@@ -38,14 +38,14 @@ async def _fill(database: Path) -> None:
             Message("tool", EVIL, tool_call_id="c1", name="read_file", created_at=1_700_000_002),
         ],
     )
-    await store.split(Split(mine.live_session_id, "reset"))
-    left = await store.open_conversation(Address("telegram", "2"), person="telegram:4711")
+    await store.sessions.split(Split(mine.live_session_id, "reset"))
+    left = await store.sessions.open_conversation(Address("telegram", "2"), person="telegram:4711")
     first = left.live_session_id
-    await store.append(first, [Message("user", "Hello from Ada", created_at=1_750_000_000)])
-    branch = await store.split(Split(first, "branch"))
-    await store.append(branch.id, [Message("user", "on a branch", created_at=1_750_000_100)])
-    await store.make_live(first, instead_of=branch.id)
-    await store.append(first, [Message("assistant", "Hello Ada", created_at=1_750_000_200)])
+    await store.sessions.append(first, [Message("user", "Hello from Ada", created_at=1_750_000_000)])
+    branch = await store.sessions.split(Split(first, "branch"))
+    await store.sessions.append(branch.id, [Message("user", "on a branch", created_at=1_750_000_100)])
+    await store.sessions.make_live(first, instead_of=branch.id)
+    await store.sessions.append(first, [Message("assistant", "Hello Ada", created_at=1_750_000_200)])
     await store.close()
 
 

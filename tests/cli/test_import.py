@@ -15,7 +15,7 @@ from agent.messages import Message
 from agent.store import Conversation, Overview
 from gateway.config.loader import load
 from gateway.process_lock import hold_lock
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.cli.foreign_files import BEGAN, AgentFile, agent_file, discord_file, telegram_file
 from tests.store.backup_house import with_texts
 from tests.worlds import warm
@@ -50,7 +50,7 @@ def asked(question: Callable[[SqliteStore], Awaitable[T]]) -> T:
 
 
 def imported() -> list[Overview]:
-    return asked(lambda store: store.conversations(platform="import"))
+    return asked(lambda store: store.sessions.conversations(platform="import"))
 
 
 def the_only_one() -> Conversation:
@@ -59,7 +59,7 @@ def the_only_one() -> Conversation:
 
 
 def transcript(conversation: Conversation) -> list[Message]:
-    return asked(lambda store: store.transcript(conversation.id))
+    return asked(lambda store: store.sessions.transcript(conversation.id))
 
 
 def said(conversation: Conversation) -> list[tuple[str, str]]:
@@ -67,7 +67,7 @@ def said(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def found(words: str) -> list[str]:
-    return [hit.message.content for hit in asked(lambda store: store.search(words))]
+    return [hit.message.content for hit in asked(lambda store: store.sessions.search(words))]
 
 
 def test_a_tree_of_sessions_of_hermes_agent(tmp_path: Path) -> None:
@@ -78,11 +78,11 @@ def test_a_tree_of_sessions_of_hermes_agent(tmp_path: Path) -> None:
     conversation = overview.conversation
     assert (conversation.address.chat_id, conversation.person) == ("hermes-agent:root", "owner")
     assert (overview.messages, overview.sessions) == (7, 3)
-    root, child, aside = asked(lambda store: store.sessions(conversation.id))
+    root, child, aside = asked(lambda store: store.sessions.sessions(conversation.id))
     assert [session.reason for session in (root, child, aside)] == [None, "compression", "branch"]
     assert [session.parent_id for session in (root, child, aside)] == [None, root.id, root.id]
     assert conversation.live_session_id == child.id
-    context = asked(lambda store: store.history(child.id))
+    context = asked(lambda store: store.sessions.history(child.id))
     assert [message.kind for message in context] == ["summary", "said", "said"]
     assert said(conversation) == [
         ("user", "Where do walruses live?"),
@@ -155,7 +155,7 @@ def test_after_a_reset_nothing_is_a_copy(tmp_path: Path) -> None:
     taken_in(file.path)
     conversation = the_only_one()
     assert [text for _, text in said(conversation)] == ["hi", "Hello!", "hi", "Hello!", "again"]
-    assert len(asked(lambda store: store.history(conversation.live_session_id))) == 3
+    assert len(asked(lambda store: store.sessions.history(conversation.live_session_id))) == 3
 
 
 def test_content_with_pictures_and_sessions_in_a_circle(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Session, SessionStore, Split
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.hermes_process import WebClient, environment, hermes
@@ -52,7 +52,7 @@ class Archive:
         async def opened() -> T:
             store = await SqliteStore.open(self._path)
             try:
-                return await work(store)
+                return await work(store.sessions)
             finally:
                 await store.close()
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.config.schema_platforms import BotConfig
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, Place
 from tests.config.ordinary_user import hermes
 from tests.worlds.hermes_process import hermes as running_hermes
@@ -45,7 +45,7 @@ def stored(home: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) ->
 
 def code_for(home: Path, author: Author = ADA, platform: str = "telegram") -> str:
     async def ask(store: SqliteStore) -> str:
-        code = await Pairing(store.people).request(platform, author)
+        code = await Pairing(store.access).request(platform, author)
         assert code is not None
         return code.code
 
@@ -149,9 +149,9 @@ async def test_beside_a_running_hermes(private_home: Path) -> None:
     """Neither waits for the other: approved from here, let in over there at once."""
     async with running_hermes(private_home, {}):
         gateway = await SqliteStore.open(private_home / "state.db")
-        code = await Pairing(gateway.people).request("telegram", BOB)
+        code = await Pairing(gateway.access).request("telegram", BOB)
         assert code is not None
-        gate = Gate("telegram", BotConfig(), gateway.people)
+        gate = Gate("telegram", BotConfig(), gateway.access)
         assert await gate.verdict(BOB, Place("1002")) == "stranger"
         approved = await asyncio.to_thread(hermes, "pairing", "approve", code.code)
         assert approved.returncode == 0, approved.stderr

@@ -13,9 +13,9 @@ import pytest
 from agent.messages import Message
 from agent.store import Address
 from gateway.progress import listening
-from gateway.store import SqliteStore
+from gateway.store.sqlite.health import repair_index
 from gateway.store.sqlite.migrate import load_migrations, migrate
-from gateway.store.sqlite.offline import repair
+from gateway.store.sqlite.store import SqliteStore
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.worlds import warm
 from tests.worlds.terminal import Terminal
@@ -38,8 +38,8 @@ def state(private_home: Path) -> StateDirectory:
 
     async def talk() -> None:
         store = await SqliteStore.open(private_home / "state.db")
-        conversation = await store.open_conversation(Address("web", "2"), person="ada")
-        await store.append(
+        conversation = await store.sessions.open_conversation(Address("web", "2"), person="ada")
+        await store.sessions.append(
             conversation.live_session_id, [Message("user", f"word {number} " * 200) for number in range(1000)]
         )
         await store.close()
@@ -60,7 +60,7 @@ def test_what_is_told_meanwhile(state: StateDirectory, tmp_path: Path) -> None:
         state.restore(tmp_path / "a.tar.gz")
     assert {"Reading the backup", "Checking the database"} <= set(heard.works)
     with listening(heard := Heard()):
-        repair(state.database)
+        repair_index(state.database)
     steps = [done for what, done, _ in heard if what == "Building the search index"]
     assert len(steps) > 5 and steps == sorted(steps)
     assert heard[-1][1] == heard[-1][2]

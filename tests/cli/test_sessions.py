@@ -17,7 +17,7 @@ from rich.console import Console
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, SearchHit, Split
 from gateway.cli.sessions_format import print_hits
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER
 from tests.worlds import warm
 from tests.worlds.terminal import Terminal
@@ -49,14 +49,14 @@ def paris(private_home: Path) -> Conversation:
 
 async def _fill(database: Path) -> Conversation:
     store = await SqliteStore.open(database)
-    web = await store.open_conversation(Address("web", "chat_1"), person=OWNER)
-    await store.append(
+    web = await store.sessions.open_conversation(Address("web", "chat_1"), person=OWNER)
+    await store.sessions.append(
         web.live_session_id, [Message("user", "Hello from the browser", created_at=1_600_000_000)]
     )
-    paris = await store.open_conversation(Address("terminal", "main"), person=OWNER)
-    await store.append(paris.live_session_id, TALK)
-    child = await store.split(Split(paris.live_session_id, "reset"))
-    await store.append(child.id, AFTER_RESET)
+    paris = await store.sessions.open_conversation(Address("terminal", "main"), person=OWNER)
+    await store.sessions.append(paris.live_session_id, TALK)
+    child = await store.sessions.split(Split(paris.live_session_id, "reset"))
+    await store.sessions.append(child.id, AFTER_RESET)
     await store.close()
     return paris
 

@@ -16,7 +16,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Split
 from gateway.process_lock import hold_lock, is_running
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds import warm
 from tests.worlds.hermes_process import environment, hermes
 from tests.worlds.terminal import Terminal
@@ -38,12 +38,12 @@ def status(*arguments: str, config: Path | None = None) -> subprocess.CompletedP
 
 async def _fill(database: Path) -> None:
     store = await SqliteStore.open(database)
-    conversation = await store.open_conversation(Address("web", "1"), person="owner")
+    conversation = await store.sessions.open_conversation(Address("web", "1"), person="owner")
     session = conversation.live_session_id
-    await store.append(session, [Message("user", "Hello")])
-    await store.record_usage(session, Usage(2000, 500, 1000, 0, 0.5), model="dear", spender="owner")
+    await store.sessions.append(session, [Message("user", "Hello")])
+    await store.sessions.record_usage(session, Usage(2000, 500, 1000, 0, 0.5), model="dear", spender="owner")
     done = Compaction("threshold", "compressor", 40, 8, 90_000, 12_000)
-    await store.split(Split(session, "compression", compaction=done))
+    await store.sessions.split(Split(session, "compression", compaction=done))
     await store.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.llm import Usage
 from agent.store import Address
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds import warm
 from tests.worlds.terminal import Terminal
 from tests.worlds.warm import HERMES
@@ -26,13 +26,13 @@ def usage(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 async def _spend(database: Path) -> None:
     store = await SqliteStore.open(database)
-    conversation = await store.open_conversation(Address("web", "1"), person="owner")
+    conversation = await store.sessions.open_conversation(Address("web", "1"), person="owner")
     session = conversation.live_session_id
-    await store.record_usage(session, Usage(2000, 500, 1000, 0, 0.5), model="dear", spender="owner")
-    await store.record_usage(
+    await store.sessions.record_usage(session, Usage(2000, 500, 1000, 0, 0.5), model="dear", spender="owner")
+    await store.sessions.record_usage(
         session, Usage(1000, 100, 0, 0, 0.25), model="dear", spender="telegram:\x1b[31m4711"
     )
-    await store.record_usage(session, Usage(400, 40, 0, 0, None), model="free", spender="")
+    await store.sessions.record_usage(session, Usage(400, 40, 0, 0, None), model="free", spender="")
     await store.close()
 
 

@@ -61,7 +61,7 @@ class Desk:
 
     async def send(self, text: str, who: Person | None = None) -> None:
         who = who or self.who
-        conversation = await self.store.open_conversation(who.address, person=who.person)
+        conversation = await self.store.sessions.open_conversation(who.address, person=who.person)
         if conversation.id != self.conversation_id:
             self.conversation_id, self._after = conversation.id, self.gateway.hub.last_number(conversation.id)
         await self.gateway.receive(
@@ -88,13 +88,13 @@ class Desk:
             await self.say(f"Tell me of {subject}. " + "word " * 60)
 
     async def conversation(self) -> Conversation:
-        return await self.store.conversation(self.conversation_id)
+        return await self.store.sessions.conversation(self.conversation_id)
 
     async def live(self) -> str:
         return (await self.conversation()).live_session_id
 
     async def history(self) -> list[Message]:
-        return await self.store.history(await self.live())
+        return await self.store.sessions.history(await self.live())
 
     async def subjects(self) -> list[str]:
         """What was asked about, as far as it is in the context."""
@@ -137,9 +137,9 @@ async def furnished(
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(folder / "state.db")
         stack.push_async_callback(store.close)
-        models = ModelSelector(llm, store, choices=choices, build=build)
+        models = ModelSelector(llm, store.sessions, choices=choices, build=build)
         stack.push_async_callback(models.close)
-        agent = make_agent(llm, store, [todo], engine=engine, models=models, auxiliary=auxiliary)
+        agent = make_agent(llm, store.sessions, [todo], engine=engine, models=models, auxiliary=auxiliary)
         stack.push_async_callback(agent.close)
         gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, sessions=sessions)
         stack.push_async_callback(gateway.close)

@@ -111,9 +111,9 @@ async def test_the_question_whether_it_answers_is_paid_for_and_counted(tmp_path:
     other = ScriptedLLM([Completion("ok", usage=Usage(7, 1))], model="scripted/other", context_length=9_000)
     async with opened(tmp_path, other) as desk:
         await desk.say("/model scripted/other", ADMIN)
-        usage = await desk.store.usage(conversation_id=desk.conversation_id)
+        usage = await desk.store.sessions.usage(conversation_id=desk.conversation_id)
         assert (usage.prompt_tokens, usage.completion_tokens) == (7, 1)
-        assert (await desk.store.session(await desk.live())).prompt_tokens is None
+        assert (await desk.store.sessions.session(await desk.live())).prompt_tokens is None
 
 
 async def test_a_stop_while_it_is_asked_changes_nothing(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_a_smaller_window_is_kept_to_before_the_next_answer(tmp_path: Path
         [compacted] = [event for event in events if isinstance(event, Compacted)]
         assert events[-1] == TurnDone("It fits.")
         assert "To test." in str(other.requests[-1].messages)
-        child = await desk.store.session(compacted.session_id)
+        child = await desk.store.sessions.session(compacted.session_id)
         assert (child.reason, child.model) == ("hygiene", "scripted/small")
         assert "compacts at 1,000 tokens" in await desk.say("/status")
 

@@ -86,7 +86,7 @@ async def test_images_are_not_sent_to_a_model_that_cannot_see(tmp_path: Path) ->
         config = at(world).model_copy(update={"name": "openai/gpt-4o-mini"})
         async with configured(tmp_path, config) as desk:
             await desk.say("Hello.")
-            await desk.store.append(await desk.live(), [Message("user", "What is this?", parts)])
+            await desk.store.sessions.append(await desk.live(), [Message("user", "What is this?", parts)])
             for model, seen in (("openai/gpt-3.5-turbo", False), ("default", True)):
                 assert "from now on" in await desk.say(f"/model {model}")
                 await desk.say("Well?")

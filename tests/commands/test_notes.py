@@ -73,8 +73,10 @@ async def test_retry_asks_for_the_request_again(desk: Desk) -> None:
 async def test_nobody_is_shown_a_note_or_has_it_counted(desk: Desk) -> None:
     """Not in a transcript, a search, a title or a number."""
     await desk.talk("tea", "milk")
-    assert all("xylophone" not in each.content for each in await desk.store.transcript(desk.conversation_id))
-    assert await desk.store.search("xylophone") == []
+    assert all(
+        "xylophone" not in each.content for each in await desk.store.sessions.transcript(desk.conversation_id)
+    )
+    assert await desk.store.sessions.search("xylophone") == []
     assert ", 4 messages," in await desk.say("/status")
     assert (await desk.say("/compress --preview")).startswith("4 messages, ")
     listed = await desk.say("/sessions")

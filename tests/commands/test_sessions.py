@@ -125,7 +125,7 @@ async def test_a_branch_goes_its_own_way(desk: Desk) -> None:
     assert told.startswith("You are in a branch now, “the milk question”, with all that was said so far.")
     assert f"`/resume {trunk}`" in told
     assert await desk.history() == before
-    session = await desk.store.session(await desk.live())
+    session = await desk.store.sessions.session(await desk.live())
     assert (session.parent_id, session.reason) == (trunk, "branch")
     await desk.talk("milk")
     await desk.say(f"/resume {trunk}")
@@ -175,19 +175,19 @@ async def test_commands_wait_for_the_running_turn(desk: Desk) -> None:
     gate.set()
     await desk.until(TurnDone)
     await desk.until(TurnDone)
-    assert (await desk.store.session(await desk.live())).reason == "branch"
+    assert (await desk.store.sessions.session(await desk.live())).reason == "branch"
     assert [message.content for message in await desk.history()] == ["Speak.", "Slowly."]
 
 
 async def test_a_resumed_session_does_not_end_by_itself_at_once(tmp_path: Path) -> None:
     """Its messages are old, but somebody has just gone back to it."""
     async with opened(tmp_path, sessions=SessionsConfig(reset="idle", idle_minutes=30)) as desk:
-        conversation = await desk.store.open_conversation(desk.who.address, person=desk.who.person)
+        conversation = await desk.store.sessions.open_conversation(desk.who.address, person=desk.who.person)
         old = [
             Message("user", "Tell me of tea.", created_at=0.0),
             Message("assistant", "Tea.", created_at=0.0),
         ]
-        await desk.store.append(conversation.live_session_id, old)
+        await desk.store.sessions.append(conversation.live_session_id, old)
         desk.llm.then("Good morning.", "Still tea.", "Tea, once more.")
         assert "a new session begins" in await desk.say("Hello.")
         await desk.say("/resume 2")

@@ -15,7 +15,7 @@ from agent.llm import ChatRequest, LLMClient, Usage
 from agent.models.retry import RetryingLLM
 from agent.models.windows import Windows, measured
 from agent.testing import ScriptedLLM
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.commands.desk import Desk, Person, furnished
 
 
@@ -51,7 +51,7 @@ async def test_status_makes_no_engine(desk: Desk) -> None:
     told = await desk.say("/status")
     assert "Model: scripted/model, window 8,000 tokens" in told
     assert "Context engine: at rest until the next message" in told
-    assert (await desk.store.session(await desk.live())).system_prompt is None
+    assert (await desk.store.sessions.session(await desk.live())).system_prompt is None
     await desk.talk("tea")
     assert "Context engine: compressor" in await desk.say("/status")
 
@@ -61,7 +61,7 @@ async def test_status_estimates_the_window_until_the_model_is_called_again(desk:
     await desk.talk("tea", "milk " * 400, "lemon " * 400, "water " * 400, "sugar", "salt")
     assert "In the window: 500 tokens" in await desk.say("/status")
     assert "Compressed" in await desk.say("/compress")
-    ((_, done),) = await desk.store.compactions(desk.conversation_id)
+    ((_, done),) = await desk.store.sessions.compactions(desk.conversation_id)
     assert f"In the window: ~{done.tokens_after:,} tokens" in await desk.say("/status")
     assert f"In the window: ~{done.tokens_after:,} of 8,000 tokens" in await desk.say("/usage")
 
@@ -69,7 +69,7 @@ async def test_status_estimates_the_window_until_the_model_is_called_again(desk:
 async def test_status_does_not_believe_what_cannot_be_true(desk: Desk) -> None:
     """Some servers report the usage of all calls together."""
     await desk.talk("tea", "milk")
-    await desk.store.record_usage(await desk.live(), Usage(130_000, 1), model="m")
+    await desk.store.sessions.record_usage(await desk.live(), Usage(130_000, 1), model="m")
     told = await desk.say("/status")
     assert "130,000" not in told and "In the window: ~" in told
 
@@ -106,7 +106,7 @@ async def test_status_of_a_window_that_is_smaller_than_believed(tmp_path: Path) 
     """All people see the window; only admins read what to set."""
     model = ScriptedLLM([ContextOverflow(limit=8_192), "Yes."], model="scripted/main", context_length=131_072)
     store = await SqliteStore.open(tmp_path / "state.db")
-    windows = await Windows.load(store)
+    windows = await Windows.load(store.sessions)
     async with furnished(tmp_path, measured(model, windows), _no_other) as desk:
         assert "scripted/main holds 8,192 tokens, not 131,072 as believed" in await desk.say("Hello.")
         told = await desk.say("/status", Person(is_admin=True))
@@ -122,7 +122,7 @@ async def test_status_of_a_summary_model_with_a_smaller_window(tmp_path: Path) -
     """Admins read it; nothing has to be set."""
     small = ScriptedLLM([ContextOverflow(limit=4_096)], model="scripted/small", context_length=32_768)
     store = await SqliteStore.open(tmp_path / "state.db")
-    auxiliary = measured(small, await Windows.load(store))
+    auxiliary = measured(small, await Windows.load(store.sessions))
     with pytest.raises(ContextOverflow):
         await auxiliary.complete(ChatRequest([{"role": "user", "content": "word " * 8_000}]))
     async with furnished(tmp_path, ScriptedLLM(["Yes."]), _no_other, auxiliary=auxiliary) as desk:

@@ -24,7 +24,7 @@ async def test_the_last_exchange_leaves_the_context(desk: Desk) -> None:
     assert await desk.history() == whole[:2]
     await desk.talk("honey")
     assert "milk" not in str(desk.llm.requests[-1].messages)
-    assert await desk.store.search("milk", conversation_id=desk.conversation_id)
+    assert await desk.store.sessions.search("milk", conversation_id=desk.conversation_id)
     await desk.say(f"/resume {left}")
     assert await desk.history() == whole
 
@@ -66,7 +66,7 @@ async def test_a_call_left_open_by_a_crash_is_closed(desk: Desk) -> None:
     await desk.talk("tea")
     call = ToolCall("c1", "read_file", "{}")
     said = [Message("user", "Read it."), Message("assistant", tool_calls=(call,)), Message("user", "Well?")]
-    await desk.store.append(await desk.live(), said)
+    await desk.store.sessions.append(await desk.live(), said)
     await desk.say("/undo")
     desk.llm.then("It says so.")
     await desk.say("And now?")
@@ -97,7 +97,7 @@ async def test_the_head_before_a_summary_is_not_the_last_exchange(desk: Desk) ->
     first = await desk.history()
     summary = Message("user", "[CONTEXT COMPACTION] More was said.", kind="summary")
     context: list[str | Message] = [*(message.id for message in first), summary]
-    await desk.store.split(Split(await desk.live(), "compression", context, "Be brief."))
+    await desk.store.sessions.split(Split(await desk.live(), "compression", context, "Be brief."))
     assert "/undo-compress" in await desk.say("/undo")
     assert len(await desk.history()) == 3
 
@@ -155,7 +155,7 @@ async def test_retry_sends_pictures_again(desk: Desk) -> None:
     parts = ({"type": "text", "text": "What is this?"}, picture)
     desk.llm.then("Hello.", "A cat.")
     await desk.say("Hi.")
-    await desk.store.append(await desk.live(), [Message("user", "What is this?", parts)])
+    await desk.store.sessions.append(await desk.live(), [Message("user", "What is this?", parts)])
     await desk.say("/retry")
     assert desk.llm.requests[-1].messages[-1]["content"] == list(parts)
 
@@ -166,7 +166,7 @@ async def test_retry_sends_the_whole_of_a_message_that_was_shortened(desk: Desk)
     await desk.say("Read: " + "word " * 200)
     [said, answer] = await desk.history()
     copy = Message("user", "Read: word …", kind="pruned", source_id=said.id)
-    await desk.store.split(Split(await desk.live(), "compression", [copy, answer.id], "Be brief."))
+    await desk.store.sessions.split(Split(await desk.live(), "compression", [copy, answer.id], "Be brief."))
     await desk.say("/retry")
     assert desk.llm.requests[-1].messages[-1]["content"] == said.content
 

@@ -28,12 +28,12 @@ class Bot:
         self.service = ChatService()
         store = house.store
         config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
-        gate = Gate(self.service.platform, config, store.people)
+        gate = Gate(self.service.platform, config, store.access)
         self.reception = ChatReceiver(
             house.gateway,
             self.service,
             gate,
-            Pairing(store.people),
+            Pairing(store.access),
             AttachmentReader(_sees_nothing),
             config,
             join_seconds=0.01,

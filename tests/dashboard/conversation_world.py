@@ -40,7 +40,7 @@ class Told:
         return f"{API}/{self.id}"
 
     async def live(self) -> str:
-        return (await self.house.store.conversation(self.id)).live_session_id
+        return (await self.house.store.sessions.conversation(self.id)).live_session_id
 
     async def compress(self, topic: str = "", summary: str = SUMMARY) -> str:
         """Through the button, by the real engine. Gives what was said of it."""
@@ -55,15 +55,15 @@ class Told:
 async def opened(
     store: SqliteStore, chat_id: str = "desk", *, platform: str = "web", person: str = OWNER
 ) -> Conversation:
-    return await store.open_conversation(Address(platform, chat_id), person=person)
+    return await store.sessions.open_conversation(Address(platform, chat_id), person=person)
 
 
 async def said(store: SqliteStore, conversation: Conversation, *texts: str) -> list[Message]:
     """By the person and by Hermes in turn."""
     roles = ("user", "assistant")
     messages = [Message(roles[at % 2], text) for at, text in enumerate(texts)]  # type: ignore[arg-type]
-    live = (await store.conversation(conversation.id)).live_session_id
-    return await store.append(live, messages)
+    live = (await store.sessions.conversation(conversation.id)).live_session_id
+    return await store.sessions.append(live, messages)
 
 
 async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") -> Told:
@@ -79,8 +79,8 @@ async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") ->
             f"**Answer {number}.** " + TALK * 8,
         )
         usage = Usage(2_000 + 1_500 * number, 40, cost_usd=0.002)
-        await store.record_usage(live, usage, model="scripted/demo", spender=OWNER)
-    await store.append(live, tool_call())
+        await store.sessions.record_usage(live, usage, model="scripted/demo", spender=OWNER)
+    await store.sessions.append(live, tool_call())
     return Told(house, conversation.id)
 
 
@@ -99,12 +99,14 @@ async def compacted_often(store: SqliteStore, times: int, *, chat_id: str = "lon
     """A long line of sessions, written straight into the store."""
     conversation = await opened(store, chat_id)
     live = conversation.live_session_id
-    [first] = await store.append(live, [Message("user", "The beginning of a long story")])
+    [first] = await store.sessions.append(live, [Message("user", "The beginning of a long story")])
     for number in range(times):
         done = Compaction("loop", "compressor", 20, 8, 60_000, 20_000, seconds=1.5, cost_usd=0.001)
         summary = Message("user", f"Summary {number}", kind="summary")
         live = (
-            await store.split(Split(live, "compression", [summary, first.id], "Prompt.", compaction=done))
+            await store.sessions.split(
+                Split(live, "compression", [summary, first.id], "Prompt.", compaction=done)
+            )
         ).id
-        await store.record_usage(live, Usage(20_000 + number, 10), model="scripted/demo")
-    return await store.conversation(conversation.id)
+        await store.sessions.record_usage(live, Usage(20_000 + number, 10), model="scripted/demo")
+    return await store.sessions.conversation(conversation.id)

@@ -32,21 +32,24 @@ async def chat(tmp_path: Path) -> AsyncIterator[Told]:
         await chat.compress()
         left = await chat.live()
         for tokens in (33_500, 36_000, 41_000):
-            await house.store.record_usage(left, Usage(tokens, 10, cost_usd=0.001), model="scripted/demo")
-        await house.store.append(left, [Message("user", "And the other way round?")])
-        await house.store.split(Split(left, "branch", [], "Prompt."))
-        await house.store.make_live(left, instead_of=await chat.live())
+            await house.store.sessions.record_usage(
+                left, Usage(tokens, 10, cost_usd=0.001), model="scripted/demo"
+            )
+        await house.store.sessions.append(left, [Message("user", "And the other way round?")])
+        await house.store.sessions.split(Split(left, "branch", [], "Prompt."))
+        await house.store.sessions.make_live(left, instead_of=await chat.live())
         yield chat
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_page_can_be_read_by_everybody(browser: Browser, chat: Told, scheme: str) -> None:
     """In either light, on a desk and on a phone: axe finds nothing, and no page is wider than the screen."""
-    split = (await chat.house.store.sessions(chat.id))[1].id
+    split = (await chat.house.store.sessions.sessions(chat.id))[1].id
     pages = {
         "conversations": PAGES,
         "search": f"{PAGES}?q=lighthouse+papers",
-        "conversation": f"{chat.page}?message=" + (await chat.house.store.transcript(chat.id))[-3].id,
+        "conversation": f"{chat.page}?message="
+        + (await chat.house.store.sessions.transcript(chat.id))[-3].id,
         "context": f"{chat.page}/context",
         "split": f"{chat.page}/splits/{split}",
     }
@@ -78,7 +81,7 @@ async def test_a_tool_call_is_unfolded(browser: Browser, chat: Told) -> None:
         await tab.page.keyboard.press("Enter")
         await expect(fold.locator("pre").last).to_contain_text("a word of 4 letters")
         await tab.picture("dashboard-tool")
-        await chat.house.store.append(await chat.live(), [Message("user", "And stork?")])
+        await chat.house.store.sessions.append(await chat.live(), [Message("user", "And stork?")])
         await tab.sees(".message", "And stork?")
         await expect(fold.locator("pre").last).to_be_visible()
 
@@ -101,7 +104,7 @@ async def test_what_came_while_somebody_marked_words(browser: Browser, chat: Tol
         await tab.page.goto(chat.house.url + chat.page)
         await tab.sees("html[data-told='1']")
         await tab.page.evaluate("getSelection().selectAllChildren(document.querySelector('.words'))")
-        await chat.house.store.append(await chat.live(), [Message("user", "And stork?")])
+        await chat.house.store.sessions.append(await chat.live(), [Message("user", "And stork?")])
         await tab.sees("html[data-told='2']")
         await expect(tab.page.locator(".message", has_text="And stork?")).to_have_count(0)
         await tab.page.evaluate("getSelection().removeAllRanges()")
@@ -113,7 +116,7 @@ async def test_compress_now_and_back(browser: Browser, chat: Told) -> None:
     async with Tab.visiting(browser, f"{chat.house.url}{chat.page}/context") as tab:
         tab.page.on("dialog", lambda dialog: dialog.accept())
         await tab.sees(".lineage li", count=3)
-        first = (await chat.house.store.sessions(chat.id))[0].id
+        first = (await chat.house.store.sessions.sessions(chat.id))[0].id
         await tab.page.locator(f"#restore-{first}").click()
         await tab.sees("#said", "Restored:")
         await tab.sees(".lineage li", count=4)

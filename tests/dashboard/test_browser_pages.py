@@ -48,12 +48,12 @@ async def a_busy_house(tmp_path: Path) -> AsyncIterator[Watched]:
     limits = {"daily_usd_total": 5.0, "daily_usd_per_person": 2.0}
     config = Config.model_validate({"limits": limits})
     async with watched(tmp_path, config=config, platforms=services) as house:
-        conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
-        await house.store._write(_spend, conversation.live_session_id)
+        conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+        await house.store.database.write(_spend, conversation.live_session_id, fence=None)
         question = InboundMessage(Address("web", "desk"), OWNER, "What is 1/0?")
-        await house.store.inbox.take(encode_local(question))
+        await house.store.inbox.add(encode_local(question))
         await house.store.inbox.park([question.id], "Hermes broke down over it")
-        pairing = Pairing(house.store.people)
+        pairing = Pairing(house.store.access)
         await pairing.request("telegram", Author("4711", "Zoe <b>Stranger</b>"))
         await pairing.request("telegram", Author("4712", "Max"))
         await pairing.approve_person("telegram", "4712", by="dashboard")

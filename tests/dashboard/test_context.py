@@ -131,7 +131,7 @@ async def test_a_drop_and_its_figures(house: Watched) -> None:
     """In the picture and in the table."""
     chat = await told(house)
     await chat.compress()
-    await house.store.record_usage(await chat.live(), Usage(34_000, 5), model="m")
+    await house.store.sessions.record_usage(await chat.live(), Usage(34_000, 5), model="m")
     page = await house.page(f"{chat.page}/context")
     assert re.search(r'<path d="M[\d.]+,[\d.]+V[\d.]+" class="drop"', page)
     assert "Compacted on request. 60,500 to 33,188 tokens." in page
@@ -151,10 +151,10 @@ async def test_back_to_the_first_session(house: Watched) -> None:
     """Its whole context is live again with what was said since, and the tree shows the branch."""
     chat = await told(house)
     await chat.compress()
-    first = (await house.store.sessions(chat.id))[0].id
-    await house.store.append(await chat.live(), [Message("user", "Since then")])
+    first = (await house.store.sessions.sessions(chat.id))[0].id
+    await house.store.sessions.append(await chat.live(), [Message("user", "Since then")])
     assert (await chat.restore(first)).startswith("Restored: 49 -> 85 messages")
-    history = await house.store.history(await chat.live())
+    history = await house.store.sessions.history(await chat.live())
     assert len(history) == 85 and history[-1].content == "Since then"
     assert "Branched off" in await house.page(f"{chat.page}/context")
 
@@ -163,9 +163,9 @@ async def test_what_cannot_be_restored(house: Watched) -> None:
     """Each with a sentence, and nothing is changed."""
     chat = await told(house)
     await chat.compress()
-    first, live = [each.id for each in await house.store.sessions(chat.id)]
-    beside = (await house.store.split(Split(live, "branch", [], "Prompt."))).id
-    await house.store.make_live(live, instead_of=beside)
+    first, live = [each.id for each in await house.store.sessions.sessions(chat.id)]
+    beside = (await house.store.sessions.split(Split(live, "branch", [], "Prompt."))).id
+    await house.store.sessions.make_live(live, instead_of=beside)
     for body, status, sentence in (
         ({"session": live, "instead_of": live}, 409, "live already"),
         ({"session": first, "instead_of": first}, 409, "load it again"),
@@ -185,8 +185,8 @@ async def test_a_context_that_is_smaller_is_not_gone_back_to(house: Watched) -> 
     chat = await told(house)
     await chat.compress()
     small = await chat.live()
-    await house.store.append(small, [Message("user", "Since then")])
-    first = (await house.store.sessions(chat.id))[0].id
+    await house.store.sessions.append(small, [Message("user", "Since then")])
+    first = (await house.store.sessions.sessions(chat.id))[0].id
     await chat.restore(first)
     status, answer = await house.post(
         f"{chat.api}/restore", {"session": small, "instead_of": await chat.live()}
@@ -198,7 +198,7 @@ async def test_nothing_is_restored_under_a_running_turn(house: Watched) -> None:
     """It would move the ground that the answer stands on."""
     chat = await told(house)
     await chat.compress()
-    first, live = [each.id for each in await house.store.sessions(chat.id)]
+    first, live = [each.id for each in await house.store.sessions.sessions(chat.id)]
     gate = Gate()
     house.script.will([gate, "Done."])
     await (await house.open("desk")).send("Go on")
@@ -228,7 +228,7 @@ async def test_nobody_waits_for_ever(house: Watched) -> None:
     desk = await house.open("desk")
     await desk.send("Go on")
     await gate.reached.wait()
-    conversation = await house.store.conversation(chat.id)
+    conversation = await house.store.sessions.conversation(chat.id)
     assert "may take a while" in await command(house.gateway, conversation, "/compress", None, patience=0.0)
     async with desk.watch() as events:
         gate.set()
@@ -268,7 +268,7 @@ async def test_the_chat_is_told(house: Watched) -> None:
     async with bot(house) as memory:
         await memory.hears("Hello")
         await memory.shows("Yes.")
-        [overview] = await house.store.conversations(person="memory:1")
+        [overview] = await house.store.sessions.conversations(person="memory:1")
         chat = Told(house, overview.conversation.id)
         assert "nothing to compress yet" in await house.act(f"{chat.api}/compress", {"topic": "boats"})
         await memory.shows("nothing to compress yet")
@@ -281,7 +281,7 @@ async def test_a_command_that_a_crash_left_behind(house: Watched) -> None:
     place = Place(ANNA.id)
     message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
     taken = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
-    await house.store.inbox.take(taken)
+    await house.store.inbox.add(taken)
     async with bot(house) as memory:
         assert await house.store.inbox.waiting("memory") == []
         assert await house.store.inbox.parked() == []

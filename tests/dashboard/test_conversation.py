@@ -36,7 +36,7 @@ async def test_a_picture_is_mentioned(house: Watched) -> None:
     conversation = await opened(house.store)
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     message = Message("user", "Look", parts=({"type": "text", "text": "Look"}, picture))
-    await house.store.append(conversation.live_session_id, [message])
+    await house.store.sessions.append(conversation.live_session_id, [message])
     page = await house.page(f"{PAGES}/{conversation.id}")
     assert "With a picture" in page and "base64" not in page
 
@@ -46,7 +46,7 @@ async def test_secrets_are_left_out(house: Watched) -> None:
     key = "sk-ant-api03-" + "A1b2C3d4" * 8
     conversation = await opened(house.store)
     await said(house.store, conversation, f"My key is {key}", f"Your key is {key}")
-    await house.store.append(conversation.live_session_id, tool_call(f"api_key={key}", word=key))
+    await house.store.sessions.append(conversation.live_session_id, tool_call(f"api_key={key}", word=key))
     page = await house.page(f"{PAGES}/{conversation.id}")
     # With both titles, and what the folded call shows of its argument.
     assert key not in page and page.count("[redacted]") == 3 + 2 + 2
@@ -72,7 +72,7 @@ async def test_the_border_between_two_sessions(house: Watched) -> None:
         "Compacted on request" in border and "60,500 → 33,188 tokens" in border and "topic: tides" in border
     )
     assert f"{chat.page}/splits/{await chat.live()}" in border
-    await said(house.store, await house.store.conversation(chat.id), "After it")
+    await said(house.store, await house.store.sessions.conversation(chat.id), "After it")
     page = await house.page(chat.page)
     assert page.index('class="border"') < page.index("After it")
 
@@ -82,7 +82,9 @@ async def test_a_long_one_has_pages(house: Watched) -> None:
     conversation = await opened(house.store)
     texts = [f"Number {number}." for number in range(1, 99)]
     await said(house.store, conversation, *texts)
-    await house.store.append(conversation.live_session_id, tool_call())  # 99 to 102, the result is 101
+    await house.store.sessions.append(
+        conversation.live_session_id, tool_call()
+    )  # 99 to 102, the result is 101
     await said(house.store, conversation, *(f"Later {number}." for number in range(60)))
     newest = await house.page(f"{PAGES}/{conversation.id}")
     assert "63 to 162 of 162" in newest and "Later 59." in newest and "Number 62." not in newest
@@ -96,9 +98,9 @@ async def test_a_message_in_a_line_that_was_left_behind(house: Watched) -> None:
     """The link leads to it all the same, and says so."""
     chat = await told(house, exchanges=2)
     first = await chat.live()
-    branch = await house.store.split(Split(first, "branch", [], "Prompt."))
-    [left] = await house.store.append(branch.id, [Message("user", "Down the other road")])
-    await house.store.make_live(first, instead_of=branch.id)
+    branch = await house.store.sessions.split(Split(first, "branch", [], "Prompt."))
+    [left] = await house.store.sessions.append(branch.id, [Message("user", "Down the other road")])
+    await house.store.sessions.make_live(first, instead_of=branch.id)
     assert "the other road" not in await house.page(chat.page)
     page = await house.page(f"{chat.page}?message={left.id}")
     assert "the other road" in page and "As it was in session 2." in page and "Branched off" in page
@@ -200,12 +202,12 @@ async def test_what_was_only_shortened_is_beside_what_it_was(house: Watched) -> 
     """A compaction that wrote no summary is not said to have one."""
     conversation = await opened(house.store)
     live = conversation.live_session_id
-    asked, called, result, answer = await house.store.append(live, tool_call("a very long result"))
+    asked, called, result, answer = await house.store.sessions.append(live, tool_call("a very long result"))
     short = Message(
         "tool", "[shortened]", tool_call_id="c1", name="look_up", kind="pruned", source_id=result.id
     )
     done = Compaction("loop", "compressor", 4, 4, 9_000, 2_000)
-    child = await house.store.split(
+    child = await house.store.sessions.split(
         Split(live, "compression", [asked.id, called.id, short, answer.id], "Prompt.", compaction=done)
     )
     page = f"{PAGES}/{conversation.id}"
@@ -231,13 +233,13 @@ async def test_a_stream_whose_place_is_gone(house: Watched) -> None:
     conversation = await opened(house.store)
     first = conversation.live_session_id
     await said(house.store, conversation, "One", "Two")
-    branch = await house.store.split(Split(first, "branch", [], "Prompt."))
+    branch = await house.store.sessions.split(Split(first, "branch", [], "Prompt."))
     await said(house.store, conversation, "Three")
     path = f"{PAGES}/{conversation.id}/live?from=3"
     async with house.http.get(house.url + path) as response:
         events = Events(response)
         assert "Three" in (await events.next())["html"]
-        await house.store.make_live(first, instead_of=branch.id)
+        await house.store.sessions.make_live(first, instead_of=branch.id)
         with pytest.raises(EOFError):
             await events.next()
     status, told = await house.get(path)

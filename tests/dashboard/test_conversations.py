@@ -54,8 +54,8 @@ async def test_only_one_platform_or_person(house: Watched) -> None:
 async def test_a_name_instead_of_a_number(house: Watched) -> None:
     """Where the person was let in under one."""
     await three(house)
-    await Pairing(house.store.people).request("telegram", Author("4711", "Anna <b>"))
-    await house.store.people.approve_person("telegram", "4711", by=OWNER, now=time.time())
+    await Pairing(house.store.access).request("telegram", Author("4711", "Anna <b>"))
+    await house.store.access.approve_person("telegram", "4711", by=OWNER, now=time.time())
     page = await house.page(PAGES)
     assert "Anna &lt;b&gt; (telegram:4711)" in page and "<b>" not in page
 

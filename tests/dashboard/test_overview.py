@@ -74,9 +74,9 @@ async def test_tokens_cost_and_limits(tmp_path: Path) -> None:
     """Against what may be spent in a day, in all and by each."""
     config = Config.model_validate({"limits": {"daily_usd_total": 2.0, "daily_usd_per_person": 0.5}})
     async with watched(tmp_path, config=config) as house:
-        conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
+        conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
         usage = Usage(10_000, 600, 7_500, 0, 0.45)
-        await house.store.record_usage(
+        await house.store.sessions.record_usage(
             conversation.live_session_id, usage, model="m/x", spender="telegram:<b>"
         )
         page = await house.page("/dashboard")
@@ -86,10 +86,12 @@ async def test_tokens_cost_and_limits(tmp_path: Path) -> None:
 
 async def test_compactions_of_today(house: Watched) -> None:
     """How many, and what they freed."""
-    conversation = await house.store.open_conversation(Address("web", "desk"), person=OWNER)
-    await house.store.append(conversation.live_session_id, [Message("user", "hello")])
+    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    await house.store.sessions.append(conversation.live_session_id, [Message("user", "hello")])
     compaction = Compaction("hygiene", "compressor", 10, 3, 9_000, 2_000, None, 1.0, None, "ok")
-    await house.store.split(Split(conversation.live_session_id, "compression", compaction=compaction))
+    await house.store.sessions.split(
+        Split(conversation.live_session_id, "compression", compaction=compaction)
+    )
     page = await house.page("/dashboard")
     assert "7,000 tokens freed" in page
 

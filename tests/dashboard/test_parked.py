@@ -19,11 +19,11 @@ RETRY, DISMISS = "/api/dashboard/parked/retry", "/api/dashboard/parked/dismiss"
 async def parked(house: Watched, count: int = 1) -> list[ParkedDetail]:
     """Waits until so many are."""
     await until(lambda: _has(house, count))
-    return await house.store.insight.given_up(limit=10)
+    return await house.store.reports.parked(limit=10)
 
 
 async def _has(house: Watched, count: int) -> bool:
-    return len(await house.store.insight.given_up(limit=10)) == count
+    return len(await house.store.reports.parked(limit=10)) == count
 
 
 async def a_message_on_the_page(house: Watched, text: str = "What is 1/0?") -> ParkedDetail:
@@ -42,13 +42,16 @@ async def test_a_message_of_the_page_is_answered_after_all(house: Watched) -> No
     await parked(house, 0)
     await until(lambda: _is_answered(house))
     assert "not parked any more" in await house.act(RETRY, body)
-    (conversation,) = await house.store.conversations()
-    said = [(each.role, each.content) for each in await house.store.transcript(conversation.conversation.id)]
+    (conversation,) = await house.store.sessions.conversations()
+    said = [
+        (each.role, each.content)
+        for each in await house.store.sessions.transcript(conversation.conversation.id)
+    ]
     assert said == [("user", "What is 1/0?"), ("assistant", "Yes.")]
 
 
 async def _is_answered(house: Watched) -> bool:
-    (overview,) = await house.store.conversations()
+    (overview,) = await house.store.sessions.conversations()
     return overview.messages == 2 and house.gateway.at_work == 0
 
 
@@ -148,8 +151,8 @@ async def test_dismissed(house: Watched) -> None:
         assert await house.act(DISMISS, {"kind": "reply", "id": reply.id}) == "Dismissed."
         assert await parked(house, 0) == []
         here.service.heal()
-        await house.store.outbox.withdraw("memory")
-        assert await house.store.outbox.open("memory") == []
+        await house.store.outbox.discard_unfinished("memory")
+        assert await house.store.outbox.undelivered("memory") == []
 
 
 async def test_a_forged_press(house: Watched) -> None:
@@ -185,7 +188,7 @@ async def test_what_people_wrote_is_for_the_owner(tmp_path: Path) -> None:
 
 async def test_rows_of_another_version(house: Watched) -> None:
     """What nobody can read is still listed, and says so when it is tried."""
-    await house.store._write(_write_nonsense)
+    await house.store.database.write(_write_nonsense, fence=None)
     page = await house.page("/dashboard/parked")
     assert "telegram" in page
     assert "Nothing of it is left" in await house.act(RETRY, {"kind": "reply", "id": "out_1"})

@@ -24,13 +24,13 @@ async def test_a_newcomer_is_let_in_and_told(house: Watched) -> None:
         page = await house.page("/dashboard/people")
         assert "Nobody is waiting" in page and "dashboard" in page
         assert (await house.act("/api/dashboard/people/revoke", ZOE)).startswith("Revoked")
-        assert not await house.store.people.is_approved("memory", "7")
+        assert not await house.store.access.is_approved("memory", "7")
         assert "not approved any more" in await house.act("/api/dashboard/people/revoke", ZOE)
 
 
 async def test_a_newcomer_is_turned_away(house: Watched) -> None:
     """Their code is worthless then; neither button works a second time."""
-    pairing = Pairing(house.store.people)
+    pairing = Pairing(house.store.access)
     code = await pairing.request("memory", STRANGER)
     assert code is not None
     assert await house.act("/api/dashboard/people/deny", ZOE) == "Denied."
@@ -41,22 +41,22 @@ async def test_a_newcomer_is_turned_away(house: Watched) -> None:
 
 async def test_somebody_else_is_not_let_in(house: Watched) -> None:
     """On another platform, or under another number."""
-    await Pairing(house.store.people).request("memory", STRANGER)
+    await Pairing(house.store.access).request("memory", STRANGER)
     for other in ({**ZOE, "platform": "telegram"}, {**ZOE, "user_id": "8"}):
         assert "no longer open" in await house.act("/api/dashboard/people/approve", other)
-    assert await house.store.people.approved() == []
+    assert await house.store.access.approved() == []
 
 
 async def test_where_the_bot_is_not_connected(house: Watched) -> None:
     """The newcomer is let in all the same, and the owner hears that they do not know."""
-    await Pairing(house.store.people).request("memory", STRANGER)
+    await Pairing(house.store.access).request("memory", STRANGER)
     assert "could not be told" in await house.act("/api/dashboard/people/approve", ZOE)
-    await until(lambda: house.store.people.is_approved("memory", "7"))
+    await until(lambda: house.store.access.is_approved("memory", "7"))
 
 
 async def test_a_name_is_only_a_name(house: Watched) -> None:
     """Whatever somebody calls themselves is text."""
-    pairing = Pairing(house.store.people)
+    pairing = Pairing(house.store.access)
     await pairing.request("memory", Author("7", SCRIPT))
     await pairing.request("memory", Author("8", ""))
     page = await house.page("/dashboard/people")

@@ -20,9 +20,11 @@ CALL = Usage(10_000, 500, 8_000, 1_000, 0.05)
 
 
 async def spend(house: Watched, *calls: tuple[str, str, Usage]) -> None:
-    conversation = await house.store.open_conversation(Address("web", "desk"), person="owner")
+    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person="owner")
     for model, person, usage in calls:
-        await house.store.record_usage(conversation.live_session_id, usage, model=model, spender=person)
+        await house.store.sessions.record_usage(
+            conversation.live_session_id, usage, model=model, spender=person
+        )
 
 
 async def test_nothing_was_spent(house: Watched) -> None:
@@ -55,25 +57,25 @@ async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
     """No call is counted twice or left out, by whomever it was made."""
     calls = (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4))
     await spend(house, *calls, *calls)
-    added = await house.store.insight.spending(since=time.time(), by=["day", "person", "model"])
+    added = await house.store.reports.spending(since=time.time(), by=["day", "person", "model"])
     assert [(each.person, each.model, each.calls) for each in added] == [
         ("", CLAUDE, 2),
         ("telegram:1", CLAUDE, 2),
         ("telegram:1", "x/y", 2),
     ]
-    by_day = await house.store.insight.spending(since=time.time(), by=["day", "model"])
+    by_day = await house.store.reports.spending(since=time.time(), by=["day", "model"])
     assert [(each.person, each.model, each.calls) for each in by_day] == [("", CLAUDE, 4), ("", "x/y", 2)]
-    by_person = await house.store.insight.spending(since=time.time(), by=["person", "model"])
+    by_person = await house.store.reports.spending(since=time.time(), by=["person", "model"])
     assert [(each.day, each.person, each.calls) for each in by_person] == [
         ("", "", 2),
         ("", "telegram:1", 2),
         ("", "telegram:1", 2),
     ]
-    everything = await house.store.usage()
+    everything = await house.store.sessions.usage()
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)
     assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
-    assert await house.store.insight.spending(since=time.time() + 86_400, by=["day"]) == []
+    assert await house.store.reports.spending(since=time.time() + 86_400, by=["day"]) == []
 
 
 async def test_a_price_that_nobody_knows(house: Watched) -> None:
@@ -93,7 +95,7 @@ async def test_names_are_text(house: Watched) -> None:
 async def test_older_days_are_left_out(house: Watched) -> None:
     """Only so many days are looked at."""
     await spend(house, (CLAUDE, "owner", CALL))
-    await house.store._write(_long_ago)
+    await house.store.database.write(_long_ago, fence=None)
     assert "No model was asked" in await house.page("/dashboard/spend?days=7")
     assert "10,000" in await house.page("/dashboard/spend?days=30")
 

@@ -35,7 +35,6 @@ PHONE = {"width": 375, "height": 740}
 class Watched(World):
     """A running Hermes and whoever looks at its dashboard. `get` and `post` are the owner's."""
 
-    store: SqliteStore
     house: DashboardContext
 
     async def page(self, path: str) -> str:
@@ -66,9 +65,9 @@ async def watched(
     script = Script()
     gateway = make_gateway(store, script, folder)
     loaded = loaded or Loaded(config or Config(), None, folder)
-    gateway.limits = Limits(loaded.config.limits, store)
+    gateway.limits = Limits(loaded.config.limits, store.sessions)
     settings = await asyncio.to_thread(LiveConfig, loaded)
-    house = DashboardContext(gateway, store.insight, store.people, settings, "A model.", platforms, metrics)
+    house = DashboardContext(gateway, store.reports, store.access, settings, "A model.", platforms, metrics)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (

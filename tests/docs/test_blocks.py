@@ -25,7 +25,7 @@ import yaml
 
 from gateway.access.pairing import Pairing
 from gateway.config.loader import load
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
 from tests.docs.pages import PAGES, ROOT, TODAY, Block, blocks, name_of
 from tests.docs.shell import PROGRAMS, assignments, calls_hermes, is_plain, is_shell, lines, programs, refusal
@@ -82,7 +82,7 @@ class Household:
     async def _new_code(self) -> str:
         store = await SqliteStore.open(self.home / "state.db")
         try:
-            code = await Pairing(store.people).request(
+            code = await Pairing(store.access).request(
                 "telegram", Author(str(1000 + next(self.numbers)), "Ada")
             )
             assert code

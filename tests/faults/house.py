@@ -21,7 +21,7 @@ from gateway.core.gateway import Gateway
 from gateway.core.observer import NULL_OBSERVER, Observer
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
@@ -48,7 +48,7 @@ class House:
         self.store = store
         self.service = service
         self.gateway = Gateway(
-            make_agent(llm, store, tools, max_iterations=4),
+            make_agent(llm, store.sessions, tools, max_iterations=4),
             store,
             COMMANDS,
             Plugins(),
@@ -59,8 +59,8 @@ class House:
         self.reception = ChatReceiver(
             self.gateway,
             service,
-            Gate(service.platform, settings, store.people),
-            Pairing(store.people),
+            Gate(service.platform, settings, store.access),
+            Pairing(store.access),
             AttachmentReader(_sees_no_images),
             settings,
             join_seconds=0.05,
@@ -69,7 +69,9 @@ class House:
 
     async def conversation(self) -> Conversation:
         address = Address(self.service.platform, HERE.chat_id)
-        return await self.store.open_conversation(address, person=f"{self.service.platform}:{ADA.id}")
+        return await self.store.sessions.open_conversation(
+            address, person=f"{self.service.platform}:{ADA.id}"
+        )
 
     def written(self, text: str) -> ChatMessage:
         """What the service delivers of it, once or several times."""
@@ -90,14 +92,14 @@ class House:
         raise AssertionError("nobody watches for so long")
 
     async def said(self) -> list[tuple[str, str]]:
-        transcript = await self.store.transcript((await self.conversation()).id)
+        transcript = await self.store.sessions.transcript((await self.conversation()).id)
         return [(message.role, message.content) for message in transcript]
 
     async def is_settled(self) -> bool:
         """Nothing waits for an answer, nothing waits to be shown, and nothing was given up."""
         platform = self.service.platform
         left = (await self.store.inbox.waiting(platform), await self.store.inbox.parked())
-        return left == ([], []) and await self.store.outbox.open(platform) == []
+        return left == ([], []) and await self.store.outbox.undelivered(platform) == []
 
     async def close(self) -> None:
         """As a stop does: what can be shown is shown."""

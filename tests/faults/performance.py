@@ -16,7 +16,7 @@ from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
 from gateway.store.ports import GatewayStore, InboxMessage
-from gateway.store.sqlite.outbox import StoredOutbox
+from gateway.store.sqlite.store import SqliteStore
 from tests.chat.chat_room import FAST
 from tests.chat.service import Made, Shown
 from tests.faults.services import Chat, Trouble
@@ -64,8 +64,8 @@ async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Mom
     """Each part is given time to be seen, unless the trouble comes first."""
     question, step = new_id("msg"), new_id("msg")
     platform = chat.port.platform
-    conversation = await store.open_conversation(Address(platform, chat.place.chat_id), person="ada")
-    await store.inbox.take(InboxMessage(question, platform, {}, chat.place, "1"))
+    conversation = await store.sessions.open_conversation(Address(platform, chat.place.chat_id), person="ada")
+    await store.inbox.add(InboxMessage(question, platform, {}, chat.place, "1"))
     hub = EventHub()
     followers = DeliveryManager(hub, chat.port, store.outbox, timing=UNHURRIED)
     followers.follow(conversation.id, chat.place)
@@ -79,7 +79,7 @@ async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Mom
             await chat.until(lambda part=part: chat.has_met or _ends_with(chat, part))  # type: ignore[misc]
     text = BEGINNING + MIDDLE + _end(chat.port.limit)
     said = Message("assistant", text, id=step)
-    await store.append(conversation.live_session_id, [said], answers=question, settles=[question])
+    await store.sessions.append(conversation.live_session_id, [said], answers=question, settles=[question])
     hub.publish(conversation.id, TextDelta(text.removeprefix(BEGINNING + MIDDLE)))
     hub.publish(conversation.id, TurnDone(text))
     await asyncio.wait_for(followers.close(), UNHURRIED.closing)
@@ -101,8 +101,7 @@ def _end(limit: int) -> str:
 
 
 async def _row(store: GatewayStore, outgoing_id: str) -> tuple[str, str, list[str]]:
-    outbox = store.outbox
-    assert isinstance(outbox, StoredOutbox)
+    assert isinstance(store, SqliteStore)
     query = "SELECT state, reason, shown_in FROM outbox WHERE id = ?"
-    row = await outbox._read(lambda database: database.execute(query, (outgoing_id,)).fetchone())
+    row = await store.database.read(lambda database: database.execute(query, (outgoing_id,)).fetchone())
     return row[0], row[1], json.loads(row[2])

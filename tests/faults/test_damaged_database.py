@@ -16,8 +16,8 @@ import pytest
 from agent.errors import StoreCorrupt
 from agent.messages import Message
 from agent.store import Address
-from gateway.store import SqliteStore
 from gateway.store.sqlite import reads
+from gateway.store.sqlite.store import SqliteStore
 from tests.metrics.measured import measured_world
 from tests.worlds.hermes_process import hermes
 
@@ -31,7 +31,7 @@ async def test_a_query_that_meets_the_page(tmp_path: Path) -> None:
     async with measured_world(tmp_path, store=store) as world:
         assert (await world.get("/readyz"))[0] == 200
         with pytest.raises(StoreCorrupt):
-            await store.history(session)
+            await store.sessions.history(session)
         await _told_on_readyz(world)
 
 
@@ -42,14 +42,14 @@ async def test_a_look_at_all_of_it(tmp_path: Path) -> None:
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
     async with measured_world(tmp_path, store=store) as world:
-        await store.look_for_damage()
-        assert store.damage == ""
+        await store.health.check_integrity()
+        assert store.health.damage == ""
         await asyncio.to_thread(_damage, database, "facts")
-        await store.look_for_damage()
+        await store.health.check_integrity()
         await _told_on_readyz(world)
         await asyncio.to_thread(database.write_bytes, whole)
-        await store.look_for_damage()
-        assert store.damage == ""
+        await store.health.check_integrity()
+        assert store.health.damage == ""
 
 
 async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
     async with measured_world(tmp_path, store=store) as world:
-        watching = asyncio.create_task(store.watch_for_damage(again_seconds=0.05))
+        watching = asyncio.create_task(store.health.monitor(again_seconds=0.05))
         try:
             await asyncio.to_thread(_damage, database, "messages")
             with pytest.raises(StoreCorrupt):
-                await store.history(session)
+                await store.sessions.history(session)
             await asyncio.to_thread(database.write_bytes, whole)
             async with asyncio.timeout(30):
-                while (await world.get("/readyz"))[0] != 200 or store.damage:
+                while (await world.get("/readyz"))[0] != 200 or store.health.damage:
                     pass
         finally:
             watching.cancel()
@@ -83,7 +83,7 @@ async def test_a_stop_does_not_wait_for_the_look(tmp_path: Path) -> None:
         pool.submit(is_free.wait)
         try:
             async with asyncio.timeout(20):
-                await store.look_for_damage()
+                await store.health.check_integrity()
         finally:
             is_free.set()
             await store.close()
@@ -94,10 +94,10 @@ async def test_a_damaged_search_index_is_not_a_damaged_database(tmp_path: Path) 
     database = tmp_path / "state.db"
     await _filled(database)
     store = await SqliteStore.open(database)
-    await store.search("word")  # brings the index up to date
+    await store.sessions.search("word")  # brings the index up to date
     await asyncio.to_thread(_damage_index, database)
-    await store.look_for_damage()
-    assert store.damage == ""
+    await store.health.check_integrity()
+    assert store.health.damage == ""
     await store.close()
 
 
@@ -143,11 +143,11 @@ async def _told_on_readyz(world: Any) -> None:
 
 async def _filled(database: Path) -> str:
     store = await SqliteStore.open(database)
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     session = conversation.live_session_id
     for number in range(50):
-        await store.append(session, [Message("user", f"{number} " + "word " * 200)])
-        await store.remember("owner", f"fact {number} " + "word " * 50)
+        await store.sessions.append(session, [Message("user", f"{number} " + "word " * 200)])
+        await store.sessions.remember("owner", f"fact {number} " + "word " * 50)
     await store.close()
     return session
 

@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.delivery.text_message import _REFUSED, CURSOR
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.chat.chat_room import reads_as
 from tests.chat.service import Shown
 from tests.faults.performance import MOMENTS, Outcome, perform

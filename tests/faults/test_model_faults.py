@@ -31,7 +31,7 @@ from agent.models.retry import CONTINUE, RetryingLLM
 from agent.tool import ToolContext, tool
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.models.litellm_client import LiteLLMClient
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.faults.house import house
 from tests.worlds.long_chat import is_summary_prompt
 from tests.worlds.model_server import Seen
@@ -164,7 +164,7 @@ async def _fill(store: SqliteStore, session_id: str, moment: Moment) -> list[tup
         for number in range(24)
         for role in ("user", "assistant")
     ]
-    await store.append(session_id, said)
+    await store.sessions.append(session_id, said)
     return [(message.role, message.content) for message in said]
 
 

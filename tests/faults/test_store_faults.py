@@ -20,8 +20,9 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.turns import _WHEN_MENDED
-from gateway.store import SqliteStore
 from gateway.store.sqlite.connection import open_reader, open_writer
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.store import SqliteStore
 from tests.chat.service import ChatService
 from tests.faults.house import House, house
 from tests.store.test_faults import Fault, Home, _needs_a_small_disk, disk, full, held, read_only
@@ -54,7 +55,7 @@ class Bot:
 async def bot(directory: Path, service: ChatService, *answers: Step) -> AsyncIterator[Bot]:
     path = directory / "state.db"
     writing = await open_writer(path)
-    store = SqliteStore([await open_reader(path), await open_reader(path)], writing)
+    store = SqliteStore(Database(path, [await open_reader(path), await open_reader(path)], writing))
     llm = ScriptedLLM(answers)
     workspaces = directory / "workspaces"
     try:
@@ -183,7 +184,7 @@ async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatServi
             with capture_logs() as logs:
                 await until(lambda: "chat.not_noted" in [line["event"] for line in logs])
             assert service.texts() == ["First."]
-            (left,) = await it.at.store.outbox.open(service.platform)
+            (left,) = await it.at.store.outbox.undelivered(service.platform)
             assert left.progress.state == "sending"
         await it.at.turn("Two.")
         await until(lambda: service.texts() == ["First.", "Second."])

@@ -49,12 +49,14 @@ async def test_only_the_right_word_from_the_right_person_counts(
 ) -> None:
     """Everything else gets a sentence and changes nothing."""
     service, store = ChatService(), await temporary_store()
-    gateway = Gateway(make_agent(ScriptedLLM([]), store), store, COMMANDS, Plugins(), workspaces=tmp_path)
+    gateway = Gateway(
+        make_agent(ScriptedLLM([]), store.sessions), store, COMMANDS, Plugins(), workspaces=tmp_path
+    )
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
-    pairing = Pairing(store.people)
+    pairing = Pairing(store.access)
     followers = DeliveryManager(gateway.hub, service)
-    buttons = Buttons(gateway, service, Gate("memory", settings, store.people), pairing, followers)
-    conversation = await store.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
+    buttons = Buttons(gateway, service, Gate("memory", settings, store.access), pairing, followers)
+    conversation = await store.sessions.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
     code = await pairing.request("memory", STRANGER)
     assert code
     approve = gateway.approvals.approver(conversation.id, "memory:1")

@@ -111,15 +111,17 @@ async def test_a_start_on_any_rows(
     waiting = [
         {"id": its_id(row["payload"]), "platform": PLATFORM, "received_at": 1.0} | row for row in taken
     ]
-    await store.inbox._write(insert, "inbox", list({row["id"]: row for row in waiting}.values()))
+    await store.database.write(
+        insert, "inbox", list({row["id"]: row for row in waiting}.values()), fence=None
+    )
     left = [{"id": new_id("out"), "platform": PLATFORM, "created_at": 1.0} | row for row in outgoing]
-    await store.outbox._write(insert, "outbox", left)
+    await store.database.write(insert, "outbox", left, fence=None)
     llm = ScriptedLLM([lambda request: "Yes."] * 10)
     async with house(llm, store=store, workspaces=tmp_path) as at:
         await at.reception.newest()
         await at.turn("Are you there?")
         await at.service.until(lambda: "Yes." in at.service.texts())
-        await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.open, PLATFORM))
+        await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.undelivered, PLATFORM))
     await store.close()
 
 
@@ -133,8 +135,8 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
         "place": place,
         "payload": as_json(payload),
     }
-    await store.inbox._write(insert, "inbox", [row])
-    agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store)
+    await store.database.write(insert, "inbox", [row], fence=None)
+    agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store.sessions)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     await gateway.recover("web")
     await until_none(partial(store.inbox.waiting, "web"))

@@ -16,7 +16,7 @@ from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
@@ -36,7 +36,7 @@ class Desk:
 
     def __init__(self, store: SqliteStore, folder: Path, busy: Busy, *answers: Any) -> None:
         self.llm = ScriptedLLM(list(answers))
-        agent = make_agent(self.llm, store, [look])
+        agent = make_agent(self.llm, store.sessions, [look])
         self.gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
         self.events: list[TurnEvent] = []
 
@@ -45,7 +45,7 @@ class Desk:
 
     async def hear(self, kind: type[TurnEvent], count: int = 1) -> None:
         """Waits until so many of these have been heard in all."""
-        conversation = await self.gateway.store.open_conversation(HERE, person=OWNER)
+        conversation = await self.gateway.store.sessions.open_conversation(HERE, person=OWNER)
         self.events.clear()
         with self.gateway.hub.watch(conversation.id, after=0) as watcher:
             while sum(isinstance(event, kind) for event in self.events) < count:

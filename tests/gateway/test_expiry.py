@@ -63,16 +63,16 @@ async def test_an_old_conversation(tmp_path: Path, reset: str, anew: bool) -> No
     store = await temporary_store()
     llm = ScriptedLLM(["Fine."])
     gateway = Gateway(
-        make_agent(llm, store),
+        make_agent(llm, store.sessions),
         store,
         COMMANDS,
         Plugins(),
         workspaces=tmp_path,
         sessions=SessionsConfig.model_validate({"reset": reset}),
     )
-    conversation = await store.open_conversation(Address("web", "desk"), person=OWNER)
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     old = Message("user", "long ago", created_at=time.time() - 10 * 86_400)
-    await store.append(
+    await store.sessions.append(
         conversation.live_session_id, [old, Message("assistant", "yes", created_at=old.created_at)]
     )
 
@@ -88,6 +88,6 @@ async def test_an_old_conversation(tmp_path: Path, reset: str, anew: bool) -> No
     assert any("a new session begins" in text for text in notices) is anew
     told = [message["content"] for message in llm.requests[0].messages if message["role"] == "user"]
     assert told == (["hello again"] if anew else ["long ago", "hello again"])
-    live = await store.session((await store.conversation(conversation.id)).live_session_id)
+    live = await store.sessions.session((await store.sessions.conversation(conversation.id)).live_session_id)
     assert (live.reason == "reset") is anew
-    assert (await store.transcript(conversation.id))[0].content == "long ago"
+    assert (await store.sessions.transcript(conversation.id))[0].content == "long ago"

@@ -18,7 +18,7 @@ from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.core.turns import MOST_CRASHES
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
@@ -55,7 +55,7 @@ class Office:
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     store, llm = await temporary_store(), ScriptedLLM()
-    agent = make_agent(llm, store)
+    agent = make_agent(llm, store.sessions)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     yield Office(gateway, llm, store)
     await gateway.close()
@@ -108,7 +108,7 @@ async def test_commands_are_answered_and_never_reach_the_model(office: Office) -
     events = await office.until(conversation, 1)
     assert any(isinstance(event, Notice) and "/reset" in event.text for event in events)
     assert office.llm.requests == []
-    assert await office.store.transcript(conversation) == []
+    assert await office.store.sessions.transcript(conversation) == []
 
 
 async def test_an_unknown_command_gets_a_hint(office: Office) -> None:
@@ -125,9 +125,9 @@ async def test_reset_begins_a_child_session_and_keeps_the_past(office: Office) -
     await office.send("What is it?")
     await office.until(conversation, 3)
     assert "heliotrope" not in str(office.llm.requests[-1].messages)
-    first, second = await office.store.sessions(conversation)
+    first, second = await office.store.sessions.sessions(conversation)
     assert (second.parent_id, second.reason) == (first.id, "reset")
-    assert await office.store.search("heliotrope", conversation_id=conversation)
+    assert await office.store.sessions.search("heliotrope", conversation_id=conversation)
 
 
 async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(office: Office) -> None:
@@ -187,7 +187,7 @@ def test_what_counts_as_a_command(text: str, expected: bool) -> None:
 async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: bool) -> None:
     """Guests cannot change `hermes.yaml`, and it is not their business."""
     store, llm = await temporary_store(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
-    agent = make_agent(llm, store)
+    agent = make_agent(llm, store.sessions)
     agent.instructions = "Be kind. " * 500
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
     office = Office(gateway, llm, store)

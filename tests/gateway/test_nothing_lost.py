@@ -63,7 +63,7 @@ async def office(
     busy: Busy = "queue",
 ) -> Gateway:
     store = await temporary_store()
-    agent = make_agent(llm, store, [wait_a_little], engine=lambda: engine(WINDOW))
+    agent = make_agent(llm, store.sessions, [wait_a_little], engine=lambda: engine(WINDOW))
     return Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path, busy=busy)
 
 
@@ -82,7 +82,7 @@ async def until(
 
 
 async def said(gateway: Gateway, conversation_id: str) -> list[str]:
-    transcript = await gateway.store.transcript(conversation_id)
+    transcript = await gateway.store.sessions.transcript(conversation_id)
     return [message.content for message in transcript if message.role == "user"]
 
 
@@ -111,7 +111,7 @@ async def test_a_stop_during_a_compaction_keeps_the_message(tmp_path: Path) -> N
 async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(tmp_path: Path) -> None:
     """Cancelled before its first step, the turn still tells that it began and ended."""
     gateway = await office(tmp_path, ScriptedLLM(["Fine."]))
-    conversation = await gateway.store.open_conversation(Address("web", "desk"), person=OWNER)
+    conversation = await gateway.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     mailbox = gateway._mailbox(conversation.id)
     mailbox.put(InboundMessage(Address("web", "desk"), OWNER, "quick"))
     while not mailbox.stop_turn():  # noqa: ASYNC110 - one step at a time, to hit the moment before it begins

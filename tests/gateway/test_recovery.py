@@ -35,7 +35,7 @@ from gateway.core.leases import LeaseHolder
 from gateway.core.suspects import SUSPECT_AFTER
 from gateway.core.turns import MOST_ATTEMPTS, Busy
 from gateway.plugins import Plugins
-from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem, fence
+from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, Place
 from tests.worlds.agents import make_agent
@@ -66,7 +66,7 @@ class House:
         return inbound
 
     async def conversation_id(self, at: Address = HERE) -> str:
-        return (await self.store.open_conversation(at, person=OWNER)).id
+        return (await self.store.sessions.open_conversation(at, person=OWNER)).id
 
     async def until(self, *kinds: type[TurnEvent], count: int = 1, at: Address = HERE) -> list[TurnEvent]:
         seen: list[TurnEvent] = []
@@ -76,7 +76,7 @@ class House:
         return seen
 
     async def said(self) -> list[tuple[str, str]]:
-        transcript = await self.store.transcript(await self.conversation_id())
+        transcript = await self.store.sessions.transcript(await self.conversation_id())
         return [(message.role, message.content) for message in transcript]
 
     async def idle(self) -> None:
@@ -102,7 +102,7 @@ async def house(
 ) -> AsyncIterator[House]:
     store, llm = await SqliteStore.open(path), ScriptedLLM(steps)
     await store.leases.expire_all()
-    agent = make_agent(llm, store, [launch])
+    agent = make_agent(llm, store.sessions, [launch])
     where = {"workspaces": path.parent / "workspaces"}
     gateway = Gateway(
         agent, store, COMMANDS, Plugins(), busy=busy, drain_seconds=drain, suspect_pause=pause, **where
@@ -173,8 +173,8 @@ async def test_a_command_that_was_under_way_is_not_carried_out_again(path: Path)
             "web",
             {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "/undo"},
         )
-        await before.store.inbox.take(taken)
-        await before.store.inbox.begin(taken.id)
+        await before.store.inbox.add(taken)
+        await before.store.inbox.start_attempt(taken.id)
         left = before.as_it_is_now()
     async with house(left) as after:
         await after.gateway.recover("web")
@@ -213,9 +213,9 @@ async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) ->
         sending = OutboxItem(
             "out_1", conversation, poison.id, "", Place("1"), "text", None, DeliveryProgress("sending")
         )
-        await at.store.outbox.note("telegram", sending)
+        await at.store.outbox.save_progress("telegram", sending)
         for _ in range(MOST_ATTEMPTS):
-            await at.store.inbox.begin(poison.id)
+            await at.store.inbox.start_attempt(poison.id)
         left = at.as_it_is_now()
     async with house(left) as after:
         await after.gateway.recover("web")
@@ -257,7 +257,7 @@ async def test_a_stop_takes_back_only_what_this_process_began(path: Path) -> Non
         suspect = await before.send("hello")
         await before.until(TextDelta)
         for _ in range(3):
-            await before.store.inbox.begin(suspect.id)
+            await before.store.inbox.start_attempt(suspect.id)
         left = before.as_it_is_now()
     async with house(left, never(), pause=3_600.0) as again:
         await again.gateway.recover("web")
@@ -303,9 +303,9 @@ async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Pat
         await before.until(TextDelta)
         left = before.as_it_is_now()
     async with house(left, "Done.") as after:
-        session = (await after.store.open_conversation(HERE, person=OWNER)).live_session_id
+        session = (await after.store.sessions.open_conversation(HERE, person=OWNER)).live_session_id
         second = Message("assistant", "Shorter.", id=id_from("msg", inbound.id, "1"))
-        await after.store.append(session, [second])
+        await after.store.sessions.append(session, [second])
         await after.gateway.recover("web")
         assert (await after.until(TurnDone, TurnFailed))[-1] == TurnDone("Done.")
 
@@ -313,9 +313,9 @@ async def test_steps_are_numbered_on_behind_the_highest_that_is_stored(path: Pat
 async def test_an_unreadable_row_keeps_nobody_from_starting(path: Path) -> None:
     """It is parked; the others are answered."""
     async with house(path, "Fine.") as at:
-        await at.store.inbox.take(InboxMessage("msg_strange", "web", {"what": "ever"}))
+        await at.store.inbox.add(InboxMessage("msg_strange", "web", {"what": "ever"}))
         taken = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
-        await at.store.inbox.take(InboxMessage("msg_good", "web", taken))
+        await at.store.inbox.add(InboxMessage("msg_good", "web", taken))
         await at.gateway.recover("web")
         assert (await at.until(TurnDone))[-1] == TurnDone("Fine.")
         assert [parked.id for parked in await at.store.inbox.parked()] == ["msg_strange"]
@@ -359,7 +359,7 @@ async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
     payload = {"address": {"platform": "web", "chat_id": "desk"}, "person": OWNER, "text": "hello"}
     async with house(path, "Fine.") as at:
         await at.conversation_id()
-        await at.store.inbox.take(InboxMessage("msg_1", "web", payload))
+        await at.store.inbox.add(InboxMessage("msg_1", "web", payload))
         await _only_reading(at.store, on=True)
         with structlog.testing.capture_logs() as logs:
             await at.gateway.recover("web")
@@ -372,8 +372,9 @@ async def test_the_store_is_waited_for_before_a_turn_begins(path: Path) -> None:
 
 async def _only_reading(store: SqliteStore, *, on: bool) -> None:
     """As a file system that was mounted anew for reading only."""
-    assert store._writing is not None
-    await store._writing.run(lambda connection: connection.execute(f"PRAGMA query_only = {on:d}").fetchall())
+    writing = store.database._writing
+    assert writing is not None
+    await writing.run(lambda connection: connection.execute(f"PRAGMA query_only = {on:d}").fetchall())
 
 
 async def test_a_message_delivered_again_is_taken_once(path: Path) -> None:
@@ -391,7 +392,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
     gate = asyncio.Event()
     place = Place("4711")
     async with house(path, ["Fine", gate, "."]) as at:
-        await at.store.inbox.take(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
+        await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
         await at.send("hello", id="msg_1", is_taken=True)
         await at.until(TextDelta)
         look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
@@ -400,7 +401,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
         gate.set()
         await at.until(TurnDone)
         assert at.query(look) == [(1, 1, "done")]
-        (outgoing,) = await at.store.outbox.open("web")
+        (outgoing,) = await at.store.outbox.undelivered("web")
         assert (outgoing.content, outgoing.place, outgoing.reply_to) == ("Fine.", place, "17")
         assert at.query("SELECT id FROM messages WHERE role = 'assistant'") == [(outgoing.id,)]
 
@@ -408,10 +409,10 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
 async def test_a_failure_is_a_reply_too(path: Path) -> None:
     """The sentence about it is on its way in the same commit that ends the turn."""
     async with house(path) as at:
-        await at.store.inbox.take(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
+        await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
         await at.send("/nonsense", id="msg_1", is_taken=True)
         await at.until(TurnDone)
-        (outgoing,) = await at.store.outbox.open("web")
+        (outgoing,) = await at.store.outbox.undelivered("web")
         assert outgoing.kind == "notice" and "There is no /nonsense" in (outgoing.content or "")
 
 
@@ -493,15 +494,18 @@ async def test_two_processes_never_work_on_one_conversation(path: Path) -> None:
 async def test_a_write_behind_an_old_fence_is_refused_whole(path: Path) -> None:
     """Whatever it would have written, in the transaction that would have written it."""
     async with house(path) as at:
-        conversation = await at.store.open_conversation(HERE, person=OWNER)
+        conversation = await at.store.sessions.open_conversation(HERE, person=OWNER)
         token = await at.store.leases.acquire(conversation.id, holder="one", seconds=0)
         assert await at.store.leases.acquire(conversation.id, holder="two", seconds=30) == (token or 0) + 1
-        before = fence.set(Fence(conversation.id, token or 0))
-        try:
-            with pytest.raises(LeaseLost):
-                await at.store.append(conversation.live_session_id, [Message("user", "late")])
-        finally:
-            fence.reset(before)
+        late = at.store.fenced(Fence(conversation.id, token or 0))
+        with pytest.raises(LeaseLost):
+            await late.sessions.append(conversation.live_session_id, [Message("user", "late")])
+        with pytest.raises(LeaseLost):
+            await late.inbox.mark_done(["msg_1"])
+        with pytest.raises(LeaseLost):
+            await late.outbox.add(
+                "out_1", conversation_id=conversation.id, turn_id="msg_1", kind="notice", content="late"
+            )
         assert await at.said() == []
 
 
@@ -512,10 +516,8 @@ async def test_the_same_holder_keeps_its_token_and_renews(path: Path) -> None:
         holder = LeaseHolder(at.store.leases)
         tokens: Sequence[int] = []
         for _ in range(2):
-            async with holder.holding(conversation_id):
-                guard = fence.get()
-                assert guard is not None
-                tokens = [*tokens, guard.token]
+            async with holder.hold(conversation_id) as fence:
+                tokens = [*tokens, fence.token]
         assert tokens[0] == tokens[1]
         await at.store.leases.acquire(conversation_id, holder="one", seconds=0.001)
         await at.store.leases.renew([conversation_id], holder="one", seconds=30)
@@ -535,8 +537,8 @@ async def test_a_lease_whose_release_failed_expires(path: Path) -> None:
                 BEGIN SELECT RAISE(ABORT, 'not now'); END
                 """
             )
-        async with holder.holding(held):
-            async with holder.holding(left):
+        async with holder.hold(held):
+            async with holder.hold(left):
                 pass
             async with asyncio.timeout(10):
                 while await at.store.leases.acquire(left, holder="two", seconds=30) is None:  # noqa: ASYNC110

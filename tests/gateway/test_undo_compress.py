@@ -92,9 +92,9 @@ class Room:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     store = await temporary_store()
     llm, told = ScriptedLLM(context_length=WINDOW), list[tuple[str, str]]()
-    agent = make_agent(llm, store, engine=lambda: NotingCompressor(told))
+    agent = make_agent(llm, store.sessions, engine=lambda: NotingCompressor(told))
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
-    yield Room(gateway, llm, store, told)
+    yield Room(gateway, llm, store.sessions, told)
     await gateway.close()
 
 

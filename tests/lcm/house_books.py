@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.messages import as_chat
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from plugins.context_engine.lcm.messages import stored
 from tests.lcm.chats import plain_chat
 
@@ -49,8 +49,8 @@ async def said(home: Path, conversation: str) -> Books:
     """All that was ever said in it, in every branch."""
     store = await SqliteStore.open(home / "state.db", read_only=True)
     try:
-        sessions = await store.sessions(conversation)
-        histories = [await store.history(session.id) for session in sessions]
+        sessions = await store.sessions.sessions(conversation)
+        histories = [await store.sessions.history(session.id) for session in sessions]
     finally:
         await store.close()
     # A child session begins with what was said before it: that counts where it was said.

@@ -16,7 +16,7 @@ from gateway.commands import CommandContext, Commands
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from plugins.context_engine.lcm import LosslessContext
 from tests.worlds.agents import make_agent
@@ -47,16 +47,16 @@ class Chat:
     async def command(self, text: str) -> str:
         """Run at once, as those that overtake are."""
         store, agent = self.gateway.store, self.gateway.agent
-        conversation = await store.open_conversation(Address("web", self.room), person=OWNER)
+        conversation = await store.sessions.open_conversation(Address("web", self.room), person=OWNER)
         context = CommandContext(
             conversation,
-            store,
+            store.sessions,
             agent,
             COMMANDS,
             lambda _: False,
             author=OWNER,
             is_admin=True,
-            budget=Limits.none(store).budget,
+            budget=Limits.none(store.sessions).budget,
         )
         return await COMMANDS.run(text, context)
 
@@ -76,7 +76,7 @@ async def opened(home: Path, **engine: Any) -> AsyncIterator[Chat]:
     store, llm = await SqliteStore.open(home / "state.db"), ScriptedLLM(context_length=WINDOW)
     agent = make_agent(
         llm,
-        store,
+        store.sessions,
         engine=lambda: LosslessContext(WINDOW, hermes_home=str(home), **engine),
         background_at=0.8,
         home=home,

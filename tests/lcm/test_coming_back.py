@@ -13,7 +13,7 @@ from agent.messages import Message
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tokens import estimate_messages_tokens_rough
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from plugins.context_engine.lcm.engine import LosslessContext
 from tests.agent.histories import check_sendable, check_turns_alternate
 from tests.agent.recorder import Recorder
@@ -26,18 +26,18 @@ RECORD = "[LCM RECORD]"
 
 
 def agent_with(store: SqliteStore, engine: Callable[[], ContextEngine], home: Path) -> Agent:
-    return make_agent(ScriptedLLM([], context_length=WINDOW), store, engine=engine, home=home)
+    return make_agent(ScriptedLLM([], context_length=WINDOW), store.sessions, engine=engine, home=home)
 
 
 async def say(store: SqliteStore, place: Conversation, turns: int, *first: str) -> None:
-    session = (await store.conversation(place.id)).live_session_id
+    session = (await store.sessions.conversation(place.id)).live_session_id
     for number in range(turns):
         asked = " ".join((*first, f"Question {number} of part {turns}. ", "word " * 60))
-        await store.append(session, [Message("user", asked), Message("assistant", "detail " * 60)])
+        await store.sessions.append(session, [Message("user", asked), Message("assistant", "detail " * 60)])
 
 
 async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> list[Message]:
-    live = await agent.open(await store.conversation(place.id))
+    live = await agent.open(await store.sessions.conversation(place.id))
     assert (await agent.keeper.compactor.compact(live, "command")).compacted
     return live.history
 
@@ -45,8 +45,8 @@ async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> list
 async def test_the_record_is_summarised_and_leaves_the_context(tmp_path: Path) -> None:
     """It was kept in the protected head for ever. Its ledger is taken over word for word."""
     store = await temporary_store()
-    place = await store.open_conversation(Address("web", "desk"), person="owner")
-    await store.pin(place.live_session_id, system_prompt="Be brief.", model="m")
+    place = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    await store.sessions.pin(place.live_session_id, system_prompt="Be brief.", model="m")
     await say(store, place, 40, "Never deploy on a Friday.")
     lossless = agent_with(
         store, lambda: LosslessContext(context_length=WINDOW, hermes_home=str(tmp_path)), tmp_path
@@ -77,8 +77,8 @@ async def test_the_record_is_summarised_and_leaves_the_context(tmp_path: Path) -
 async def test_the_next_compaction_knows_only_its_own_summary(tmp_path: Path) -> None:
     """After the first one back, all is as if there had been no other engine."""
     store = await temporary_store()
-    place = await store.open_conversation(Address("web", "desk"), person="owner")
-    await store.pin(place.live_session_id, system_prompt="Be brief.", model="m")
+    place = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    await store.sessions.pin(place.live_session_id, system_prompt="Be brief.", model="m")
     await say(store, place, 40)
     lossless = agent_with(
         store, lambda: LosslessContext(context_length=WINDOW, hermes_home=str(tmp_path)), tmp_path

@@ -16,7 +16,7 @@ from agent.testing import ScriptedLLM
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins, engine_factory
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from plugins.context_engine.lcm.database import FILE_NAME
 from tests.commands.desk import Desk
 from tests.lcm.tools_world import World, opened, summary
@@ -54,9 +54,9 @@ async def desk(tmp_path: Path) -> AsyncIterator[LcmDesk]:
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(tmp_path / "state.db")
         stack.push_async_callback(store.close)
-        models = ModelSelector(llm, store)
+        models = ModelSelector(llm, store.sessions)
         stack.push_async_callback(models.close)
-        agent = make_agent(llm, store, engine=make, models=models, home=tmp_path)
+        agent = make_agent(llm, store.sessions, engine=make, models=models, home=tmp_path)
         stack.push_async_callback(agent.close)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         gateway = Gateway(agent, store, commands, plugins, workspaces=tmp_path)

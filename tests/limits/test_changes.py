@@ -17,7 +17,7 @@ ADA = "telegram:1"
 
 async def test_how_often_people_may_write() -> None:
     """Fewer, more, or as often as they like; the owner has a number of their own."""
-    limits = Limits(LimitsConfig(messages_per_minute=1), await temporary_store())
+    limits = Limits(LimitsConfig(messages_per_minute=1), (await temporary_store()).sessions)
     assert limits.refusal(ADA) is None and limits.refusal(ADA) is not None
     limits.apply(LimitsConfig(messages_per_minute=2, owner_messages_per_minute=1))
     assert [limits.refusal(ADA) is None for _ in range(3)] == [True, True, False]
@@ -28,7 +28,7 @@ async def test_how_often_people_may_write() -> None:
 
 async def test_other_settings_open_no_door() -> None:
     """Whoever has to wait still has to when something else was changed."""
-    limits = Limits(LimitsConfig(messages_per_minute=1), await temporary_store())
+    limits = Limits(LimitsConfig(messages_per_minute=1), (await temporary_store()).sessions)
     assert limits.refusal(ADA) is None and limits.refusal(ADA) is not None
     limits.apply(LimitsConfig(messages_per_minute=1))
     assert limits.refusal(ADA) is not None
@@ -36,7 +36,7 @@ async def test_other_settings_open_no_door() -> None:
 
 async def test_how_many_may_wait() -> None:
     """In all places that ask."""
-    limits = Limits(LimitsConfig(waiting_messages=5), await temporary_store())
+    limits = Limits(LimitsConfig(waiting_messages=5), (await temporary_store()).sessions)
     limits.apply(LimitsConfig(waiting_messages=2))
     assert limits.room.of_one_person == 2
 
@@ -44,10 +44,12 @@ async def test_how_many_may_wait() -> None:
 async def test_what_may_be_spent() -> None:
     """A smaller cap counts what was spent before it."""
     store = await temporary_store()
-    limits = Limits(LimitsConfig(daily_usd_per_person=10), store)
-    conversation = await store.open_conversation(Address("telegram", "1"), person=ADA)
+    limits = Limits(LimitsConfig(daily_usd_per_person=10), store.sessions)
+    conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ADA)
     usage = Usage(10, 10, cost_usd=2.0)
-    await store.record_usage(conversation.live_session_id, usage, model="m", purpose="turn", spender=ADA)
+    await store.sessions.record_usage(
+        conversation.live_session_id, usage, model="m", purpose="turn", spender=ADA
+    )
     await limits.budget.check(ADA)
     limits.apply(LimitsConfig(daily_usd_per_person=1))
     with pytest.raises(BudgetReached):

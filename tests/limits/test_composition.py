@@ -36,8 +36,8 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
     loaded = await asyncio.to_thread(load, file)
     async with build_app(loaded) as hermes:
         gateway, here = hermes.gateway, Address("web", "desk")
-        conversation = await hermes.store.open_conversation(here, person=OWNER)
-        await hermes.store.record_usage(
+        conversation = await hermes.store.sessions.open_conversation(here, person=OWNER)
+        await hermes.store.sessions.record_usage(
             conversation.live_session_id, Usage(1, 1, cost_usd=1.0), model="m", spender=OWNER
         )
         with gateway.hub.watch(conversation.id, after=0) as watcher:
@@ -48,7 +48,7 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
 
         models = gateway.agent.models
         with pytest.raises(BudgetReached):
-            await models.switch(conversation, "ollama/llama3")
+            await models.switch(hermes.store.sessions, conversation, "ollama/llama3")
         summariser = gateway.agent.keeper.compactor._auxiliary(await models.of(conversation))
         for model in (None, "main"):
             with pytest.raises(BudgetReached):

@@ -17,7 +17,7 @@ from tests.commands.desk import opened
 async def test_the_queue_is_bounded_however_the_messages_arrive(tmp_path: Path) -> None:
     """All at the same time, while each is being written to the disk; what is taken is answered, the rest refused."""
     async with opened(tmp_path) as desk:
-        desk.gateway.limits = Limits(LimitsConfig(waiting_messages=5), desk.store)
+        desk.gateway.limits = Limits(LimitsConfig(waiting_messages=5), desk.store.sessions)
         gate = asyncio.Event()
         desk.llm.then(["Slowly", gate, "."], *["Yes."] * 100)
         await desk.send("the first")

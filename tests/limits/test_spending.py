@@ -16,7 +16,7 @@ from agent.llm import Usage
 from agent.store import Address, Conversation
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits.budget import DailyBudget, Day, dollars, duration
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store
 
 ANNA, BOB = "telegram:1", "telegram:2"
@@ -31,17 +31,21 @@ class Books:
     ahead: float = 0.0
 
     def budget(self, **limits: Any) -> DailyBudget:
-        return DailyBudget(LimitsConfig(**limits), self.store, clock=lambda: time.time() + self.ahead)
+        return DailyBudget(
+            LimitsConfig(**limits), self.store.sessions, clock=lambda: time.time() + self.ahead
+        )
 
     async def spend(self, spender: str, usd: float | None, tokens: int = 1_000) -> None:
         usage = Usage(tokens, cost_usd=usd)
-        await self.store.record_usage(self.conversation.live_session_id, usage, model="m", spender=spender)
+        await self.store.sessions.record_usage(
+            self.conversation.live_session_id, usage, model="m", spender=spender
+        )
 
 
 @pytest.fixture
 async def books() -> Books:
     store = await temporary_store()
-    return Books(store, await store.open_conversation(Address("telegram", "1"), person=ANNA))
+    return Books(store, await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA))
 
 
 @pytest.fixture
@@ -63,7 +67,7 @@ def in_zone() -> Iterator[Callable[[str], None]]:
 async def test_without_caps_nothing_is_asked_of_the_store(books: Books) -> None:
     """A budget that nobody has set costs nothing."""
     store = books.store
-    budget = DailyBudget(LimitsConfig(), store, clock=time.time)
+    budget = DailyBudget(LimitsConfig(), store.sessions, clock=time.time)
     await books.spend(ANNA, 1_000_000.0)
     await budget.check(ANNA)
     assert not budget.has_caps

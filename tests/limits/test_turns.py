@@ -32,7 +32,7 @@ async def test_an_answer_ends_in_the_middle_when_the_money_is_gone(tmp_path: Pat
         assert isinstance(failed, TurnFailed)
         assert "You have spent $1.20 of $1.00 today" in failed.error and "midnight" in failed.error
         assert len(at.llm.requests) == 2
-        kept = await at.store.transcript(conversation_id)
+        kept = await at.store.sessions.transcript(conversation_id)
         assert [message.role for message in kept] == ["user", "assistant", "tool", "assistant", "tool"]
 
         assert isinstance((await at.say("go on"))[-1], TurnFailed)
@@ -86,7 +86,7 @@ async def test_a_summary_in_the_middle_of_a_turn_is_not_paid_beyond_the_cap(tmp_
         conversation_id, after = await at.send("look")
         events = await at.until_over(conversation_id, after)
         assert isinstance(events[-1], TurnFailed) and "daily budget" in events[-1].error
-        assert len(await at.store.sessions(conversation_id)) == 1
+        assert len(await at.store.sessions.sessions(conversation_id)) == 1
         assert not at.helper.requests
 
 
@@ -126,7 +126,7 @@ async def test_facts_are_not_noted_on_credit(tmp_path: Path) -> None:
         at.helper.then(costs(1.0, "## Goal\nTo test."))
         conversation_id, after = await at.send("/compress")
         await at.until_over(conversation_id, after)
-        assert len(await at.store.sessions(conversation_id)) == 2
+        assert len(await at.store.sessions.sessions(conversation_id)) == 2
         assert len(at.llm.requests) == asked
 
     async with till(tmp_path, flush=True) as at:

@@ -62,7 +62,7 @@ def test_doctor_warns_of_prices_that_nobody_knows() -> None:
 async def test_the_page_is_told_when_it_sends_too_much(tmp_path: Path) -> None:
     """With a status and a header that programs understand; `/stop` still gets through, and nothing is stored."""
     async with web_world(tmp_path) as world:
-        world.gateway.limits = Limits(LimitsConfig(owner_messages_per_minute=2), world.store)
+        world.gateway.limits = Limits(LimitsConfig(owner_messages_per_minute=2), world.store.sessions)
         chat = await world.open()
         path = f"{world.url}/api/conversations/{chat.id}/messages"
         for _ in range(2):

@@ -26,7 +26,7 @@ from gateway.config.schema_limits import LimitsConfig
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
@@ -77,7 +77,7 @@ class Till:
     ) -> tuple[str, int]:
         where = address or Address("telegram", person)
         scope = person if where != GROUP else "telegram:group:-100"
-        conversation = await self.store.open_conversation(where, person=scope)
+        conversation = await self.store.sessions.open_conversation(where, person=scope)
         after = self.gateway.hub.last_number(conversation.id)
         inbound = InboundMessage(where, scope, text, author=person, **more)
         await self.gateway.receive(inbound, conversation)
@@ -93,7 +93,7 @@ class Till:
         return events
 
     async def spent(self, person: str | None = None) -> float:
-        return round((await self.store.spent(spender=person)).usd, 6)
+        return round((await self.store.sessions.spent(spender=person)).usd, 6)
 
 
 @asynccontextmanager
@@ -106,21 +106,21 @@ async def till(
     helper = ScriptedLLM(model="scripted/helper", context_length=WINDOW)
     other = ScriptedLLM(model="scripted/other", context_length=WINDOW)
     config = {"messages_per_minute": None, "owner_messages_per_minute": None, **limits}
-    bounds = Limits(LimitsConfig(**config), store, calendar=lambda: time.time() + ahead[0])
+    bounds = Limits(LimitsConfig(**config), store.sessions, calendar=lambda: time.time() + ahead[0])
 
     def budgeted(client: LLMClient) -> LLMClient:
         return BudgetedLLM(client, bounds.budget)
 
     async with AsyncExitStack() as stack:
-        models = ModelSelector(budgeted(llm), store, build=lambda name: budgeted(other))
+        models = ModelSelector(budgeted(llm), store.sessions, build=lambda name: budgeted(other))
         agent = make_agent(
             llm,
-            store,
+            store.sessions,
             list(tools),
             engine=lambda: ContextCompressor(WINDOW, protect_last_n=2),
             auxiliary=budgeted(helper),
             background_at=0.8,
-            flush_memory=MemoryFlush(models, store, memory) if flush else None,
+            flush_memory=MemoryFlush(models, memory) if flush else None,
             models=models,
         )
         stack.push_async_callback(agent.close)

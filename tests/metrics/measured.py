@@ -15,7 +15,7 @@ from gateway.core.gateway import Gateway
 from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import COMMANDS, Script, World, look_up, serving
 from tests.worlds.agents import make_agent
 
@@ -67,7 +67,11 @@ async def measured_world(
 ) -> AsyncIterator[Measured]:
     metrics, script, store = Metrics(), Script(), store or await SqliteStore.open(folder / "measured.db")
     agent = make_agent(
-        metrics.observed(script.llm), store, [look_up], watch=metrics.compaction, home=folder / "home"
+        metrics.observed(script.llm),
+        store.sessions,
+        [look_up],
+        watch=metrics.compaction,
+        home=folder / "home",
     )
     metrics.know_tools(["look_up"])
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, observer=metrics)

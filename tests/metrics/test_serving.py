@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.redaction import keeping_secret
 from gateway.platforms.base import Health
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.metrics.measured import Bot, Measured, measured_world
 
 TOKEN = "a-token-of-the-tests-0123"

@@ -35,9 +35,9 @@ async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
         )  # fmt: skip
         store = await temporary_store()
         agent = make_agent(
-            llm, store, engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, as_fork=True)
+            llm, store.sessions, engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, as_fork=True)
         )
-        conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+        conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
         for number in range(10):
             world.reply(chunks=[f"Answer {number}. ", "detail " * 150])
             turn = Turn(conversation, Message("user", f"Question {number}. " + "word " * 150), tmp_path)
@@ -53,6 +53,6 @@ async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
     assert after[: len(before)] == before
     assert _bare(summary.body["system"]) == _bare(last_turn.body["system"])
     assert "about to be shortened" in str(after[-1])
-    calls = await store.usage(conversation_id=conversation.id)
+    calls = await store.sessions.usage(conversation_id=conversation.id)
     assert summary.usage["cache_read_input_tokens"] > 0.7 * last_turn.usage["cache_read_input_tokens"]
     assert calls.cache_read_tokens > 0

@@ -66,18 +66,18 @@ def test_what_is_on_this_machine(base_url: str | None, is_here: bool) -> None:
 async def test_voice_is_paid_by_whoever_spoke() -> None:
     """At the price of the seconds that were reported; and when the money is gone nothing is sent."""
     store = await temporary_store()
-    conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
-    budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store).budget
+    conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
+    budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store.sessions).budget
     async with TranscriptionWorld.open("Buy milk.") as world:
         world.usage = {"type": "duration", "seconds": 90}
-        transcribe = PaidTranscriber(_transcriber(world), store, budget)
+        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
         with spending_for(ANNA):
             for _ in range(2):
                 assert await transcribe("v.ogg", b"OggS", conversation) == "Buy milk."
             with pytest.raises(BudgetReached):
                 await transcribe("v.ogg", b"OggS", conversation)
         assert len(world.heard) == 2
-    assert await store.spent(spender=ANNA) == Spent(pytest.approx(0.018))
+    assert await store.sessions.spent(spender=ANNA) == Spent(pytest.approx(0.018))
 
 
 @pytest.mark.usefixtures("put_away")
@@ -111,25 +111,25 @@ async def test_what_a_recording_costs(model: str, usage: dict[str, Any], cost: f
 async def test_silence_costs_as_much_as_words() -> None:
     """The provider has listened to it."""
     store = await temporary_store()
-    conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
-    budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store).budget
+    conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
+    budget = Limits(LimitsConfig(daily_usd_per_person=0.01), store.sessions).budget
     async with TranscriptionWorld.open(" ") as world:
         world.usage = {"type": "duration", "seconds": 90}
-        transcribe = PaidTranscriber(_transcriber(world), store, budget)
+        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
         with spending_for(ANNA), pytest.raises(ModelError, match="heard nothing"):
             await transcribe("v.ogg", b"OggS", conversation)
-    assert await store.spent(spender=ANNA) == Spent(pytest.approx(0.009))
+    assert await store.sessions.spent(spender=ANNA) == Spent(pytest.approx(0.009))
 
 
 @pytest.mark.usefixtures("put_away")
 async def test_a_recording_that_nobody_waits_for() -> None:
     """It counts as much as the last of that size did; one that was refused, or reached nobody, counts nothing."""
     store, recording = await temporary_store(), b"OggS" * 250
-    conversation = await store.open_conversation(Address("telegram", "1"), person=ANNA)
-    budget = Limits(LimitsConfig(daily_usd_per_person=1.0), store).budget
+    conversation = await store.sessions.open_conversation(Address("telegram", "1"), person=ANNA)
+    budget = Limits(LimitsConfig(daily_usd_per_person=1.0), store.sessions).budget
     async with TranscriptionWorld.open("Buy milk.") as world:
         world.usage = {"type": "duration", "seconds": 30}
-        transcribe = PaidTranscriber(_transcriber(world), store, budget)
+        transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
         with spending_for(ANNA):
             await transcribe("v.ogg", recording, conversation)
             world.until = asyncio.Event()

@@ -124,8 +124,8 @@ async def open_chat(
 async def _begin(chat: Chat, llm: LLMClient, strategy: Strategy, ttl: CacheTTL) -> Chat:
     store = await temporary_store()
     caching = PromptCaching(strategy=strategy, cache_ttl=ttl, clock=chat.clock)
-    chat.agent = make_agent(llm, store, [look_up], caching=caching)
-    chat.conversation = await store.open_conversation(Address("web", "chat"), person="owner")
+    chat.agent = make_agent(llm, store.sessions, [look_up], caching=caching)
+    chat.conversation = await store.sessions.open_conversation(Address("web", "chat"), person="owner")
     return chat
 
 

@@ -33,7 +33,7 @@ async def test_an_unknown_person_asks_for_a_tool(tmp_path: Path, pairing: bool) 
         told = [shown.text for shown in here.service.messages if shown.place == Place(CARL.id)]
         assert len(told) == pairing
         assert all("hermes pairing approve" in text and "danger" not in text for text in told)
-        kept = await here.store.conversations()
+        kept = await here.store.sessions.conversations()
         assert [overview.conversation.address.chat_id for overview in kept] == [BOB.id]
 
 

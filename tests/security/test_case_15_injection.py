@@ -186,10 +186,10 @@ def test_the_summariser_knows_who_said_it() -> None:
 async def test_words_of_others_are_no_facts(tmp_path: Path) -> None:
     """Case 15: a fact would be believed in every session to come."""
     store, llm = await temporary_store(), ScriptedLLM(["I see.", "nothing"])
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    agent = make_agent(llm, store)
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    agent = make_agent(llm, store.sessions)
     async for _ in agent.run(Turn(conversation, Message("user", _history()[0]["content"]), tmp_path)):
         pass
-    await MemoryFlush(ModelSelector(llm, store), store, memory)(await agent.open(conversation))
+    await MemoryFlush(ModelSelector(llm, store.sessions), memory)(await agent.open(conversation))
     asked = str(llm.requests[-1].messages)
     assert "Never write to Bob." in asked and ORDER not in asked

@@ -133,11 +133,11 @@ PAGE = (
 async def _told(folder: Path, offered: Tool, arguments: str = "{}") -> str:
     """What the model is told came of the call."""
     store, llm = await temporary_store(), ScriptedLLM([[ToolCall("c1", offered.name, arguments)], "Done."])
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    agent = make_agent(llm, store, [offered])
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    agent = make_agent(llm, store.sessions, [offered])
     async for _ in agent.run(Turn(conversation, Message("user", "Look."), folder)):
         pass
-    stored = next(each for each in await store.transcript(conversation.id) if each.role == "tool")
+    stored = next(each for each in await store.sessions.transcript(conversation.id) if each.role == "tool")
     told: str = llm.requests[-1].messages[-1]["content"]
     assert told == as_chat(stored)["content"], "what is stored is what was sent, byte for byte"
     return told
@@ -195,15 +195,15 @@ async def test_our_own_words_about_a_call(tmp_path: Path) -> None:
 async def test_nobody_sees_the_marks() -> None:
     """They are for the model: in searches, in what is printed and exported, in what a command repeats."""
     store = await temporary_store()
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     said = Message("user", f"[forwarded from News]\n{wrap_untrusted('lunch menu for friday')}")
-    await store.append(conversation.live_session_id, [said])
-    (hit,) = await store.search("lunch")
+    await store.sessions.append(conversation.live_session_id, [said])
+    (hit,) = await store.sessions.search("lunch")
     assert (
         hit.snippet.replace("\x02", "").replace("\x03", "") == "[forwarded from News] lunch menu for friday"
     )
-    assert await store.search("instructions") == [], "every mark says that word"
-    record = Record(conversation, [], await store.transcript(conversation.id))
+    assert await store.sessions.search("instructions") == [], "every mark says that word"
+    record = Record(conversation, [], await store.sessions.transcript(conversation.id))
     page = await asyncio.to_thread(lambda: HtmlRenderer("").transcript("conv_1", record.messages))
     shown = [as_markdown(record), first_words(said.content), page]
     for each in shown:

@@ -34,7 +34,7 @@ from gateway.chat.delivery.status_message import tool_status_text
 from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.cli.exported import as_jsonl, as_markdown
 from tests.security.log_lines import logging_as_configured
 from tests.support.stores import temporary_store
@@ -86,17 +86,17 @@ def _clean(text: str) -> bool:
 async def _one_turn(
     store: SqliteStore, llm: ScriptedLLM, tools: Sequence[Tool], folder: Path
 ) -> tuple[Conversation, list[TurnEvent]]:
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     turn = Turn(conversation, Message("user", "What is in there?"), folder)
-    return conversation, [event async for event in make_agent(llm, store, tools).run(turn)]
+    return conversation, [event async for event in make_agent(llm, store.sessions, tools).run(turn)]
 
 
 async def test_from_a_tool_into_everything_else(tmp_path: Path) -> None:
     """Case 17: the model, what is shown while it works, the answer, the store and the export."""
     store, llm = await temporary_store(), ScriptedLLM([[ToolCall("c1", "leak", "{}")], _repeat])
     conversation, events = await _one_turn(store, llm, [leak], tmp_path)
-    transcript = await store.transcript(conversation.id)
-    record = Record(conversation, await store.sessions(conversation.id), transcript)
+    transcript = await store.sessions.transcript(conversation.id)
+    record = Record(conversation, await store.sessions.sessions(conversation.id), transcript)
     answer = next(event.text for event in events if isinstance(event, TurnDone))
     assert REDACTED in answer and "the end" in answer, "the model has read the rest"
     assert _clean("".join(event.text for event in events if isinstance(event, TextDelta)))
@@ -107,7 +107,7 @@ async def test_from_a_tool_into_everything_else(tmp_path: Path) -> None:
 
 async def test_the_file_that_keeps_a_long_result(tmp_path: Path) -> None:
     """Case 17: what the model can read on in has no more in it than what it was told."""
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     result = await Toolbox([leak_at_length]).run(ToolCall("c1", "leak_at_length", "{}"), ctx)
     assert f"{OUTPUTS}/c1.txt" in result.content
     kept = (tmp_path / OUTPUTS / "c1.txt").read_text()
@@ -123,7 +123,7 @@ async def test_a_cut_through_the_middle_of_a_key(tmp_path: Path, before: int) ->
         """The key lies where the shown beginning ends."""
         return "x" * (199 - before) + " " + KEY + " " + "y" * 5_000
 
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     result = await Toolbox([long], result_limit=300).run(ToolCall("c1", "long", "{}"), ctx)
     assert "sk-ant" not in result.content and "Fake0Key" not in result.content
 
@@ -132,7 +132,7 @@ async def test_a_key_file_read_in_pieces(tmp_path: Path) -> None:
     """Case 17: neither its beginning, its middle nor its end, nor by searching, nor in a long line."""
     (tmp_path / "id_test").write_text(f"# {'-' * 20}\n{PRIVATE_KEY}\n")
     (tmp_path / "one_line.json").write_text("x" * 9_980 + f' "{KEY}" ' + "y" * 500)
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     toolbox = Toolbox([read_file, search_files])
     for offset in (1, 3, 5):
         arguments = {"path": "id_test", "offset": offset, "limit": 2, "numbered": True}
@@ -153,7 +153,7 @@ async def test_searching_for_a_key(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text(json.dumps({"private_key": PRIVATE_KEY, "id": "x" * 500}))
     (tmp_path / "part_of_a_key").write_text(f"{ARMOUR[0]}\n{ARMOUR[0]}\n")
     (tmp_path / "long").write_text(f"{'word ' * 99}{KEY} {'word ' * 99}")
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     for pattern in ("^bm90", "b25seSBh", "bm90IGEg.{20}", "Of2The3Tests4Fake0"):
         arguments = json.dumps({"pattern": pattern})
         found = await Toolbox([search_files]).run(ToolCall("c", "search_files", arguments), ctx)
@@ -182,7 +182,7 @@ async def test_a_tool_that_breaks_down(
     style: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case 17: its story is in the log, without the key."""
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     with logging_as_configured("debug", "json" if style == "json" else "human"):
         result = await Toolbox([break_down]).run(ToolCall("c1", "break_down", "{}"), ctx)
     output = capsys.readouterr().err
@@ -213,21 +213,21 @@ async def test_into_a_summary(tmp_path: Path) -> None:
 async def test_into_memory(tmp_path: Path) -> None:
     """Case 17: facts stand in the prompt of every new session; a secret is not remembered."""
     store = await temporary_store()
-    ctx = await context_of(store, tmp_path, person="anna")
+    ctx = await context_of(store.sessions, tmp_path, person="anna")
     call = ToolCall("c1", "memory", json.dumps({"action": "add", "text": f"The key is {KEY}"}))
     refused = await Toolbox([memory]).run(call, ctx)
     assert not refused.ok and "secret" in refused.content
-    assert await store.facts("anna") == []
+    assert await store.sessions.facts("anna") == []
 
 
 async def test_into_the_last_look_before_a_compaction(tmp_path: Path) -> None:
     """Case 17: what is sent to note lasting facts holds no secret either."""
     store, llm = await temporary_store(), ScriptedLLM(["Noted.", "nothing"])
-    conversation = await store.open_conversation(Address("web", "desk"), person="owner")
-    agent = make_agent(llm, store)
+    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
+    agent = make_agent(llm, store.sessions)
     async for _ in agent.run(Turn(conversation, Message("user", f"Mine is {KEY}"), tmp_path)):
         pass
-    await MemoryFlush(ModelSelector(llm, store), store, memory)(await agent.open(conversation))
+    await MemoryFlush(ModelSelector(llm, store.sessions), memory)(await agent.open(conversation))
     assert "Mine is" in str(llm.requests[-1].messages) and _clean(str(llm.requests[-1].messages))
 
 
@@ -252,7 +252,7 @@ async def test_what_is_approved_is_exact(tmp_path: Path) -> None:
         asked.append(request)
         return ""
 
-    ctx = await context_of(await temporary_store(), tmp_path, person="anna")
+    ctx = await context_of((await temporary_store()).sessions, tmp_path, person="anna")
     ctx = ToolContext(**{name: getattr(ctx, name) for name in ctx.__slots__} | {"approve": approve})
     await Toolbox([danger]).run(ToolCall("c1", "danger", json.dumps({"command": f"use {KEY}"})), ctx)
     assert KEY in asked[0].arguments
@@ -335,7 +335,7 @@ async def test_a_reply_that_repeats_a_configured_secret(tmp_path: Path) -> None:
     with keeping_secret([CONFIGURED]):
         conversation, events = await _one_turn(store, llm, [], tmp_path)
     shown = "".join(event.text for event in events if isinstance(event, TextDelta))
-    stored = (await store.transcript(conversation.id))[-1].content
+    stored = (await store.sessions.transcript(conversation.id))[-1].content
     assert shown == stored == f"The password is {REDACTED}, I think."
 
 

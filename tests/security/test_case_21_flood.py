@@ -57,8 +57,8 @@ class Crowd:
 
     async def transcript(self, place: Place) -> list[Message]:
         address = Address(self.here.service.platform, place.chat_id)
-        conversation = await self.here.store.open_conversation(address, person="?")
-        return await self.here.store.transcript(conversation.id)
+        conversation = await self.here.store.sessions.open_conversation(address, person="?")
+        return await self.here.store.sessions.transcript(conversation.id)
 
     async def is_done(self) -> None:
         """Nothing that was taken waits any more."""
@@ -82,7 +82,7 @@ async def crowd(folder: Path, *, hold: bool = False, people: int = 0, **limits: 
 
     users = [1, 2, 3, *range(100, 100 + people)]
     async with bot(folder, *[answer] * 1_500, allowed_users=users) as here:
-        here.gateway.limits = Limits(LimitsConfig(**limits), here.store, clock=clock)
+        here.gateway.limits = Limits(LimitsConfig(**limits), here.store.sessions, clock=clock)
         yield Crowd(here, clock, held)
         held.set()
         assert here.service.violations == []
@@ -266,13 +266,13 @@ async def test_whoever_sent_a_file_is_the_one_who_pays_for_it(tmp_path: Path) ->
 async def test_a_full_disk_uses_up_nothing(tmp_path: Path) -> None:
     """A service repeats what could not be kept, as often as it likes; once there is room, it is taken."""
     async with lasting_bot(tmp_path / "state.db", ChatService(), "Taken.") as here:
-        here.gateway.limits = Limits(LimitsConfig(messages_per_minute=2), here.store)
-        await here.store._write(_only_so_many_pages, 1)
+        here.gateway.limits = Limits(LimitsConfig(messages_per_minute=2), here.store.sessions)
+        await here.store.database.write(_only_so_many_pages, 1, fence=None)
         long = ChatMessage("1", Place("1"), ANNA, "now " * 50_000)
         for _ in range(10):
             with pytest.raises(StoreFull):
                 await here.reception.message(long)
-        await here.store._write(_only_so_many_pages, 2**30)
+        await here.store.database.write(_only_so_many_pages, 2**30, fence=None)
         await here.reception.message(long)
         await until(lambda: len(here.llm.requests) == 1)
         assert not any(TOO_OFTEN in text for text in here.shown)

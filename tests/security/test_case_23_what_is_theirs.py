@@ -27,7 +27,7 @@ async def _told(here: Bot, text: str, author: Author, place: Place | None = None
 
 async def _ids(here: Bot) -> tuple[str, str]:
     """The conversation and the session in which the secret was told."""
-    (overview,) = await here.store.conversations()
+    (overview,) = await here.store.sessions.conversations()
     return overview.conversation.id, overview.conversation.live_session_id
 
 
@@ -73,8 +73,8 @@ async def _somebody_elses(world: World) -> list[str]:
     """Ids of conversations and sessions that exist: of a chat, and of another person on the page."""
     ids = []
     for address, person in ((Address("telegram", "1"), "telegram:1"), (Address("web", "1"), "another")):
-        conversation = await world.store.open_conversation(address, person=person)
-        await world.store.append(conversation.live_session_id, [Message("user", f"My {SECRET}")])
+        conversation = await world.store.sessions.open_conversation(address, person=person)
+        await world.store.sessions.append(conversation.live_session_id, [Message("user", f"My {SECRET}")])
         ids += [conversation.id, conversation.live_session_id]
     return ids
 

@@ -41,10 +41,10 @@ async def _revoke(here: Bot) -> None:
 
 
 async def _stored(here: Bot) -> str:
-    conversation = await here.store.open_conversation(
+    conversation = await here.store.sessions.open_conversation(
         Address(here.service.platform, ANNA.id), person=f"{here.service.platform}:{ANNA.id}"
     )
-    return str([message.content for message in await here.store.transcript(conversation.id)])
+    return str([message.content for message in await here.store.sessions.transcript(conversation.id)])
 
 
 @pytest.mark.parametrize("busy", ["queue", "steer"])
@@ -123,10 +123,10 @@ def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
     """Another process on the same store and the same service; Bob is named in its settings, too."""
     after = Bot(before.store, folder, *answers)
     after.service = before.service
-    agent = make_agent(after.llm, after.store)
+    agent = make_agent(after.llm, after.store.sessions)
     after.gateway = Gateway(agent, after.store, COMMANDS, Plugins(), workspaces=folder / "later")
     config = TelegramBotConfig.model_validate({"allowed_users": [2]})
-    gate = Gate(after.service.platform, config, after.store.people)
+    gate = Gate(after.service.platform, config, after.store.access)
 
     async def sees_images(conversation: Conversation) -> bool:
         return False

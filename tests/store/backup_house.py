@@ -12,7 +12,7 @@ from agent.messages import Message
 from agent.store import Address
 from gateway.backup.create import Made, Sources, make_backup
 from gateway.backup.restore import Restored, restore
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def texts_in(database: Path) -> list[str]:
 
 
 async def say(store: SqliteStore, *texts: str) -> None:
-    conversation = await store.open_conversation(Address("web", "1"), person="ada")
+    conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")
     messages = [Message(role="user", content=text) for text in texts]
-    await store.append(conversation.live_session_id, messages)
+    await store.sessions.append(conversation.live_session_id, messages)
 
 
 def with_texts(home: Path, *texts: str) -> StateDirectory:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.store import Address, Conversation, SessionStore
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def sqlite_store(path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture
 async def store(sqlite_store: SqliteStore) -> SessionStore:
     """The store as the agent knows it."""
-    return sqlite_store
+    return sqlite_store.sessions
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ import structlog
 
 from agent.messages import Message
 from agent.store import Address
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 
 async def write_for_ever(path: Path) -> None:
     store = await SqliteStore.open(path)
 
     async def talk(writer: int) -> None:
-        conversation = await store.open_conversation(Address("web", str(writer)), person="ada")
+        conversation = await store.sessions.open_conversation(Address("web", str(writer)), person="ada")
         for number in count():
             text = f"w{writer}x{number}"
-            await store.append(conversation.live_session_id, [Message(role="user", content=text)])
+            await store.sessions.append(conversation.live_session_id, [Message(role="user", content=text)])
             print(text, flush=True)
 
     await asyncio.gather(*map(talk, range(8)))

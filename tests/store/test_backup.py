@@ -21,8 +21,8 @@ from agent.messages import Message
 from agent.store import Address
 from gateway.backup.archive import Packer
 from gateway.errors import BackupFailed
-from gateway.store import SqliteStore
 from gateway.store.sqlite.backup import STEP_PAGES, copy_database, verify
+from gateway.store.sqlite.store import SqliteStore
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 
 PAGE = 4096
@@ -70,15 +70,17 @@ def test_a_backup_holds_everything(state: StateDirectory, target: Path, tmp_path
 async def test_made_while_others_write(path: Path, tmp_path: Path) -> None:
     """It arrives, though the database changes between any two of its steps, and holds a moment without gaps."""
     store = await SqliteStore.open(path)
-    live = (await store.open_conversation(Address("web", "1"), person="ada")).live_session_id
-    await store.append(live, [Message(role="tool", content="x" * (STEP_PAGES * PAGE)) for _ in range(12)])
+    live = (await store.sessions.open_conversation(Address("web", "1"), person="ada")).live_session_id
+    await store.sessions.append(
+        live, [Message(role="tool", content="x" * (STEP_PAGES * PAGE)) for _ in range(12)]
+    )
     done = asyncio.Event()
     said = 0
 
     async def talk() -> None:
         nonlocal said
         while not done.is_set():
-            await store.append(live, [Message(role="user", content=str(said))])
+            await store.sessions.append(live, [Message(role="user", content=str(said))])
             said += 1
 
     talking = asyncio.create_task(talk())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.store.backup_house import StateDirectory, say, with_texts
 
 ROOT = Path(__file__).parents[2]

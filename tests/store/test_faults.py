@@ -23,8 +23,9 @@ from agent.errors import SearchIndexDamaged, StoreBusy, StoreError, StoreFull, S
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Split
-from gateway.store import SqliteStore
 from gateway.store.sqlite.connection import WAL_LIMIT_BYTES, ThreadedConnection, open_reader, open_writer
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.store import SqliteStore
 from tests.store.test_repair import DAMAGE
 
 TABLES = ("conversations", "sessions", "messages", "session_context", "compactions", "model_calls", "facts")
@@ -105,25 +106,25 @@ FAULTS: list[tuple[Fault, type[StoreError]]] = [
 
 
 async def open_another(home: Home, conversation: Conversation) -> object:
-    return await home.store.open_conversation(Address("web", "another"), person="bob")
+    return await home.store.sessions.open_conversation(Address("web", "another"), person="bob")
 
 
 async def append(home: Home, conversation: Conversation) -> object:
     said = [Message(role="user", content="one"), Message(role="assistant", content="two")]
-    return await home.store.append(conversation.live_session_id, said)
+    return await home.store.sessions.append(conversation.live_session_id, said)
 
 
 async def split(home: Home, conversation: Conversation) -> object:
-    (kept, *_) = await home.store.history(conversation.live_session_id)
+    (kept, *_) = await home.store.sessions.history(conversation.live_session_id)
     summary = Message(role="user", content="what was said", kind="summary")
     done = Compaction("threshold", "compressor", 2, 2, 200, 100)
-    return await home.store.split(
+    return await home.store.sessions.split(
         Split(conversation.live_session_id, "compression", [summary, kept.id], compaction=done)
     )
 
 
 async def record_usage(home: Home, conversation: Conversation) -> object:
-    return await home.store.record_usage(conversation.live_session_id, Usage(10, 20), model="m")
+    return await home.store.sessions.record_usage(conversation.live_session_id, Usage(10, 20), model="m")
 
 
 VERBS: list[Callable[[Home, Conversation], Awaitable[object]]] = [open_another, append, split, record_usage]
@@ -145,16 +146,16 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 async def home(disk: Path) -> AsyncIterator[Home]:
     path = disk / "state.db"
     writing = await open_writer(path)
-    store = SqliteStore([await open_reader(path), await open_reader(path)], writing)
+    store = SqliteStore(Database(path, [await open_reader(path), await open_reader(path)], writing))
     yield Home(path, store, writing)
     await store.close()
 
 
 @pytest.fixture
 async def conversation(home: Home) -> Conversation:
-    made = await home.store.open_conversation(Address("web", "1"), person="ada")
-    await home.store.append(made.live_session_id, [Message(role="user", content="an old apple")])
-    await home.store.search("apple")  # the index is up to date
+    made = await home.store.sessions.open_conversation(Address("web", "1"), person="ada")
+    await home.store.sessions.append(made.live_session_id, [Message(role="user", content="an old apple")])
+    await home.store.sessions.search("apple")  # the index is up to date
     return made
 
 
@@ -180,8 +181,8 @@ async def test_refused_whole_and_done_when_the_trouble_is_over(
             with pytest.raises(error):
                 await verb(home, conversation)
         assert home.rows() == before
-        assert len(await home.store.history(conversation.live_session_id)) == 1
-        assert await home.store.conversation(conversation.id) == conversation
+        assert len(await home.store.sessions.history(conversation.live_session_id)) == 1
+        assert await home.store.sessions.conversation(conversation.id) == conversation
     await verb(home, conversation)
     assert home.rows() != before
     assert home.is_sound()
@@ -196,24 +197,27 @@ async def test_many_at_once_are_all_refused(
     before = home.rows()
     async with fault(home):
         outcomes = await asyncio.gather(
-            *(home.store.remember("ada", str(number)) for number in range(20)), return_exceptions=True
+            *(home.store.sessions.remember("ada", str(number)) for number in range(20)),
+            return_exceptions=True,
         )
         assert {type(outcome) for outcome in outcomes} == {error}
         assert home.rows() == before
-    await home.store.remember("ada", "at last")
-    assert [fact.text for fact in await home.store.facts("ada")] == ["at last"]
+    await home.store.sessions.remember("ada", "at last")
+    assert [fact.text for fact in await home.store.sessions.facts("ada")] == ["at last"]
 
 
 @pytest.mark.parametrize("fault", [fault for fault, _ in FAULTS], ids=lambda fault: fault.__name__)
 async def test_a_search_goes_on(home: Home, conversation: Conversation, fault: Fault) -> None:
     """It finds what the index holds and what the index could not be told of; later the index is told."""
     _needs_a_small_disk(fault, home)
-    await home.store.append(conversation.live_session_id, [Message(role="user", content="a new apple")])
+    await home.store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="a new apple")]
+    )
     async with fault(home):
         with capture_logs():
-            found = await home.store.search("apples")
+            found = await home.store.sessions.search("apples")
         assert [hit.message.content for hit in found] == ["a new apple", "an old apple"]
-    assert [hit.message.content for hit in await home.store.search("apples")] == [
+    assert [hit.message.content for hit in await home.store.sessions.search("apples")] == [
         "a new apple",
         "an old apple",
     ]
@@ -227,13 +231,15 @@ async def test_searches_do_not_queue_up_behind_a_database_that_is_held(
     """One of them finds out that the index cannot be brought up to date; the others take its word for it."""
     attempts: list[str] = []
     while not attempts:
-        await home.store.append(conversation.live_session_id, [Message(role="user", content="a new apple")])
+        await home.store.sessions.append(
+            conversation.live_session_id, [Message(role="user", content="a new apple")]
+        )
         async with held(home):
             await home.writing.set_trace_callback(
                 lambda sql: sql == "BEGIN IMMEDIATE" and attempts.append(sql)
             )
             with capture_logs():
-                await asyncio.gather(*(home.store.search("apple") for _ in range(10)))
+                await asyncio.gather(*(home.store.sessions.search("apple") for _ in range(10)))
             await home.writing.set_trace_callback(None)
         # None at all if the index was quicker than this test.
     assert len(attempts) <= 2  # the second, if it comes, is the one in the background
@@ -245,13 +251,13 @@ async def test_closed_on_a_full_disk(disk: Path) -> None:
     if shutil.disk_usage(disk).total > 10_000_000:
         await store.close()
         pytest.skip("only root in a real system can mount a small file system")
-    made = await store.open_conversation(Address("web", "1"), person="ada")
-    stored = await store.append(made.live_session_id, [Message(role="user", content="x" * 100_000)])
+    made = await store.sessions.open_conversation(Address("web", "1"), person="ada")
+    stored = await store.sessions.append(made.live_session_id, [Message(role="user", content="x" * 100_000)])
     ballast = fill(disk)
     await store.close()
     ballast.unlink()
     again = await SqliteStore.open(disk / "state.db")
-    assert await again.history(made.live_session_id) == stored
+    assert await again.sessions.history(made.live_session_id) == stored
     await again.close()
 
 
@@ -259,15 +265,15 @@ async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
     """Somebody who reads for long, as a backup does, makes the log grow. Afterwards the disk gets the room back."""
     store = await SqliteStore.open(path)
     log = path.with_name("state.db-wal")
-    made = await store.open_conversation(Address("web", "1"), person="ada")
+    made = await store.sessions.open_conversation(Address("web", "1"), person="ada")
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM messages").fetchone()
         while log.stat().st_size < 2 * WAL_LIMIT_BYTES:
-            await store.append(made.live_session_id, [Message(role="tool", content="y" * 2_000_000)])
+            await store.sessions.append(made.live_session_id, [Message(role="tool", content="y" * 2_000_000)])
         reader.execute("ROLLBACK")
     for _ in range(2):  # the first takes the log over, the second begins it anew
-        await store.append(made.live_session_id, [Message(role="user", content="z")])
+        await store.sessions.append(made.live_session_id, [Message(role="user", content="z")])
     assert log.stat().st_size <= WAL_LIMIT_BYTES
     await store.close()
 
@@ -281,6 +287,8 @@ async def test_a_damaged_index_is_told_from_a_damaged_database(
         other.execute(DAMAGE[damage])
     with capture_logs():
         with pytest.raises(SearchIndexDamaged, match="hermes doctor --repair"):
-            await home.store.search("apple")
-        await home.store.append(conversation.live_session_id, [Message(role="user", content="go on")])
-    assert len(await home.store.history(conversation.live_session_id)) == 2
+            await home.store.sessions.search("apple")
+        await home.store.sessions.append(
+            conversation.live_session_id, [Message(role="user", content="go on")]
+        )
+    assert len(await home.store.sessions.history(conversation.live_session_id)) == 2

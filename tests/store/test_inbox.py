@@ -32,10 +32,10 @@ def message(number: int) -> InboxMessage:
 
 async def test_a_message_that_is_known_needs_no_room(store: SqliteStore) -> None:
     """Its service delivers it again while the line is full: nobody is told that it was not taken."""
-    assert await store.inbox.take(message(1), room=NO_ROOM)
-    assert not await store.inbox.take(message(1), room=NO_ROOM)
+    assert await store.inbox.add(message(1), limits=NO_ROOM)
+    assert not await store.inbox.add(message(1), limits=NO_ROOM)
     with pytest.raises(QueueFull):
-        await store.inbox.take(message(2), room=NO_ROOM)
+        await store.inbox.add(message(2), limits=NO_ROOM)
 
 
 def _a_month_later(connection: sqlite3.Connection) -> None:
@@ -67,13 +67,13 @@ async def _answered(store: SqliteStore, number: int) -> None:
 async def test_what_is_over_is_forgotten_after_a_month(store: SqliteStore, parked: int) -> None:
     """Not what waits, nor what was parked for somebody to look at, however much of that there is."""
     numbers = range(1, 621)
-    await asyncio.gather(*(store.inbox.take(message(number)) for number in numbers))
+    await asyncio.gather(*(store.inbox.add(message(number)) for number in numbers))
     await asyncio.gather(*(_answered(store, number) for number in numbers))
-    await store.inbox.settle([f"msg_{number}" for number in range(parked + 1, 620)])
-    await store._write(_park_first, parked)
-    await store.inbox.tidy()
-    assert [len(left) for left in await store._read(_numbers)] == [620, 620]
-    await store._write(_a_month_later)
-    await store.inbox.tidy()
+    await store.inbox.mark_done([f"msg_{number}" for number in range(parked + 1, 620)])
+    await store.database.write(_park_first, parked, fence=None)
+    await store.inbox.purge_old()
+    assert [len(left) for left in await store.database.read(_numbers)] == [620, 620]
+    await store.database.write(_a_month_later, fence=None)
+    await store.inbox.purge_old()
     kept = list(range(1, parked + 1))
-    assert await store._read(_numbers) == ([*kept, 620], kept)
+    assert await store.database.read(_numbers) == ([*kept, 620], kept)

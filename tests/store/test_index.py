@@ -16,17 +16,17 @@ import pytest
 
 from agent.messages import Message
 from agent.store import Address, Conversation
-from gateway.store import SqliteStore
 from gateway.store.sqlite import writes
 from gateway.store.sqlite.batch_writer import Writer
 from gateway.store.sqlite.connection import open_writer
 from gateway.store.sqlite.search_index import STEP_MESSAGES, Indexer, advance, index_in_memory, progress
+from gateway.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 
 
 async def _conversation(store: SqliteStore) -> Conversation:
-    return await store.open_conversation(Address("web", "1"), person="ada")
+    return await store.sessions.open_conversation(Address("web", "1"), person="ada")
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ async def written(path: Path) -> Path:
     store = await SqliteStore.open(path)
     conversation = await _conversation(store)
     texts = [f"apple number {number}" for number in range(STEP_MESSAGES * 3)]
-    await store.append(conversation.live_session_id, [Message(role="user", content=text) for text in texts])
+    await store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content=text) for text in texts]
+    )
     crashed = path.parent / "crashed.db"
     for suffix in ("", "-wal"):
         await asyncio.to_thread(shutil.copy, f"{path}{suffix}", f"{crashed}{suffix}")
@@ -92,14 +94,14 @@ def test_the_index_in_memory_is_the_one_of_the_schema(plain: sqlite3.Connection)
 async def test_a_search_after_a_crash_misses_nothing(written: Path) -> None:
     """What was stored before the crash is found after it, though nobody had indexed it."""
     store = await SqliteStore.open(written)
-    assert len(await store.search("apples", limit=1_000)) == STEP_MESSAGES * 3
+    assert len(await store.sessions.search("apples", limit=1_000)) == STEP_MESSAGES * 3
     await store.close()
 
 
 async def test_a_reader_after_a_crash_misses_nothing(written: Path) -> None:
     """Also where the index cannot be brought up to date."""
     store = await SqliteStore.open(written, read_only=True)
-    assert len(await store.search("apples", limit=1_000)) == STEP_MESSAGES * 3
+    assert len(await store.sessions.search("apples", limit=1_000)) == STEP_MESSAGES * 3
     await store.close()
 
 
@@ -120,7 +122,7 @@ async def test_the_index_catches_up_by_itself(path: Path) -> None:
     )
     message = Message(role="user", content="x")
     await writer.write(writes.append, conversation.live_session_id, [message])
-    indexer.notice()
+    indexer.wake()
     async with asyncio.timeout(10):
         await stepped.wait()
     await writer.close()
@@ -136,13 +138,15 @@ async def test_searching_while_others_write(sqlite_store: SqliteStore) -> None:
 
     async def flood() -> None:
         while not done.is_set():
-            await sqlite_store.append(conversation.live_session_id, [Message(role="user", content="noise")])
+            await sqlite_store.sessions.append(
+                conversation.live_session_id, [Message(role="user", content="noise")]
+            )
 
     writers = [asyncio.create_task(flood()) for _ in range(8)]
     for number in range(10):
         text = f"signal{number}"
-        await sqlite_store.append(conversation.live_session_id, [Message(role="user", content=text)])
-        assert [hit.message.content for hit in await sqlite_store.search(text)] == [text]
+        await sqlite_store.sessions.append(conversation.live_session_id, [Message(role="user", content=text)])
+        assert [hit.message.content for hit in await sqlite_store.sessions.search(text)] == [text]
     done.set()
     await asyncio.gather(*writers)
 
@@ -171,7 +175,7 @@ def test_killed_in_the_middle_of_writing(path: Path) -> None:
 
     async def find_all() -> list[int]:
         store = await SqliteStore.open(path)
-        counts = [len(await store.search(text)) for text in acknowledged[-20:]]
+        counts = [len(await store.sessions.search(text)) for text in acknowledged[-20:]]
         await store.close()
         return counts
 

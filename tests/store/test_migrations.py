@@ -107,7 +107,7 @@ def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     program = (
-        "import asyncio, gateway.store as s, pathlib;"
+        "import asyncio, gateway.store.sqlite.store as s, pathlib;"
         "asyncio.run(s.SqliteStore.open(pathlib.Path('state.db')));"
         "print(s.__file__)"
     )

@@ -14,9 +14,9 @@ import pytest
 from agent.messages import Message
 from agent.store import Address
 from agent.untrusted import wrap_untrusted
-from gateway.store import SqliteStore
-from gateway.store.sqlite.offline import examine, repair
+from gateway.store.sqlite.health import diagnose, repair_index
 from gateway.store.sqlite.search_index import STEP_MESSAGES, index_damage, rebuild_index
+from gateway.store.sqlite.store import SqliteStore
 
 MESSAGES = STEP_MESSAGES * 3
 A_BLOCK = "id = (SELECT id FROM message_index_data ORDER BY id LIMIT 1 OFFSET 3)"
@@ -60,12 +60,14 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def fill() -> None:
         store = await SqliteStore.open(path)
-        conversation = await store.open_conversation(Address("web", "1"), person="ada")
+        conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")
         said = [Message(role="user", content=text_of(number)) for number in range(MESSAGES)]
-        await store.append(conversation.live_session_id, said)
+        await store.sessions.append(conversation.live_session_id, said)
         odd = ["", "...", "the", "日本語のテキスト", "e\u0301te\u0301", "\x00 zero", "ab" * 40_000]
-        await store.append(conversation.live_session_id, [Message(role="tool", content=text) for text in odd])
-        await store.search("apple")
+        await store.sessions.append(
+            conversation.live_session_id, [Message(role="tool", content=text) for text in odd]
+        )
+        await store.sessions.search("apple")
         await store.close()
 
     asyncio.run(fill())
@@ -88,7 +90,7 @@ def _found(database: Path, words: str) -> int:
     async def search() -> int:
         store = await SqliteStore.open(database)
         try:
-            return len(await store.search(words, limit=MESSAGES * 2))
+            return len(await store.sessions.search(words, limit=MESSAGES * 2))
         finally:
             await store.close()
 
@@ -97,19 +99,19 @@ def _found(database: Path, words: str) -> int:
 
 def test_a_good_index_is_left_in_peace(database: Path) -> None:
     """Nothing is wrong with it, whatever the messages look like, and looking takes only the right to read."""
-    assert examine(database).index_damage is None
+    assert diagnose(database).index_damage is None
 
 
 async def test_marks_around_others_words_are_no_damage(path: Path) -> None:
     """They are not in the index, so no message is looked up by them."""
     path.parent.mkdir()
     store = await SqliteStore.open(path)
-    conversation = await store.open_conversation(Address("web", "1"), person="ada")
+    conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")
     said = [Message(role="tool", content=wrap_untrusted(f"apple {number}")) for number in range(5)]
-    await store.append(conversation.live_session_id, said)
-    assert len(await store.search("apple")) == 5
+    await store.sessions.append(conversation.live_session_id, said)
+    assert len(await store.sessions.search("apple")) == 5
     await store.close()
-    assert (await asyncio.to_thread(examine, path)).index_damage is None
+    assert (await asyncio.to_thread(diagnose, path)).index_damage is None
 
 
 @pytest.mark.parametrize("what", DAMAGE)
@@ -117,9 +119,9 @@ def test_damage_is_found_and_repaired(database: Path, plain: sqlite3.Connection,
     """Afterwards every message is found again, in an index like the one that the migration makes."""
     fresh = _shape(plain)
     plain.execute(DAMAGE[what])
-    assert examine(database).index_damage
-    assert repair(database) == MESSAGES + 7
-    assert examine(database).index_damage is None
+    assert diagnose(database).index_damage
+    assert repair_index(database) == MESSAGES + 7
+    assert diagnose(database).index_damage is None
     assert _shape(plain) == fresh
     assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert _found(database, "apples") == MESSAGES
@@ -154,14 +156,14 @@ def test_a_repair_lets_others_write_in_between(database: Path, plain: sqlite3.Co
 async def test_repaired_beside_a_running_store(database: Path) -> None:
     """The store need not be opened anew: it finds old and new messages, and does not index them twice."""
     store = await SqliteStore.open(database)
-    (conversation,) = await store.conversations()
+    (conversation,) = await store.sessions.conversations()
     live = conversation.conversation.live_session_id
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(DAMAGE["a block of noise"])
-    repairing = asyncio.create_task(asyncio.to_thread(repair, database))
+    repairing = asyncio.create_task(asyncio.to_thread(repair_index, database))
     for number in range(10):
-        await store.append(live, [Message(role="user", content=f"apple while mending {number}")])
+        await store.sessions.append(live, [Message(role="user", content=f"apple while mending {number}")])
     await repairing
-    assert len(await store.search("apples", limit=1_000)) == MESSAGES + 10
+    assert len(await store.sessions.search("apples", limit=1_000)) == MESSAGES + 10
     await store.close()
-    assert (await asyncio.to_thread(examine, database)).index_damage is None
+    assert (await asyncio.to_thread(diagnose, database)).index_damage is None

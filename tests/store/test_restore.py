@@ -22,9 +22,9 @@ import pytest
 from agent.store import Address
 from gateway.errors import AlreadyRunning, BackupUnusable, RestoreFailed
 from gateway.process_lock import hold_lock
-from gateway.store import SqliteStore
+from gateway.store.sqlite.health import diagnose
 from gateway.store.sqlite.migrate import load_migrations, schema_version
-from gateway.store.sqlite.offline import examine
+from gateway.store.sqlite.store import SqliteStore
 from tests.store.backup_house import StateDirectory, texts_in, with_texts
 from tests.store.schema_dump import frozen
 from tests.store.test_repair import DAMAGE
@@ -119,8 +119,11 @@ def test_everything_works_afterwards(state: StateDirectory, backup: Path) -> Non
 
     async def look() -> tuple[int, int]:
         store = await SqliteStore.open(state.database)
-        conversation = await store.open_conversation(Address("web", "1"), person="ada")
-        counts = len(await store.transcript(conversation.id)), len(await store.search("newer"))
+        conversation = await store.sessions.open_conversation(Address("web", "1"), person="ada")
+        counts = (
+            len(await store.sessions.transcript(conversation.id)),
+            len(await store.sessions.search("newer")),
+        )
         await store.close()
         return counts
 
@@ -235,7 +238,7 @@ def test_a_damaged_index_is_mended_on_the_way(state: StateDirectory, tmp_path: P
         plain.commit()
     backup = state.backup(tmp_path / "b.tar.gz").path
     state.restore(backup)
-    assert examine(state.database).index_damage is None
+    assert diagnose(state.database).index_damage is None
 
 
 def test_a_reply_that_may_have_arrived_since(state: StateDirectory, tmp_path: Path) -> None:

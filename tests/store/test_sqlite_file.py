@@ -18,10 +18,10 @@ import pytest
 from agent.errors import HermesError, NewerSchema, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from agent.messages import Message
 from agent.store import Address, Conversation, Split
-from gateway.store import SqliteStore
 from gateway.store.errors import as_store_error
 from gateway.store.sqlite import reads
 from gateway.store.sqlite.connection import open_writer
+from gateway.store.sqlite.store import SqliteStore
 
 
 def _mode(path: Path) -> int:
@@ -54,7 +54,7 @@ def _make_read_only(directory: Path) -> None:
 
 
 async def _conversation(store: SqliteStore) -> Conversation:
-    return await store.open_conversation(Address("web", "1"), person="ada")
+    return await store.sessions.open_conversation(Address("web", "1"), person="ada")
 
 
 @pytest.fixture
@@ -93,25 +93,27 @@ async def test_everything_is_there_after_a_restart(path: Path) -> None:
     """Closed and opened again: conversation, history, summary, facts, state and search are the same."""
     store = await SqliteStore.open(path)
     conversation = await _conversation(store)
-    (said,) = await store.append(conversation.live_session_id, [Message(role="user", content="the answer")])
-    child = await store.split(
+    (said,) = await store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="the answer")]
+    )
+    child = await store.sessions.split(
         Split(
             conversation.live_session_id,
             "compression",
             [Message(role="user", content="s", kind="summary"), said.id],
         )
     )
-    fact = await store.remember("ada", "a fact")
-    await store.save_state(conversation.id, "todo", "[]")
-    before = await store.history(child.id)
+    fact = await store.sessions.remember("ada", "a fact")
+    await store.sessions.save_state(conversation.id, "todo", "[]")
+    before = await store.sessions.history(child.id)
     await store.close()
 
     store = await SqliteStore.open(path)
-    assert (await store.conversation(conversation.id)).live_session_id == child.id
-    assert await store.history(child.id) == before
-    assert await store.facts("ada") == [fact]
-    assert await store.load_state(conversation.id, "todo") == "[]"
-    assert [hit.message for hit in await store.search("answers")] == [said]
+    assert (await store.sessions.conversation(conversation.id)).live_session_id == child.id
+    assert await store.sessions.history(child.id) == before
+    assert await store.sessions.facts("ada") == [fact]
+    assert await store.sessions.load_state(conversation.id, "todo") == "[]"
+    assert [hit.message for hit in await store.sessions.search("answers")] == [said]
     await store.close()
 
 
@@ -128,16 +130,20 @@ async def test_the_database_itself_refuses_to_change_a_message(
 ) -> None:
     """Not even somebody with the file in hand and SQL on their lips rewrites what was said."""
     conversation = await _conversation(sqlite_store)
-    stored = await sqlite_store.append(conversation.live_session_id, [Message(role="user", content="truth")])
+    stored = await sqlite_store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="truth")]
+    )
     with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="never"):
         other.execute(statement)
-    assert await sqlite_store.history(conversation.live_session_id) == stored
+    assert await sqlite_store.sessions.history(conversation.live_session_id) == stored
 
 
 async def test_a_message_is_not_replaced_by_an_insert(sqlite_store: SqliteStore, path: Path) -> None:
     """INSERT OR REPLACE deletes without asking the triggers, unless a connection is told to; ours is."""
     conversation = await _conversation(sqlite_store)
-    stored = await sqlite_store.append(conversation.live_session_id, [Message(role="user", content="truth")])
+    stored = await sqlite_store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="truth")]
+    )
     ours = await open_writer(path)
     with pytest.raises(sqlite3.IntegrityError, match="never deleted"):
         await ours.execute(
@@ -145,7 +151,7 @@ async def test_a_message_is_not_replaced_by_an_insert(sqlite_store: SqliteStore,
             "SELECT seq, id, session_id, role, kind, 'forged', created_at FROM messages"
         )
     await ours.close()
-    assert await sqlite_store.history(conversation.live_session_id) == stored
+    assert await sqlite_store.sessions.history(conversation.live_session_id) == stored
 
 
 async def test_the_database_itself_refuses_to_change_a_pinned_prompt(
@@ -153,7 +159,7 @@ async def test_the_database_itself_refuses_to_change_a_pinned_prompt(
 ) -> None:
     """The first rendering of a session's prompt is the only one."""
     conversation = await _conversation(sqlite_store)
-    await sqlite_store.pin(conversation.live_session_id, system_prompt="pinned", model="m")
+    await sqlite_store.sessions.pin(conversation.live_session_id, system_prompt="pinned", model="m")
     with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="never"):
         other.execute("UPDATE sessions SET system_prompt = 'other'")
 
@@ -161,7 +167,7 @@ async def test_the_database_itself_refuses_to_change_a_pinned_prompt(
 async def test_the_live_pointer_stays_in_its_conversation(sqlite_store: SqliteStore, path: Path) -> None:
     """The schema itself refuses a conversation that points at another one's session."""
     one = await _conversation(sqlite_store)
-    two = await sqlite_store.open_conversation(Address("web", "2"), person="bob")
+    two = await sqlite_store.sessions.open_conversation(Address("web", "2"), person="bob")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA foreign_keys = ON")
         with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
@@ -174,9 +180,11 @@ async def test_a_history_and_a_lineage_are_one_query_each(path: Path) -> None:
     """Context and own messages come in one statement, and so do all ancestors."""
     store = await SqliteStore.open(path)
     conversation = await _conversation(store)
-    (kept,) = await store.append(conversation.live_session_id, [Message(role="user", content="kept")])
-    child = await store.split(Split(conversation.live_session_id, "compression", [kept.id]))
-    await store.append(child.id, [Message(role="user", content="own")])
+    (kept,) = await store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="kept")]
+    )
+    child = await store.sessions.split(Split(conversation.live_session_id, "compression", [kept.id]))
+    await store.sessions.append(child.id, [Message(role="user", content="own")])
     await store.close()
 
     def statements(ask: Callable[[sqlite3.Connection, str], list[Any]]) -> tuple[int, int]:
@@ -193,16 +201,16 @@ async def test_a_reader_beside_a_running_store(sqlite_store: SqliteStore, path: 
     """It sees every commit, finds what the index has not come to yet, and can change nothing."""
     beside = await SqliteStore.open(path, read_only=True)
     conversation = await _conversation(sqlite_store)
-    stored = await sqlite_store.append(
+    stored = await sqlite_store.sessions.append(
         conversation.live_session_id, [Message(role="user", content="not indexed yet")]
     )
-    assert [hit.message for hit in await beside.search("indexing")] == stored
-    assert await beside.history(conversation.live_session_id) == stored
-    assert (await beside.conversations())[0].messages == 1
+    assert [hit.message for hit in await beside.sessions.search("indexing")] == stored
+    assert await beside.sessions.history(conversation.live_session_id) == stored
+    assert (await beside.sessions.conversations())[0].messages == 1
     for change in (
-        beside.append(conversation.live_session_id, [Message(role="user")]),
-        beside.open_conversation(Address("web", "new"), person="ada"),
-        beside.remember("ada", "x"),
+        beside.sessions.append(conversation.live_session_id, [Message(role="user")]),
+        beside.sessions.open_conversation(Address("web", "new"), person="ada"),
+        beside.sessions.remember("ada", "x"),
     ):
         with pytest.raises(StoreReadOnly):
             await change
@@ -218,7 +226,7 @@ async def test_a_reader_alone(path: Path) -> None:
     conversation = await _conversation(store)
     await store.close()
     alone = await SqliteStore.open(path, read_only=True)
-    assert await alone.conversation(conversation.id) == conversation
+    assert await alone.sessions.conversation(conversation.id) == conversation
     await alone.close()
 
 
@@ -227,7 +235,7 @@ async def test_a_closed_store_says_so(path: Path) -> None:
     store = await SqliteStore.open(path)
     await store.close()
     await store.close()
-    for asking in (store.facts("ada"), store.remember("ada", "x")):
+    for asking in (store.sessions.facts("ada"), store.sessions.remember("ada", "x")):
         with pytest.raises(StoreError, match="closed"):
             await asking
 
@@ -246,12 +254,12 @@ async def test_a_damaged_page(path: Path) -> None:
     store = await SqliteStore.open(path)
     conversation = await _conversation(store)
     messages = [Message(role="user", content="x" * 500) for _ in range(500)]
-    await store.append(conversation.live_session_id, messages)
+    await store.sessions.append(conversation.live_session_id, messages)
     await store.close()
     _damage(path)
     store = await SqliteStore.open(path)
     with pytest.raises(StoreCorrupt):
-        await store.history(conversation.live_session_id)
+        await store.sessions.history(conversation.live_session_id)
     await store.close()
 
 
@@ -321,16 +329,18 @@ async def test_a_disk_that_fills_up_and_is_cleared(small_disk: Path) -> None:
     with pytest.raises(StoreFull, match="Nothing stored was lost"):
         for _ in range(1_000):
             batch = [Message(role="user", content="x" * 2_000) for _ in range(2)]
-            acknowledged += await store.append(conversation.live_session_id, batch)
+            acknowledged += await store.sessions.append(conversation.live_session_id, batch)
     assert acknowledged
-    assert await store.history(conversation.live_session_id) == acknowledged
+    assert await store.sessions.history(conversation.live_session_id) == acknowledged
     with pytest.raises(HermesError):
-        await store.remember("ada", "y" * 400_000)
+        await store.sessions.remember("ada", "y" * 400_000)
 
     (small_disk / "ballast").unlink()
-    acknowledged += await store.append(conversation.live_session_id, [Message(role="user", content="again")])
-    assert await store.history(conversation.live_session_id) == acknowledged
-    assert len(await store.search("again")) == 1
+    acknowledged += await store.sessions.append(
+        conversation.live_session_id, [Message(role="user", content="again")]
+    )
+    assert await store.sessions.history(conversation.live_session_id) == acknowledged
+    assert len(await store.sessions.search("again")) == 1
     await store.close()
     with closing(sqlite3.connect(small_disk / "state.db")) as plain:
         assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

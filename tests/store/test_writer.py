@@ -15,10 +15,10 @@ from blockbuster import BlockingError
 from agent.errors import NotFound, StoreError
 from agent.messages import Message
 from agent.store import Address, Fact, Split
-from gateway.store import SqliteStore
 from gateway.store.sqlite import writes
 from gateway.store.sqlite.batch_writer import MAX_TOGETHER, Writer
 from gateway.store.sqlite.connection import ThreadedConnection, open_reader, open_writer
+from gateway.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -191,12 +191,12 @@ async def test_what_need_not_last_does_not_wait_for_the_disk(
         return int(synchronous)
 
     normal, full = 1, 2
-    assert await writer.write(level, lasting=False) == normal
-    assert await asyncio.gather(writer.write(level, lasting=False), writer.write(level)) == [full, full]
+    assert await writer.write(level, durable=False) == normal
+    assert await asyncio.gather(writer.write(level, durable=False), writer.write(level)) == [full, full]
     with pytest.raises(NotFound):
-        await writer.write(_remember_and_fail, NotFound(), lasting=False)
+        await writer.write(_remember_and_fail, NotFound(), durable=False)
     assert await writer.write(level) == full
-    await writer.write(_remember, "lazy", lasting=False)
+    await writer.write(_remember, "lazy", durable=False)
     assert await _remembered(path) == ["lazy"]
 
 
@@ -216,8 +216,8 @@ async def test_the_watch_on_the_event_loop_is_awake(path: Path) -> None:
 async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
     """Whether a commit was carried out may be unknown. Every id is made before, so the same work can be done again."""
     store = await SqliteStore.open(path)
-    conversation = await store.open_conversation(Address("web", "42"), person="ada")
-    message = (await store.append(conversation.live_session_id, [Message("user", "hello")]))[0]
+    conversation = await store.sessions.open_conversation(Address("web", "42"), person="ada")
+    message = (await store.sessions.append(conversation.live_session_id, [Message("user", "hello")]))[0]
     split = Split(conversation.live_session_id, "command", [message.id])
     other = replace(conversation, id="conv_new", address=Address("web", "43"), live_session_id="ses_new")
     fact = Fact("fact_1", "Ada likes tea.", 1.0)
@@ -228,9 +228,11 @@ async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
         return opened, writes.split(connection, split)
 
     try:
-        once, again = [await store._write(work) for _ in range(2)]
-        assert once == again == (other, await store.session(split.child_id))
-        assert [session.id for session in await store.sessions(conversation.id)][1:] == [split.child_id]
-        assert await store.facts("ada") == [fact]
+        once, again = [await store.database.write(work, fence=None) for _ in range(2)]
+        assert once == again == (other, await store.sessions.session(split.child_id))
+        assert [session.id for session in await store.sessions.sessions(conversation.id)][1:] == [
+            split.child_id
+        ]
+        assert await store.sessions.facts("ada") == [fact]
     finally:
         await store.close()

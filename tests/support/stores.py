@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 _open_stores: list[SqliteStore] = []
 

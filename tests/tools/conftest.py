@@ -18,7 +18,7 @@ from tests.tools.conversation import Run, context_of
 
 @pytest.fixture
 async def store() -> SessionStore:
-    return await temporary_store()
+    return (await temporary_store()).sessions
 
 
 @pytest.fixture

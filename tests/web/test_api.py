@@ -95,8 +95,10 @@ async def test_limit_keeps_the_newest_messages(chat: Chat) -> None:
 
 async def test_marks_for_the_model_are_not_sent(world: World) -> None:
     """Whoever asks here sees where a text comes from."""
-    stored = await world.store.open_conversation(Address("web", "forwards"), person=OWNER)
-    await world.store.append(stored.live_session_id, [Message("user", f"Look: {wrap_untrusted('news')}")])
+    stored = await world.store.sessions.open_conversation(Address("web", "forwards"), person=OWNER)
+    await world.store.sessions.append(
+        stored.live_session_id, [Message("user", f"Look: {wrap_untrusted('news')}")]
+    )
     _, (said,) = await world.get(f"/api/conversations/{stored.id}/messages")
     assert said["content"] == "Look: news"
 
@@ -120,8 +122,10 @@ async def test_single_questions_are_not_listed(world: World) -> None:
     """`hermes chat -q` makes a conversation for each; hundreds of them must not push the others out."""
     await (await world.open("main", "terminal")).ask("A conversation")
     for number in range(60):
-        asked = await world.store.open_conversation(Address("terminal", f"once_{number}"), person=OWNER)
-        await world.store.append(asked.live_session_id, [Message("user", "A question")])
+        asked = await world.store.sessions.open_conversation(
+            Address("terminal", f"once_{number}"), person=OWNER
+        )
+        await world.store.sessions.append(asked.live_session_id, [Message("user", "A question")])
 
     _, listed = await world.get("/api/conversations")
     assert [each["title"] for each in listed] == ["A conversation"]
@@ -230,9 +234,11 @@ async def test_the_named_charset_does_not_matter(world: World) -> None:
 async def _foreign_ids(world: World) -> list[str]:
     """Conversations that exist but are not the owner's at this desk."""
     addresses = [(Address("telegram", "1"), OWNER), (Address("web", "1"), "somebody else")]
-    conversations = [await world.store.open_conversation(at, person=person) for at, person in addresses]
+    conversations = [
+        await world.store.sessions.open_conversation(at, person=person) for at, person in addresses
+    ]
     for conversation in conversations:
-        await world.store.append(conversation.live_session_id, [Message("user", "private")])
+        await world.store.sessions.append(conversation.live_session_id, [Message("user", "private")])
     return [conversation.id for conversation in conversations]
 
 
@@ -268,7 +274,9 @@ async def test_a_message_sent_again_with_its_key_is_taken_once(world: World, cha
     where, body = f"/api/conversations/{chat.id}/messages", {"text": "hello", "key": "k-1"}
     (first, answer), (again, same) = await world.post(where, body), await world.post(where, body)
     assert (first, again) == (202, 202) and answer == same
-    stored = [message.id for message in await world.store.transcript(chat.id) if message.role == "user"]
+    stored = [
+        message.id for message in await world.store.sessions.transcript(chat.id) if message.role == "user"
+    ]
     assert stored in ([], [answer["message_id"]])
     waiting = [taken.id for taken in await world.gateway.store.inbox.waiting("web")]
     assert waiting in ([], [answer["message_id"]])

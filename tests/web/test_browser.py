@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 
 from agent.errors import RateLimited
 from agent.messages import ToolCall
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.browser import (
     IN_A_BROWSER,
     Tab,

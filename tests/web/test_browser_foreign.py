@@ -78,4 +78,4 @@ async def test_a_foreign_page_gets_nowhere(browser: Browser, world: World, forei
         tried = await tab.page.evaluate(_TRIES, world.url)
     assert set(tried.values()) == {"refused"}, tried
     # What is sent without permission arrives all the same; it must have done nothing.
-    assert await world.store.conversations() == []
+    assert await world.store.sessions.conversations() == []

@@ -87,7 +87,7 @@ async def test_the_model_line_is_shown_when_there_is_one(tmp_path: Path, world: 
 
 async def test_long_conversations_show_their_newest_turns(world: World) -> None:
     """Whole turns, a way to the earlier ones, and a turn longer than the page is shown whole."""
-    conversation = await world.store.open_conversation(Address("web", "long"), person=OWNER)
+    conversation = await world.store.sessions.open_conversation(Address("web", "long"), person=OWNER)
     calls = [Message("tool", f"result {n}", tool_call_id=f"c{n}", name="look_up") for n in range(30)]
     asked = Message("assistant", "", tool_calls=tuple(ToolCall(f"c{n}", "look_up", "{}") for n in range(30)))
     for message in (
@@ -97,7 +97,7 @@ async def test_long_conversations_show_their_newest_turns(world: World) -> None:
         asked,
         *calls,
     ):
-        await world.store.append(conversation.live_session_id, [message])
+        await world.store.sessions.append(conversation.live_session_id, [message])
 
     _, newest = await world.get(f"/c/{conversation.id}?limit=33")
     assert (newest.count('class="said"'), newest.count('class="tool"')) == (1, 30)
@@ -108,7 +108,7 @@ async def test_long_conversations_show_their_newest_turns(world: World) -> None:
 
 async def test_unknown_pages_are_a_page_with_a_way_back(world: World) -> None:
     """Also for conversations that are not the owner's."""
-    other = await world.store.open_conversation(Address("telegram", "1"), person=OWNER)
+    other = await world.store.sessions.open_conversation(Address("telegram", "1"), person=OWNER)
     for path in ("/nothing", "/c/nope", "/c/nope/live", f"/c/{other.id}", f"/c/{other.id}/live"):
         status, page = await world.get(path)
         assert status == 404, path
@@ -170,9 +170,9 @@ async def test_usage_is_the_sum_of_the_turn(world: World, chat: Chat) -> None:
 
 async def test_a_stopped_tool_does_not_seem_to_run_for_ever(world: World, chat: Chat) -> None:
     """A call without a result is marked as such: live, and from the store."""
-    conversation = await world.store.conversation(chat.id)
+    conversation = await world.store.sessions.conversation(chat.id)
     abandoned = Message("assistant", "", tool_calls=(ToolCall("c1", "look_up", "{}"),))
-    await world.store.append(conversation.live_session_id, [Message("user", "go"), abandoned])
+    await world.store.sessions.append(conversation.live_session_id, [Message("user", "go"), abandoned])
     _, page = await world.get(f"/c/{chat.id}")
     assert 'data-state="abandoned"' in page
     assert 'data-state="running"' not in page

@@ -30,7 +30,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
     gateway = make_gateway(store, script, tmp_path)
     loaded = Loaded(Config(), None, tmp_path)
     house = DashboardContext(
-        gateway, store.insight, store.people, await asyncio.to_thread(LiveConfig, loaded), "A model."
+        gateway, store.reports, store.access, await asyncio.to_thread(LiveConfig, loaded), "A model."
     )
     async with (
         serving(gateway, token=OWNER, read_token=READER, house=house) as web,

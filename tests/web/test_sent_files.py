@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.messages import Message, ToolCall
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import Chat, World, web_world
 
 LINK = re.compile(r'href="(/api/conversations/[^"]*/files/[^"]*)"')
@@ -91,10 +91,10 @@ async def test_what_was_not_sent_does_not_exist(world: World, chat: Chat, tmp_pa
 @pytest.mark.parametrize("words", ["the person did not see `x` is on its way to the person", "sent"])
 async def test_only_the_tool_itself_makes_a_link(world: World, chat: Chat, words: str) -> None:
     """A result that merely reads like success, or another tool's, sends nothing."""
-    conversation = await world.store.conversation(chat.id)
+    conversation = await world.store.sessions.conversation(chat.id)
     call = sending("report.md")
     other = ToolCall("c2", "look_up", call.arguments)
-    await world.store.append(
+    await world.store.sessions.append(
         conversation.live_session_id,
         [
             Message("user", "Send it"),

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 import pytest
 
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import World, web_world
 
 TOKEN = "tökén with spaces & 100 %"
@@ -177,7 +177,7 @@ async def test_signing_out_notes_only_cookies_of_ours(tmp_path: Path) -> None:
                 f"{world.url}/sign-out", headers=headers, allow_redirects=False
             ) as response:
                 assert response.status == 303
-        assert await store.sign_outs.all() == set()
+        assert await store.access.sign_outs() == set()
 
 
 async def _statuses(world: World, *cookies: str) -> list[int]:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 import aiohttp
 
 from agent.llm import ChatRequest
-from agent.store import SessionStore
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.read_file import read_file
@@ -23,7 +22,7 @@ from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
 from gateway.platforms.web import WebPlatform
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
 from tests.worlds.sandboxed import TERMINAL
 
@@ -67,7 +66,7 @@ class World:
     """A running web chat and a client of it."""
 
     script: Script
-    store: SessionStore
+    store: SqliteStore
     gateway: Gateway
     web: WebPlatform
     http: aiohttp.ClientSession
@@ -161,8 +160,8 @@ class Events:
         return events
 
 
-def make_gateway(store: SessionStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
-    agent = make_agent(script.llm, store, [look_up, read_file, send_file, TERMINAL])
+def make_gateway(store: SqliteStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
+    agent = make_agent(script.llm, store.sessions, [look_up, read_file, send_file, TERMINAL])
     return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
 
 
@@ -180,7 +179,7 @@ async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIt
 
 @asynccontextmanager
 async def web_world(
-    folder: Path, store: SessionStore | None = None, *, busy: Busy = "queue", **options: Any
+    folder: Path, store: SqliteStore | None = None, *, busy: Busy = "queue", **options: Any
 ) -> AsyncIterator[World]:
     script, store = Script(), store or await SqliteStore.open(folder / "web.db")
     gateway = make_gateway(store, script, folder, busy)

@@ -51,7 +51,6 @@ def make_agent(
         seconds=deadlines,
     )
     compactor = Compactor(
-        store,
         engines,
         auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,

@@ -19,8 +19,8 @@ from typing import Any
 
 import structlog
 
-from gateway.store import SqliteStore
 from gateway.store.sqlite.batch_writer import commit_together
+from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.splitting import open_chat, say_something, split
 
 
@@ -48,20 +48,20 @@ def _is_writing(frame: FrameType | None) -> bool:
 
 async def _prepare(path: Path) -> None:
     store = await SqliteStore.open(path)
-    conversation = await open_chat(store, 0)
+    conversation = await open_chat(store.sessions, 0)
     for _ in range(5):
-        await say_something(store, conversation.live_session_id)
-    await store.search("word")  # nothing is left for the index to do
+        await say_something(store.sessions, conversation.live_session_id)
+    await store.sessions.search("word")  # nothing is left for the index to do
     await store.close()
 
 
 async def _split_until_dead(path: Path, countdown: Countdown) -> None:
     threading.setprofile(countdown)
     store = await SqliteStore.open(path)
-    conversation = await open_chat(store, 0)
-    history = await store.history(conversation.live_session_id)
+    conversation = await open_chat(store.sessions, 0)
+    history = await store.sessions.history(conversation.live_session_id)
     countdown.armed = True
-    await split(store, conversation.live_session_id, [message.id for message in history[-4:]])
+    await split(store.sessions, conversation.live_session_id, [message.id for message in history[-4:]])
 
 
 def _dies(path: Path, events: int) -> bool:

@@ -13,7 +13,7 @@ import structlog
 
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, SessionStore, Split
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 
 CHATS = 4
 
@@ -40,9 +40,11 @@ async def _split_for_ever(path: Path) -> None:
     store = await SqliteStore.open(path)
 
     async def go_on(number: int) -> None:
-        session_id = (await open_chat(store, number)).live_session_id
+        session_id = (await open_chat(store.sessions, number)).live_session_id
         while True:
-            session_id = await split(store, session_id, await say_something(store, session_id))
+            session_id = await split(
+                store.sessions, session_id, await say_something(store.sessions, session_id)
+            )
             print(session_id, flush=True)
 
     await asyncio.gather(*map(go_on, range(CHATS)))

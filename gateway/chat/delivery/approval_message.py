@@ -89,7 +89,7 @@ class ApprovalMessage(DeliveryItem):
             self._close_entry()
         elif self._can_edit and (entry := self._new_entry(self._closing_with(_LEFT_OPEN))):
             self.entry = entry
-            entry.note(DeliveryProgress(shown_in=(message_id,), growing=True))
+            entry.note(DeliveryProgress(shown_in=(message_id,), is_streaming=True))
 
     def put_off(self) -> None:
         super().put_off()

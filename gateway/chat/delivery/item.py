@@ -78,7 +78,7 @@ class DeliveryItem(ABC):
         if self._failing_since is None:
             self._failing_since = now
         timing = self.venue.timing
-        must_arrive = self.entry is not None and self.entry.outgoing.kind != "fleeting"
+        must_arrive = self.entry is not None and self.entry.outgoing.kind != "transient"
         return now - self._failing_since >= (timing.endurance if must_arrive else timing.patience)
 
 

@@ -93,8 +93,8 @@ class DeliveryManager:
         if self._outbox is None:
             return
         platform = self._port.platform
-        await self._outbox.withdraw(platform)
-        left = await self._outbox.open(platform)
+        await self._outbox.discard_unfinished(platform)
+        left = await self._outbox.undelivered(platform)
         by_conversation: defaultdict[str, list[OutboxItem]] = defaultdict(list)
         for outgoing in left:
             by_conversation[outgoing.conversation_id].append(outgoing)

@@ -41,7 +41,7 @@ class OutboxTracker:
 
     def settled(self, outgoing: OutboxItem) -> None:
         """It has arrived, or never will. What was to pass anyway counts as neither."""
-        if outgoing.kind != "fleeting":
+        if outgoing.kind != "transient":
             self.observer.delivered(self._platform, outgoing.progress.state)
 
     def try_again(self) -> bool:
@@ -56,7 +56,7 @@ class OutboxTracker:
         news = {**self._not_written, **self._changed}
         self._not_written, self._changed = news, {}
         try:
-            await self._outbox.note(self._platform, *news.values())
+            await self._outbox.save_progress(self._platform, *news.values())
         except StoreError as error:
             log.warning("chat.not_noted", platform=self._platform, error=type(error).__name__)
         else:
@@ -84,11 +84,11 @@ class OutboxHandle:
 
     def forget(self) -> None:
         """As if it had never been on its way."""
-        self.outgoing = replace(self.outgoing, kind="fleeting")
+        self.outgoing = replace(self.outgoing, kind="transient")
         self.close()
 
     def park(self, reason: str) -> None:
-        if self.outgoing.kind == "fleeting":  # nobody misses it
+        if self.outgoing.kind == "transient":  # nobody misses it
             self.close()
         else:
             self.note(replace(self.outgoing.progress, state="parked", reason=reason))

@@ -15,7 +15,7 @@ def restore_item(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
     """Of one whose content is known, or that must not stay. None if nothing can be made of it."""
     outgoing = entry.outgoing
     progress, content = outgoing.progress, outgoing.content or ""
-    if outgoing.kind == "fleeting":
+    if outgoing.kind == "transient":
         return StaleMessage(venue, entry)
     if outgoing.kind == "file":
         try:
@@ -31,7 +31,7 @@ def restore_item(entry: OutboxHandle, venue: ChatTarget) -> DeliveryItem | None:
     return TextMessage(
         venue,
         Style(silent=is_quiet),
-        whole=progress.rest + content[progress.dealt :],
+        whole=progress.remainder + content[progress.sent_chars :],
         reply_to="" if progress.shown_in else outgoing.reply_to,
         entry=entry,
         so_far=progress,

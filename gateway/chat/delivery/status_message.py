@@ -83,7 +83,7 @@ class TransientMessage(DeliveryItem):
                 self._message_id, self._shown, self._sent_at = message_id, call.text, now
                 self.entry = self._new_entry(self.venue.place) if self._can_change else None
                 if self.entry:
-                    self.entry.note(DeliveryProgress(shown_in=(message_id,), growing=True))
+                    self.entry.note(DeliveryProgress(shown_in=(message_id,), is_streaming=True))
 
     def failed(self, call: Call, error: DeliveryError, now: float) -> str:
         if isinstance(call, Delete):

@@ -88,14 +88,14 @@ class TextMessage(DeliveryItem):
         """A message that cannot become text; it has to go."""
         so_far = so_far or DeliveryProgress()
         self._shown_in = list(so_far.shown_in)
-        self._dealt = so_far.dealt
+        self._dealt = so_far.sent_chars
         """Where in the text the draft begins, after its first characters that are `_rest`."""
-        self._rest = so_far.rest
+        self._rest = so_far.remainder
         self._in_doubt = in_doubt or so_far.state == "sending"
         self._draft = MessageBuffer(venue.port.measure, may_be_there=self._in_doubt)
-        if so_far.growing and is_blank(whole or ""):
+        if so_far.is_streaming and is_blank(whole or ""):
             self._leftover = so_far.shown_in[-1]
-        elif so_far.growing:
+        elif so_far.is_streaming:
             # What it shows is not known. If it cannot be edited, all of it is to be seen again.
             self._draft.message_id = so_far.shown_in[-1]
             self._draft.may_show_more = True
@@ -202,7 +202,7 @@ class TextMessage(DeliveryItem):
     def _progress(self) -> DeliveryProgress:
         if self._taken_back:
             left = tuple(self._shown_in)
-            return DeliveryProgress("sending" if self._in_doubt else "pending", left, growing=bool(left))
+            return DeliveryProgress("sending" if self._in_doubt else "pending", left, is_streaming=bool(left))
         if self.over and not self._cut_short:
             state: State = "parked" if self._refused else "sent"
             return DeliveryProgress(

@@ -306,7 +306,7 @@ class TurnView:
         return self._entry_at(self.venue.place, kind, outgoing_id) if outgoing_id else None
 
     def _passing_entry(self, place: Place, last_words: str | None = None) -> OutboxHandle | None:
-        return self._entry_at(place, "fleeting", new_id("out"), last_words)
+        return self._entry_at(place, "transient", new_id("out"), last_words)
 
     def _entry_at(
         self, place: Place, kind: Kind, outgoing_id: str, content: str | None = None

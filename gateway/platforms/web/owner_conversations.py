@@ -27,11 +27,13 @@ class OwnerConversations:
 
     async def open(self, platform: str, chat_id: str | None) -> Conversation:
         """The conversation of that chat, or a new one."""
-        return await self._store.open_conversation(Address(platform, chat_id or new_id("chat")), person=OWNER)
+        return await self._store.sessions.open_conversation(
+            Address(platform, chat_id or new_id("chat")), person=OWNER
+        )
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """Raises NotFound, and says the same for what is missing and for what belongs to somebody else."""
-        conversation = await self._store.conversation(conversation_id)
+        conversation = await self._store.sessions.conversation(conversation_id)
         if conversation.person != OWNER or conversation.address.platform not in PLATFORMS:
             raise NotFound
         return conversation
@@ -40,7 +42,7 @@ class OwnerConversations:
         """Newest activity first; neither chats in which nothing was said nor single questions."""
         lists = await asyncio.gather(
             *(
-                self._store.conversations(person=OWNER, platform=name, limit=_LOOKED_THROUGH)
+                self._store.sessions.conversations(person=OWNER, platform=name, limit=_LOOKED_THROUGH)
                 for name in PLATFORMS
             )
         )
@@ -52,7 +54,7 @@ class OwnerConversations:
         return next(found, None)
 
     async def transcript(self, conversation_id: str, limit: int | None) -> list[Message]:
-        return await self._store.transcript(conversation_id, limit=limit)
+        return await self._store.sessions.transcript(conversation_id, limit=limit)
 
     async def whole_turns(self, conversation_id: str, limit: int) -> tuple[list[Message], bool]:
         """About the newest `limit` messages, from something the person said; and whether more came before."""

@@ -141,7 +141,7 @@ class WebPlatform:
         gate = TokenGate(
             self._token,
             port,
-            self._gateway.store.sign_outs,
+            self._gateway.store.access,
             read_token=self._read_token,
             request_seconds=self._request_seconds,
         )

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.platforms.clients import REQUEST_SECONDS, read_in_time
-from gateway.store.ports import SignOuts
+from gateway.store.ports import Access
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _OPEN_TO_ALL = ("/healthz", "/readyz", "/static/")
@@ -86,7 +86,7 @@ class TokenGate:
         self,
         token: str | None,
         port: Callable[[], int],
-        sign_outs: SignOuts,
+        access: Access,
         *,
         read_token: str | None = None,
         request_seconds: float = REQUEST_SECONDS,
@@ -95,14 +95,14 @@ class TokenGate:
         self._token = token.encode() if token else None
         self._read_token = read_token.encode() if read_token else None
         self._port = port
-        self._sign_outs = sign_outs
+        self._access = access
         self._signed_out: set[str] = set()
         self._request_seconds = request_seconds
         self._clock = clock
 
     async def load(self, app: web.Application) -> None:
         """Before the first request: cookies that were signed out stay so."""
-        self._signed_out = await self._sign_outs.all()
+        self._signed_out = await self._access.sign_outs()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -135,7 +135,7 @@ class TokenGate:
         given = request.cookies.get(self._cookie_name(), "")
         if any(self._is_cookie_for(token, given) for token in (self._token, self._read_token) if token):
             now = self._clock()
-            await self._sign_outs.add(_digest(given), until=now + _YEAR, now=now)
+            await self._access.add_sign_out(_digest(given), until=now + _YEAR, now=now)
             self._signed_out.add(_digest(given))
         response = _led_to(_SIGN_IN)
         response.del_cookie(self._cookie_name(), httponly=True, samesite="Strict")

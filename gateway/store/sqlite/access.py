@@ -4,57 +4,51 @@ from __future__ import annotations
 
 import hmac
 import sqlite3
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
 
 from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
+from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.validation import storable
 
-T = TypeVar("T")
 
-
-class Run(Protocol):
-    """Does the work with a connection in its hand, on the connection's thread."""
-
-    async def __call__(self, work: Callable[..., T], *arguments: Any) -> T: ...
-
-
-class StoredPeople:
-    """Questions go to the store's readers, changes to its writer."""
-
-    def __init__(self, read: Run, write: Run) -> None:
-        self._read = read
-        self._write = write
+class SqliteAccess:
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def is_approved(self, platform: str, user_id: str) -> bool:
-        return await self._read(_is_approved, platform, user_id)
+        return await self._database.read(_is_approved, platform, user_id)
 
     async def ask(self, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
-        return await self._write(_ask, request, digest, limits)
+        return await self._database.write(_ask, request, digest, limits, fence=None)
 
     async def is_pending(self, platform: str, digest: str, *, now: float) -> bool:
-        return await self._read(_is_pending, platform, digest, now)
+        return await self._database.read(_is_pending, platform, digest, now)
 
     async def approve(self, digest: str, *, by: str, now: float, limits: GuessingLimits) -> Paired | None:
-        return await self._write(_approve, digest, by, now, limits)
+        return await self._database.write(_approve, digest, by, now, limits, fence=None)
 
     async def deny(self, digest: str, *, now: float) -> bool:
-        return await self._write(_deny, digest, now)
+        return await self._database.write(_deny, digest, now, fence=None)
 
     async def approve_person(self, platform: str, user_id: str, *, by: str, now: float) -> Paired | None:
-        return await self._write(_approve_person, platform, user_id, by, now)
+        return await self._database.write(_approve_person, platform, user_id, by, now, fence=None)
 
     async def deny_person(self, platform: str, user_id: str, *, now: float) -> bool:
-        return await self._write(_deny_person, platform, user_id, now)
+        return await self._database.write(_deny_person, platform, user_id, now, fence=None)
 
     async def revoke(self, platform: str, user_id: str) -> bool:
-        return await self._write(_revoke, platform, user_id)
+        return await self._database.write(_revoke, platform, user_id, fence=None)
 
     async def pending(self, *, now: float) -> list[PairingRequest]:
-        return await self._read(_pending, now)
+        return await self._database.read(_pending, now)
 
     async def approved(self) -> list[Paired]:
-        return await self._read(_approved)
+        return await self._database.read(_approved)
+
+    async def add_sign_out(self, digest: str, *, until: float, now: float) -> None:
+        await self._database.write(_add_sign_out, digest, until, now, fence=None)
+
+    async def sign_outs(self) -> set[str]:
+        return await self._database.read(_sign_outs)
 
 
 def _is_approved(connection: sqlite3.Connection, platform: str, user_id: str) -> bool:
@@ -78,7 +72,7 @@ def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now:
 def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
     """What is older than the limits look back is of no use to anybody."""
     now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
-    _follow_the_clock(connection, now)
+    _correct_future_times(connection, now)
     connection.execute("DELETE FROM pairing_requests WHERE asked_at <= ?", (now - limits.period_seconds,))
     (given,) = connection.execute(
         "SELECT count(*) FROM pairing_requests WHERE platform = :platform AND user_id = :user", who
@@ -110,24 +104,24 @@ def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, l
 def _approve(
     connection: sqlite3.Connection, digest: str, by: str, now: float, limits: GuessingLimits
 ) -> Paired | None:
-    _follow_the_clock(connection, now)
+    _correct_future_times(connection, now)
     _refuse_while_locked(connection, now, limits)
     seq = _find(connection, digest, now)
     if seq is None:
-        _note_wrong_code(connection, now, limits)
+        _record_wrong_code(connection, now, limits)
         return None
-    return _let_in(connection, seq, by, now)
+    return _approve_request(connection, seq, by, now)
 
 
 def _approve_person(
     connection: sqlite3.Connection, platform: str, user_id: str, by: str, now: float
 ) -> Paired | None:
-    _follow_the_clock(connection, now)
+    _correct_future_times(connection, now)
     seq = _find_person(connection, platform, user_id, now)
-    return None if seq is None else _let_in(connection, seq, by, now)
+    return None if seq is None else _approve_request(connection, seq, by, now)
 
 
-def _let_in(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Paired:
+def _approve_request(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Paired:
     connection.execute("UPDATE pairing_requests SET state = 'approved' WHERE seq = ?", (seq,))
     row = connection.execute(
         """
@@ -142,7 +136,7 @@ def _let_in(connection: sqlite3.Connection, seq: int, by: str, now: float) -> Pa
     return Paired(*row)
 
 
-def _follow_the_clock(connection: sqlite3.Connection, now: float) -> None:
+def _correct_future_times(connection: sqlite3.Connection, now: float) -> None:
     """What lies in the future was noted before the clock was set back. It counts from now."""
     connection.execute(
         """
@@ -185,21 +179,21 @@ def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: Gue
         raise PairingLocked(f"({max(1, round((until - now) / 60))} min)", until=until)
 
 
-def _note_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
+def _record_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
     """Only those that count together with this one are kept."""
     connection.execute("DELETE FROM pairing_failures WHERE at <= ? OR at > ?", (now - limits.seconds, now))
     connection.execute("INSERT INTO pairing_failures (at) VALUES (?)", (now,))
 
 
 def _deny(connection: sqlite3.Connection, digest: str, now: float) -> bool:
-    return _turn_away(connection, _find(connection, digest, now))
+    return _deny_request(connection, _find(connection, digest, now))
 
 
 def _deny_person(connection: sqlite3.Connection, platform: str, user_id: str, now: float) -> bool:
-    return _turn_away(connection, _find_person(connection, platform, user_id, now))
+    return _deny_request(connection, _find_person(connection, platform, user_id, now))
 
 
-def _turn_away(connection: sqlite3.Connection, seq: int | None) -> bool:
+def _deny_request(connection: sqlite3.Connection, seq: int | None) -> bool:
     if seq is None:
         return False
     connection.execute("UPDATE pairing_requests SET state = 'denied' WHERE seq = ?", (seq,))
@@ -230,3 +224,12 @@ def _approved(connection: sqlite3.Connection) -> list[Paired]:
         """
     ).fetchall()
     return [Paired(*row) for row in rows]
+
+
+def _add_sign_out(connection: sqlite3.Connection, digest: str, until: float, now: float) -> None:
+    connection.execute("DELETE FROM sign_outs WHERE until <= ?", (now,))
+    connection.execute("INSERT OR REPLACE INTO sign_outs (digest, until) VALUES (?, ?)", (digest, until))
+
+
+def _sign_outs(connection: sqlite3.Connection) -> set[str]:
+    return {digest for (digest,) in connection.execute("SELECT digest FROM sign_outs")}

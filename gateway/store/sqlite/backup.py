@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from agent.errors import StoreCorrupt, StoreError
-from gateway.progress import tell
+from gateway.progress import report
 from gateway.store.errors import translated
 from gateway.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, refuse_half_restored
 from gateway.store.sqlite.migrate import check_not_newer, load_migrations, migrate, schema_version
@@ -50,7 +50,7 @@ def copied(original: sqlite3.Connection, copy: sqlite3.Connection) -> None:
     original.backup(
         copy,
         pages=STEP_PAGES,
-        progress=lambda _, left, total: tell("Copying the database", total - left, total),
+        progress=lambda _, left, total: report("Copying the database", total - left, total),
         sleep=PAUSE_SECONDS,
     )
     copy.execute("PRAGMA journal_mode = DELETE")
@@ -67,7 +67,7 @@ def contents(connection: sqlite3.Connection) -> Contents:
 
 def verify(path: Path, expected: Contents | None = None) -> Contents:
     """Reads all of it. Raises StoreCorrupt, or NewerSchema."""
-    tell("Checking the database", 0, 0)
+    report("Checking the database", 0, 0)
     with translated(), opened(path, "ro") as connection:
         check_not_newer(connection, load_migrations())
         found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]

@@ -23,7 +23,7 @@ T = TypeVar("T")
 MAX_TOGETHER = 256
 """Bounds how long the first of a transaction waits for the last."""
 
-FORESEEN = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
+EXPECTED_ERRORS = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
 """What an operation may raise to refuse. Anything else is a bug, and fails the whole transaction."""
 
 Operation = Callable[[sqlite3.Connection], Any]
@@ -32,7 +32,7 @@ Operation = Callable[[sqlite3.Connection], Any]
 class Waiting(NamedTuple):
     operation: Operation
     done: asyncio.Future[Any]
-    lasting: bool
+    durable: bool
 
 
 class Outcome(NamedTuple):
@@ -53,15 +53,15 @@ class Writer:
         self.last_shared = False
         """Whether the last transaction held the work of more than one."""
 
-    async def write(self, work: Callable[..., T], *arguments: Any, lasting: bool = True) -> T:
+    async def write(self, work: Callable[..., T], *arguments: Any, durable: bool = True) -> T:
         """`work(connection, *arguments)` in a transaction, on the disk when this returns.
 
-        What is not `lasting` does not wait for the disk by itself: a power cut may undo it, whole.
+        What is not `durable` does not wait for the disk by itself: a power cut may undo it, whole.
         """
         if self._closed:
             raise StoreError("It is closed.")
         with translated():
-            done = self._submit(lambda connection: work(connection, *arguments), lasting)
+            done = self._submit(lambda connection: work(connection, *arguments), durable)
             return cast(T, await done)
 
     async def close(self) -> None:
@@ -69,27 +69,27 @@ class Writer:
         self._closed = True
         await self._idle.wait()
 
-    def _submit(self, operation: Operation, lasting: bool) -> asyncio.Future[Any]:
+    def _submit(self, operation: Operation, durable: bool) -> asyncio.Future[Any]:
         done: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append(Waiting(operation, done, lasting))
+        self._waiting.append(Waiting(operation, done, durable))
         if self._idle.is_set():
             self._idle.clear()
             # Not at once: whoever else is ready to write in this turn of the loop comes along.
-            self._loop.call_soon(self._take_off)
+            self._loop.call_soon(self._start_batch)
         return done
 
-    def _take_off(self) -> None:
+    def _start_batch(self) -> None:
         wanted = [waiting for waiting in self._waiting if not waiting.done.cancelled()]
         batch, self._waiting = wanted[:MAX_TOGETHER], wanted[MAX_TOGETHER:]
         if not batch:
             self._idle.set()
             return
         self.last_shared = len(batch) > 1
-        commit = commit_together if any(waiting.lasting for waiting in batch) else commit_lazily
+        commit = commit_together if any(waiting.durable for waiting in batch) else commit_without_sync
         hop = self._connection.submit(commit, [waiting.operation for waiting in batch])
-        hop.add_done_callback(partial(self._land, [waiting.done for waiting in batch]))
+        hop.add_done_callback(partial(self._finish_batch, [waiting.done for waiting in batch]))
 
-    def _land(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
+    def _finish_batch(self, batch: list[asyncio.Future[Any]], hop: asyncio.Future[list[Outcome]]) -> None:
         failure = hop.exception()
         outcomes = [Outcome(error=failure)] * len(batch) if failure else hop.result()
         for done, outcome in zip(batch, outcomes, strict=True):
@@ -100,14 +100,14 @@ class Writer:
             else:
                 done.set_exception(outcome.error)
         # After the callers that this has just woken: what they write next shares the next transaction.
-        self._loop.call_soon(self._take_off)
+        self._loop.call_soon(self._start_batch)
 
 
 def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
     """One transaction, one wait for the disk. Raises when nothing of it was stored."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        outcomes = _all(connection, operations)
+        outcomes = _run_all(connection, operations)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -115,7 +115,7 @@ def commit_together(connection: sqlite3.Connection, operations: Sequence[Operati
     return outcomes
 
 
-def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+def commit_without_sync(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
     """The same without a wait for the disk: that is left to whoever commits next."""
     connection.execute("PRAGMA synchronous = NORMAL")
     try:
@@ -124,23 +124,23 @@ def commit_lazily(connection: sqlite3.Connection, operations: Sequence[Operation
         connection.execute("PRAGMA synchronous = FULL")
 
 
-def _all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
+def _run_all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
     """Without the savepoints first: they cost a third of an insert, and hardly ever does one fail."""
     try:
         return [Outcome(operation(connection)) for operation in operations]
-    except FORESEEN:
+    except EXPECTED_ERRORS:
         if len(operations) == 1 or not connection.in_transaction:
             raise
     connection.execute("ROLLBACK")
     connection.execute("BEGIN IMMEDIATE")
-    return [_apart(connection, operation) for operation in operations]
+    return [_run_isolated(connection, operation) for operation in operations]
 
 
-def _apart(connection: sqlite3.Connection, operation: Operation) -> Outcome:
+def _run_isolated(connection: sqlite3.Connection, operation: Operation) -> Outcome:
     connection.execute("SAVEPOINT operation")
     try:
         outcome = Outcome(operation(connection))
-    except FORESEEN as error:
+    except EXPECTED_ERRORS as error:
         if not connection.in_transaction:
             raise  # a full disk, say: SQLite has undone the whole transaction
         connection.execute("ROLLBACK TO operation")

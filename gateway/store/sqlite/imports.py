@@ -10,26 +10,25 @@ from agent.store import Conversation, Session
 from gateway.errors import ImportRefused
 from gateway.store.import_types import ImportedConversation, ImportedSession, ImportResult
 from gateway.store.sqlite import reads
-from gateway.store.sqlite.access import Run
+from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.validation import check_appended
 from gateway.store.sqlite.writes import append, insert_context, insert_conversation, insert_session
 
 
-class StoredImports:
-    def __init__(self, read: Run, write: Run) -> None:
-        self._read = read
-        self._write = write
+class SqliteImports:
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    async def take_in(self, imported: ImportedConversation) -> ImportResult:
+    async def add(self, imported: ImportedConversation) -> ImportResult:
         """On the disk when this returns. What is there already stays as it is."""
-        return await self._write(_take_in, imported)
+        return await self._database.write(_add, imported, fence=None)
 
-    async def look(self, imported: ImportedConversation) -> ImportResult:
+    async def preview(self, imported: ImportedConversation) -> ImportResult:
         """What `take_in` would do, without doing it."""
-        return await self._read(_look, imported)
+        return await self._database.read(_preview, imported)
 
 
-def _look(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
+def _preview(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
     return _compared(connection, imported, _known(connection, imported))
 
 
@@ -46,7 +45,7 @@ def _compared(
     return ImportResult(imported.id, is_new, len(imported.messages) - len(known), len(known))
 
 
-def _take_in(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
+def _add(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
     known = _known(connection, imported)
     found = _compared(connection, imported, known)
     live = _live_session(connection, imported.id)

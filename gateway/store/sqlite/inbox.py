@@ -12,56 +12,55 @@ from typing import Any
 
 from agent.messages import Message
 from gateway.errors import QueueFull
-from gateway.store.ports import InboxMessage, ParkedItem, Payload, QueueLimits
+from gateway.store.ports import Fence, InboxMessage, Payload, QueueLimits
+from gateway.store.reports import ParkedItem
 from gateway.store.sqlite import outbox
-from gateway.store.sqlite.access import Run
-from gateway.store.sqlite.queue_status import Counts, in_inbox, parked_messages
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.queue_status import Counts, inbox_counts, parked_messages
 from gateway.store.sqlite.rows import place_from
 from gateway.store.sqlite.validation import storable
 from gateway.text.unicode import is_blank
 from gateway.types import Place
 
-_REMEMBERED_SECONDS = 30 * 86_400.0
+_RETENTION_SECONDS = 30 * 86_400.0
 """Telegram delivers again for a day, and Discord's history is read as far back."""
 
 
-class StoredInbox:
-    """Questions go to the store's readers, changes to its writer. `write_soon` survives the end of the process, but
-    not a power cut."""
+class SqliteInbox:
+    def __init__(self, database: Database, fence: Fence | None = None) -> None:
+        self._database = database
+        self._fence = fence
 
-    def __init__(self, read: Run, write: Run, write_soon: Run) -> None:
-        self._read = read
-        self._write = write
-        self._write_soon = write_soon
+    async def first_seen_at(self, platform: str) -> float:
+        return await self._database.write(_first_seen_at, platform, fence=self._fence, durable=False)
 
-    async def listening_since(self, platform: str) -> float:
-        return await self._write_soon(_listening_since, platform)
+    async def add(self, message: InboxMessage, *, limits: QueueLimits | None = None) -> bool:
+        return await self._database.write(_add, message, limits, fence=self._fence)
 
-    async def take(self, taken: InboxMessage, *, room: QueueLimits | None = None) -> bool:
-        return await self._write(_take, taken, room)
-
-    async def rewrite(self, message_id: str, payload: Payload) -> bool:
-        return await self._write(_rewrite, message_id, payload)
+    async def replace_payload(self, message_id: str, payload: Payload) -> bool:
+        return await self._database.write(_replace_payload, message_id, payload, fence=self._fence)
 
     async def waiting(self, platform: str) -> list[InboxMessage]:
-        return await self._read(_waiting, platform)
+        return await self._database.read(_waiting, platform)
 
     async def is_waiting(self, message_id: str) -> bool:
-        return await self._read(_is_waiting, message_id)
+        return await self._database.read(_is_waiting, message_id)
 
-    async def newest(self, platform: str, *, limit: int) -> dict[Place, str]:
-        return await self._read(_newest, platform, limit)
+    async def latest_ids(self, platform: str, *, limit: int) -> dict[Place, str]:
+        return await self._database.read(_latest_ids, platform, limit)
 
-    async def begin(self, message_id: str) -> int:
-        return await self._write_soon(_begin, message_id)
+    async def start_attempt(self, message_id: str) -> int:
+        return await self._database.write(_start_attempt, message_id, fence=self._fence, durable=False)
 
-    async def settle(
+    async def mark_done(
         self, message_ids: Sequence[str], *, conversation_id: str = "", notice_id: str = "", notice: str = ""
     ) -> bool:
-        return await self._write(_settle, message_ids, conversation_id, notice_id, notice)
+        return await self._database.write(
+            _mark_done, message_ids, conversation_id, notice_id, notice, fence=self._fence
+        )
 
-    async def unbegin(self, message_id: str, times: int = 1) -> None:
-        await self._write_soon(_unbegin, message_id, times)
+    async def cancel_attempt(self, message_id: str, times: int = 1) -> None:
+        await self._database.write(_cancel_attempt, message_id, times, fence=self._fence, durable=False)
 
     async def park(
         self,
@@ -72,30 +71,32 @@ class StoredInbox:
         notice_id: str = "",
         notice: str = "",
     ) -> bool:
-        return await self._write(_park, message_ids, reason, conversation_id, notice_id, notice)
+        return await self._database.write(
+            _park, message_ids, reason, conversation_id, notice_id, notice, fence=self._fence
+        )
 
-    async def tidy(self) -> None:
-        before = time.time() - _REMEMBERED_SECONDS
-        while await self._write_soon(_tidy, before):
+    async def purge_old(self) -> None:
+        before = time.time() - _RETENTION_SECONDS
+        while await self._database.write(_purge_old, before, fence=self._fence, durable=False):
             pass  # in small steps, between which others write
 
     async def parked(self) -> list[ParkedItem]:
-        return await self._read(parked_messages)
+        return await self._database.read(parked_messages)
 
     async def counts(self) -> Counts:
-        return await self._read(in_inbox)
+        return await self._database.read(inbox_counts)
 
-    async def has_gone_on(self, message_id: str) -> bool:
-        return await self._read(_has_gone_on, message_id)
+    async def is_superseded(self, message_id: str) -> bool:
+        return await self._database.read(_is_superseded, message_id)
 
     async def unpark(self, message_id: str) -> InboxMessage | None:
-        return await self._write(_unpark, message_id)
+        return await self._database.write(_unpark, message_id, fence=self._fence)
 
     async def dismiss(self, message_id: str) -> bool:
-        return await self._write(_dismiss, message_id)
+        return await self._database.write(_dismiss, message_id, fence=self._fence)
 
 
-def settle(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
+def mark_done(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
     """In the transaction that deals with them. What they said is where it belongs by now."""
     connection.executemany(
         "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'waiting'",
@@ -121,31 +122,31 @@ def answer(
                 kind="text",
                 content=message.content,
             )
-    settle(connection, settles)
+    mark_done(connection, settles)
 
 
-def _listening_since(connection: sqlite3.Connection, platform: str) -> float:
+def _first_seen_at(connection: sqlite3.Connection, platform: str) -> float:
     connection.execute(
         "INSERT INTO bots (platform, since) VALUES (?, ?) ON CONFLICT DO NOTHING", (platform, time.time())
     )
     return float(connection.execute("SELECT since FROM bots WHERE platform = ?", (platform,)).fetchone()[0])
 
 
-def _take(connection: sqlite3.Connection, taken: InboxMessage, room: QueueLimits | None) -> bool:
-    place = None if taken.place is None else _as_json(asdict(taken.place))
-    if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (taken.id,)).fetchone():
+def _add(connection: sqlite3.Connection, message: InboxMessage, limits: QueueLimits | None) -> bool:
+    place = None if message.place is None else _as_json(asdict(message.place))
+    if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (message.id,)).fetchone():
         return False  # whoever sent it must not hear that there is no room for it
-    if room is not None:
-        _check_room(connection, taken, place, room)
+    if limits is not None:
+        _check_limits(connection, message, place, limits)
     connection.execute(
         "INSERT INTO inbox (id, platform, place, number, payload, received_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (taken.id, taken.platform, place, taken.number, _as_json(taken.payload), time.time()),
+        (message.id, message.platform, place, message.number, _as_json(message.payload), time.time()),
     )
     return True
 
 
-def _check_room(
-    connection: sqlite3.Connection, taken: InboxMessage, place: str | None, room: QueueLimits
+def _check_limits(
+    connection: sqlite3.Connection, message: InboxMessage, place: str | None, limits: QueueLimits
 ) -> None:
     """In a group, what one person sends leaves room for the others."""
     in_all, own = connection.execute(
@@ -153,13 +154,13 @@ def _check_room(
         SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
         FROM inbox INDEXED BY inbox_waiting WHERE state = 'waiting' AND platform = ? AND place = ?
         """,
-        (taken.payload["author"]["id"], taken.platform, place),
+        (message.payload["author"]["id"], message.platform, place),
     ).fetchone()
-    if own >= room.of_one_person or in_all >= room.in_all:
-        raise QueueFull(own if own >= room.of_one_person else in_all)
+    if own >= limits.of_one_person or in_all >= limits.in_all:
+        raise QueueFull(own if own >= limits.of_one_person else in_all)
 
 
-def _rewrite(connection: sqlite3.Connection, message_id: str, payload: Payload) -> bool:
+def _replace_payload(connection: sqlite3.Connection, message_id: str, payload: Payload) -> bool:
     written = connection.execute(
         "UPDATE inbox SET payload = ? WHERE id = ? AND state = 'waiting' AND attempts = 0",
         (_as_json(payload), message_id),
@@ -175,10 +176,10 @@ def _waiting(connection: sqlite3.Connection, platform: str) -> list[InboxMessage
         """,
         (platform,),
     )
-    return [_taken_from(platform, *row) for row in rows]
+    return [_message_from(platform, *row) for row in rows]
 
 
-def _taken_from(
+def _message_from(
     platform: str, message_id: str, payload: str, place: str | None, number: str, attempts: int
 ) -> InboxMessage:
     """What cannot be read has nothing in it, and nobody takes that for a message."""
@@ -194,7 +195,7 @@ def _is_waiting(connection: sqlite3.Connection, message_id: str) -> bool:
     return row is not None and row[0] == "waiting"
 
 
-def _newest(connection: sqlite3.Connection, platform: str, limit: int) -> dict[Place, str]:
+def _latest_ids(connection: sqlite3.Connection, platform: str, limit: int) -> dict[Place, str]:
     rows = connection.execute(
         """
         SELECT place, max(CAST(number AS INTEGER)) FROM inbox
@@ -210,21 +211,21 @@ def _newest(connection: sqlite3.Connection, platform: str, limit: int) -> dict[P
     return found
 
 
-def _begin(connection: sqlite3.Connection, message_id: str) -> int:
+def _start_attempt(connection: sqlite3.Connection, message_id: str) -> int:
     row = connection.execute(
         "UPDATE inbox SET attempts = attempts + 1 WHERE id = ? RETURNING attempts", (message_id,)
     ).fetchone()
     return int(row[0]) if row else 0
 
 
-def _settle(
+def _mark_done(
     connection: sqlite3.Connection,
     message_ids: Sequence[str],
     conversation_id: str,
     notice_id: str,
     notice: str,
 ) -> bool:
-    settle(connection, message_ids)
+    mark_done(connection, message_ids)
     if not notice:
         return False
     return outbox.put(
@@ -237,7 +238,7 @@ def _settle(
     )
 
 
-def _unbegin(connection: sqlite3.Connection, message_id: str, times: int) -> None:
+def _cancel_attempt(connection: sqlite3.Connection, message_id: str, times: int) -> None:
     connection.execute("UPDATE inbox SET attempts = max(0, attempts - ?) WHERE id = ?", (times, message_id))
 
 
@@ -253,10 +254,10 @@ def _park(
         "UPDATE inbox SET state = 'parked', reason = ? WHERE id = ? AND state = 'waiting'",
         (reason, message_ids[0]),
     )
-    return _settle(connection, message_ids, conversation_id, notice_id, notice)
+    return _mark_done(connection, message_ids, conversation_id, notice_id, notice)
 
 
-def _has_gone_on(connection: sqlite3.Connection, message_id: str) -> bool:
+def _is_superseded(connection: sqlite3.Connection, message_id: str) -> bool:
     row = connection.execute(
         """
         SELECT conversations.live_session_id <> said.session_id OR EXISTS (
@@ -281,7 +282,7 @@ def _unpark(connection: sqlite3.Connection, message_id: str) -> InboxMessage | N
         """,
         (message_id,),
     ).fetchone()
-    return _taken_from(*row) if row else None
+    return _message_from(*row) if row else None
 
 
 def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
@@ -291,7 +292,7 @@ def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
     return written.rowcount > 0
 
 
-def _tidy(connection: sqlite3.Connection, before: float) -> bool:
+def _purge_old(connection: sqlite3.Connection, before: float) -> bool:
     """A few of the oldest; what was parked before them stays. Whether there may be more."""
     gone = [
         connection.execute(

@@ -5,28 +5,34 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from agent.errors import LeaseLost
 from gateway.store.ports import Fence
-from gateway.store.sqlite.access import Run
+
+if TYPE_CHECKING:
+    from gateway.store.sqlite.database import Database
 
 
-class StoredLeases:
-    def __init__(self, write: Run) -> None:
-        """`write` need not wait for the disk: a power cut ends all holders."""
-        self._write = write
+class SqliteLeases:
+    """Writes need not wait for the disk: a power cut ends all holders."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def acquire(self, conversation_id: str, *, holder: str, seconds: float) -> int | None:
-        return await self._write(_acquire, conversation_id, holder, seconds)
+        return await self._database.write(
+            _acquire, conversation_id, holder, seconds, fence=None, durable=False
+        )
 
     async def renew(self, conversation_ids: Collection[str], *, holder: str, seconds: float) -> None:
-        await self._write(_renew, list(conversation_ids), holder, seconds)
+        await self._database.write(_renew, list(conversation_ids), holder, seconds, fence=None, durable=False)
 
     async def release(self, conversation_id: str, *, holder: str) -> None:
-        await self._write(_release, conversation_id, holder)
+        await self._database.write(_release, conversation_id, holder, fence=None, durable=False)
 
     async def expire_all(self) -> None:
-        await self._write(_expire_all)
+        await self._database.write(_expire_all, fence=None, durable=False)
 
 
 def check(connection: sqlite3.Connection, fence: Fence) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from agent.errors import NewerSchema, StoreError
-from gateway.progress import tell
+from gateway.progress import report
 
 log = structlog.get_logger(__name__)
 
@@ -48,9 +48,9 @@ def migrate(connection: sqlite3.Connection, migrations: list[Migration]) -> None
     for migration in migrations:
         if migration.version > schema_version(connection):
             if has_content:  # a new one is made at once
-                tell("Bringing the database up to date", migration.version - 1, len(migrations))
+                report("Bringing the database up to date", migration.version - 1, len(migrations))
             _apply(connection, migration)
-    tell("Bringing the database up to date", len(migrations), len(migrations))
+    report("Bringing the database up to date", len(migrations), len(migrations))
 
 
 def check_current(connection: sqlite3.Connection, migrations: list[Migration]) -> None:

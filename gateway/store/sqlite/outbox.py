@@ -12,9 +12,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agent.ids import id_from
-from gateway.store.ports import UNREADABLE, DeliveryProgress, Kind, OutboxItem
-from gateway.store.sqlite.access import Run
-from gateway.store.sqlite.queue_status import Counts, in_outbox
+from gateway.store.ports import UNREADABLE, DeliveryProgress, Fence, Kind, OutboxItem
+from gateway.store.reports import ParkedItem
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.queue_status import Counts, outbox_counts, parked_replies
 from gateway.store.sqlite.rows import place_from
 from gateway.store.sqlite.validation import storable
 
@@ -24,7 +25,7 @@ _COLUMNS = """
     id, conversation_id, turn_id, reply_to, place, kind, content, state, shown_in, growing, dealt, rest, reason
 """
 
-_IS_UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
+_UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
 
 _WILL_BE_WRITTEN = """
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.state = 'waiting')
@@ -35,52 +36,58 @@ _IS_ANSWERED_HERE = """
 """
 
 
-class StoredOutbox:
-    """`write_soon` survives the end of the process, but not a power cut."""
+_STORED_TRANSIENT = "fleeting"
+"""The value of `kind` in the rows of transient items, as earlier versions of Hermes wrote it."""
 
-    def __init__(self, read: Run, write: Run, write_soon: Run) -> None:
-        self._read = read
-        self._write = write
-        self._write_soon = write_soon
+
+class SqliteOutbox:
+    def __init__(self, database: Database, fence: Fence | None = None) -> None:
+        self._database = database
+        self._fence = fence
 
     async def add(
-        self, outgoing_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
+        self, item_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
     ) -> bool:
-        return await self._write(_add, outgoing_id, conversation_id, turn_id, kind, content)
+        return await self._database.write(
+            _add, item_id, conversation_id, turn_id, kind, content, fence=self._fence
+        )
 
-    async def note(self, platform: str, *outgoing: OutboxItem) -> None:
+    async def save_progress(self, platform: str, *items: OutboxItem) -> None:
         # What is being sent must be known for certain; that it has arrived may be forgotten, for then it is in doubt.
-        is_lasting = any(each.progress.state == "sending" for each in outgoing)
-        await (self._write if is_lasting else self._write_soon)(_note_all, platform, outgoing)
+        durable = any(item.progress.state == "sending" for item in items)
+        await self._database.write(_save_all, platform, items, fence=self._fence, durable=durable)
 
-    async def withdraw(self, platform: str) -> None:
-        await self._write(_withdraw, platform)
+    async def discard_unfinished(self, platform: str) -> None:
+        await self._database.write(_discard_unfinished, platform, fence=self._fence)
 
-    async def open(self, platform: str) -> list[OutboxItem]:
-        readable, unreadable = await self._read(_open, platform)
+    async def undelivered(self, platform: str) -> list[OutboxItem]:
+        readable, unreadable = await self._database.read(_undelivered, platform)
         if unreadable:
-            await self._write(_park_unreadable, unreadable)
+            await self._database.write(_park_unreadable, unreadable, fence=self._fence)
         return readable
 
     async def counts(self) -> Counts:
-        return await self._read(in_outbox)
+        return await self._database.read(outbox_counts)
 
-    async def is_parked(self, outgoing_id: str) -> bool:
-        return await self._read(_is_parked, outgoing_id)
+    async def parked(self) -> list[ParkedItem]:
+        return await self._database.read(parked_replies)
+
+    async def is_parked(self, item_id: str) -> bool:
+        return await self._database.read(_is_parked, item_id)
 
     async def may_be_half_seen(self, turn_id: str) -> bool:
-        return await self._read(_may_be_half_seen, turn_id)
+        return await self._database.read(_may_be_half_seen, turn_id)
 
-    async def unpark(self, outgoing_id: str) -> tuple[str, OutboxItem] | None:
-        return await self._write(_unpark, outgoing_id)
+    async def unpark(self, item_id: str) -> tuple[str, OutboxItem] | None:
+        return await self._database.write(_unpark, item_id, fence=self._fence)
 
-    async def dismiss(self, outgoing_id: str) -> bool:
-        return await self._write(_dismiss, outgoing_id)
+    async def dismiss(self, item_id: str) -> bool:
+        return await self._database.write(_dismiss, item_id, fence=self._fence)
 
 
 def put(
     connection: sqlite3.Connection,
-    outgoing_id: str,
+    item_id: str,
     *,
     conversation_id: str,
     turn_id: str,
@@ -94,14 +101,14 @@ def put(
         SELECT ?, ?, id, number, platform, place, ?, ?, ? FROM inbox WHERE id = ? AND place IS NOT NULL
         ON CONFLICT (id) DO UPDATE SET content = CASE state WHEN 'sent' THEN NULL ELSE excluded.content END
         """,
-        (outgoing_id, conversation_id, kind, storable(content), time.time(), turn_id),
+        (item_id, conversation_id, kind, storable(content), time.time(), turn_id),
     )
     return written.rowcount > 0
 
 
 def _add(
     connection: sqlite3.Connection,
-    outgoing_id: str,
+    item_id: str,
     conversation_id: str,
     turn_id: str,
     kind: Kind,
@@ -109,7 +116,7 @@ def _add(
 ) -> bool:
     return put(
         connection,
-        outgoing_id,
+        item_id,
         conversation_id=conversation_id,
         turn_id=turn_id,
         kind=kind,
@@ -117,17 +124,17 @@ def _add(
     )
 
 
-def _note_all(connection: sqlite3.Connection, platform: str, outgoing: tuple[OutboxItem, ...]) -> None:
-    for each in outgoing:
-        if each.kind == "fleeting" and each.progress.state == "sent":
+def _save_all(connection: sqlite3.Connection, platform: str, items: tuple[OutboxItem, ...]) -> None:
+    for each in items:
+        if each.kind == "transient" and each.progress.state == "sent":
             connection.execute("DELETE FROM outbox WHERE id = ?", (each.id,))
         else:
-            _note(connection, platform, each)
+            _save(connection, platform, each)
 
 
-def _note(connection: sqlite3.Connection, platform: str, outgoing: OutboxItem) -> None:
+def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> None:
     """What has arrived is forgotten but for the fact: its text is in the conversation."""
-    progress = outgoing.progress
+    progress = item.progress
     has_arrived = progress.state == "sent"
     connection.execute(
         """
@@ -140,31 +147,35 @@ def _note(connection: sqlite3.Connection, platform: str, outgoing: OutboxItem) -
             content = CASE :state WHEN 'sent' THEN NULL ELSE outbox.content END
         """,
         {
-            "id": outgoing.id,
-            "conversation_id": outgoing.conversation_id,
-            "turn_id": outgoing.turn_id,
-            "reply_to": outgoing.reply_to,
+            "id": item.id,
+            "conversation_id": item.conversation_id,
+            "turn_id": item.turn_id,
+            "reply_to": item.reply_to,
             "platform": platform,
-            "place": json.dumps(asdict(outgoing.place)),
-            "kind": outgoing.kind,
-            "content": None if has_arrived or outgoing.content is None else storable(outgoing.content),
+            "place": json.dumps(asdict(item.place)),
+            "kind": _stored_kind(item.kind),
+            "content": None if has_arrived or item.content is None else storable(item.content),
             "state": progress.state,
             "shown_in": json.dumps(progress.shown_in),
-            "growing": progress.growing,
-            "dealt": progress.dealt,
-            "rest": "" if has_arrived else storable(progress.rest),
+            "growing": progress.is_streaming,
+            "dealt": progress.sent_chars,
+            "rest": "" if has_arrived else storable(progress.remainder),
             "reason": storable(progress.reason),
             "now": time.time(),
         },
     )
 
 
-def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
+def _stored_kind(kind: Kind) -> str:
+    return _STORED_TRANSIENT if kind == "transient" else kind
+
+
+def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
     # What was written from elsewhere, and is answered there, has nothing that must go.
     seen = connection.execute(
         f"""
         SELECT id, conversation_id, turn_id, reply_to, place, shown_in FROM outbox
-        WHERE {_IS_UNFINISHED} AND shown_in <> '[]' AND {_IS_ANSWERED_HERE} ORDER BY seq
+        WHERE {_UNFINISHED} AND shown_in <> '[]' AND {_IS_ANSWERED_HERE} ORDER BY seq
         """,
         (platform,),
     ).fetchall()
@@ -177,16 +188,16 @@ def _withdraw(connection: sqlite3.Connection, platform: str) -> None:
         [(id_from("out", text_id, row[-1]), platform, time.time(), *row) for text_id, *row in seen],
     )
     connection.execute(
-        f"DELETE FROM outbox WHERE {_IS_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_WRITTEN})",
+        f"DELETE FROM outbox WHERE {_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_WRITTEN})",
         (platform,),
     )
     connection.execute(
-        f"UPDATE outbox SET shown_in = '[]', growing = 0, dealt = 0, rest = '' WHERE {_IS_UNFINISHED}",
+        f"UPDATE outbox SET shown_in = '[]', growing = 0, dealt = 0, rest = '' WHERE {_UNFINISHED}",
         (platform,),
     )
 
 
-def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
+def _undelivered(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
     """Those, and the ids of what another version of Hermes, or nobody, has written."""
     rows = connection.execute(
         f"""
@@ -197,14 +208,14 @@ def _open(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxIte
     readable, unreadable = [], []
     for row in rows:
         try:
-            readable.append(_outgoing_from(*row))
+            readable.append(_item_from(*row))
         except ValueError:
             unreadable.append(row[0])
     return readable, unreadable
 
 
-def _is_parked(connection: sqlite3.Connection, outgoing_id: str) -> bool:
-    row = connection.execute("SELECT state FROM outbox WHERE id = ?", (outgoing_id,)).fetchone()
+def _is_parked(connection: sqlite3.Connection, item_id: str) -> bool:
+    row = connection.execute("SELECT state FROM outbox WHERE id = ?", (item_id,)).fetchone()
     return row is not None and row[0] == "parked"
 
 
@@ -215,45 +226,45 @@ def _may_be_half_seen(connection: sqlite3.Connection, turn_id: str) -> bool:
     return connection.execute(query, (turn_id,)).fetchone() is not None
 
 
-def _unpark(connection: sqlite3.Connection, outgoing_id: str) -> tuple[str, OutboxItem] | None:
+def _unpark(connection: sqlite3.Connection, item_id: str) -> tuple[str, OutboxItem] | None:
     """A text that the model never finished has no content, and there is nobody who would write it now."""
     row = connection.execute(
         f"SELECT platform, {_COLUMNS} FROM outbox WHERE id = ? AND state = 'parked' AND content IS NOT NULL",
-        (outgoing_id,),
+        (item_id,),
     ).fetchone()
     if row is None:
         return None
     try:
-        outgoing = _outgoing_from(*row[1:])
+        item = _item_from(*row[1:])
     except ValueError:
         return None
-    connection.execute("UPDATE outbox SET state = 'pending', reason = '' WHERE id = ?", (outgoing_id,))
-    return row[0], replace(outgoing, progress=replace(outgoing.progress, state="pending", reason=""))
+    connection.execute("UPDATE outbox SET state = 'pending', reason = '' WHERE id = ?", (item_id,))
+    return row[0], replace(item, progress=replace(item.progress, state="pending", reason=""))
 
 
-def _dismiss(connection: sqlite3.Connection, outgoing_id: str) -> bool:
+def _dismiss(connection: sqlite3.Connection, item_id: str) -> bool:
     """As if it had arrived: whatever was to be done about it is done."""
     written = connection.execute(
         "UPDATE outbox SET state = 'sent', content = NULL, rest = '' WHERE id = ? AND state = 'parked'",
-        (outgoing_id,),
+        (item_id,),
     )
     return written.rowcount > 0
 
 
-def _park_unreadable(connection: sqlite3.Connection, outgoing_ids: list[str]) -> None:
+def _park_unreadable(connection: sqlite3.Connection, item_ids: list[str]) -> None:
     connection.executemany(
         "UPDATE outbox SET state = 'parked', reason = ? WHERE id = ?",
-        [(UNREADABLE, each) for each in outgoing_ids],
+        [(UNREADABLE, each) for each in item_ids],
     )
 
 
-def _outgoing_from(
-    outgoing_id: str,
+def _item_from(
+    item_id: str,
     conversation_id: str,
     turn_id: str,
     reply_to: str,
     place: str,
-    kind: Kind,
+    kind: Any,
     content: str | None,
     state: Any,
     shown_in: str,
@@ -261,7 +272,7 @@ def _outgoing_from(
     *how_far: Any,
 ) -> OutboxItem:
     shown = _SHOWN_IN.validate_json(shown_in)
+    if kind == _STORED_TRANSIENT:
+        kind = "transient"
     progress = DeliveryProgress(state, shown, bool(growing and shown), *how_far)
-    return OutboxItem(
-        outgoing_id, conversation_id, turn_id, reply_to, place_from(place), kind, content, progress
-    )
+    return OutboxItem(item_id, conversation_id, turn_id, reply_to, place_from(place), kind, content, progress)

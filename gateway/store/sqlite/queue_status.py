@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from gateway.store.ports import ParkedItem
-from gateway.store.reports import ParkedDetail
+from gateway.store.reports import ParkedDetail, ParkedItem
 
 _MESSAGES = "SELECT 'message', id, platform, place, received_at, reason FROM inbox WHERE state = 'parked' ORDER BY seq"
 _REPLIES = (
@@ -16,7 +15,7 @@ _REPLIES = (
 _LONGEST_TEXT = 500
 """Characters of each that are shown."""
 
-_GIVEN_UP = """
+_DETAILS = """
     SELECT 'message', id, platform, place, received_at AS since, reason,
         substr(CASE json_type(payload, '$.text') WHEN 'text' THEN json_extract(payload, '$.text') ELSE '' END,
             1, :longest)
@@ -31,8 +30,8 @@ _GIVEN_UP = """
 """Chosen before they are read: thousands may be parked, and an open page asks every other second."""
 
 
-def given_up(connection: sqlite3.Connection, limit: int) -> list[ParkedDetail]:
-    rows = connection.execute(_GIVEN_UP, {"limit": limit, "longest": _LONGEST_TEXT})
+def parked_details(connection: sqlite3.Connection, limit: int) -> list[ParkedDetail]:
+    rows = connection.execute(_DETAILS, {"limit": limit, "longest": _LONGEST_TEXT})
     return [
         ParkedDetail(kind, row_id, platform, _chat_in(place), since, reason, str(text))
         for kind, row_id, platform, place, since, reason, text in rows
@@ -41,11 +40,15 @@ def given_up(connection: sqlite3.Connection, limit: int) -> list[ParkedDetail]:
 
 def parked(connection: sqlite3.Connection) -> list[ParkedItem]:
     """Messages first; each in the order in which they came."""
-    return [*parked_messages(connection), *_listed(connection, _REPLIES)]
+    return [*parked_messages(connection), *parked_replies(connection)]
 
 
 def parked_messages(connection: sqlite3.Connection) -> list[ParkedItem]:
     return _listed(connection, _MESSAGES)
+
+
+def parked_replies(connection: sqlite3.Connection) -> list[ParkedItem]:
+    return _listed(connection, _REPLIES)
 
 
 def _listed(connection: sqlite3.Connection, query: str) -> list[ParkedItem]:
@@ -64,7 +67,7 @@ Counts = dict[tuple[str, str], int]
 """By platform and state."""
 
 
-def in_inbox(connection: sqlite3.Connection) -> Counts:
+def inbox_counts(connection: sqlite3.Connection) -> Counts:
     return _counted(
         connection.execute(
             """
@@ -76,7 +79,7 @@ def in_inbox(connection: sqlite3.Connection) -> Counts:
     )
 
 
-def in_outbox(connection: sqlite3.Connection) -> Counts:
+def outbox_counts(connection: sqlite3.Connection) -> Counts:
     return _counted(
         connection.execute(
             """
@@ -87,11 +90,6 @@ def in_outbox(connection: sqlite3.Connection) -> Counts:
             """
         )
     )
-
-
-def try_to_write(connection: sqlite3.Connection) -> None:
-    """A row is written as it is: a full disk or a read-only file shows only then."""
-    connection.execute("UPDATE index_progress SET seq = seq")
 
 
 def _counted(rows: sqlite3.Cursor) -> Counts:

@@ -1,62 +1,50 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""What an operator asks about conversations: `gateway.insight_conversations` in the store's database."""
+"""`Reports` in SQLite: spending, queues, parked items and the summary of `hermes status`."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
-from itertools import takewhile
-from typing import Any
+from pathlib import Path
 
-from agent.errors import NotFound
-from agent.messages import Message
-from agent.store import Compaction, Conversation, SearchHit
 from gateway.store.reports import (
-    CompactionDiff,
-    ContextSample,
-    ConversationPage,
-    ConversationRow,
-    FilterOptions,
     GroupBy,
+    LastCompaction,
     ParkedDetail,
     QueueStatus,
-    SessionInfo,
     Spending,
-    TranscriptPage,
+    StoreSummary,
+    UsageToday,
 )
-from gateway.store.sqlite import reads
-from gateway.store.sqlite.access import Run
-from gateway.store.sqlite.queue_status import given_up
-from gateway.store.sqlite.rows import MESSAGE_COLUMNS, conversation_from, messages_from, place_from
-from gateway.store.sqlite.search import Scope, search
-from gateway.store.sqlite.validation import title_from
-from gateway.types import Place
+from gateway.store.sqlite.conversation_reports import SqliteConversationReports
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.queue_status import parked_details
 
 
-class StoredInsight:
-    """Every question is answered by one of the store's readers."""
-
-    def __init__(self, read: Run) -> None:
-        self._read = read
-        self.conversations = StoredConversations(read)
+class SqliteReports:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.conversations = SqliteConversationReports(database)
 
     async def spending(self, *, since: float, by: Sequence[GroupBy]) -> list[Spending]:
-        return await self._read(spending, since, by)
+        return await self._database.read(_spending, since, by)
 
-    async def standing(self, *, since: float) -> QueueStatus:
-        return await self._read(_standing, since)
+    async def queue_status(self, *, since: float) -> QueueStatus:
+        return await self._database.read(_queue_status, since)
 
-    async def given_up(self, *, limit: int) -> list[ParkedDetail]:
-        return await self._read(given_up, limit)
+    async def parked(self, *, limit: int) -> list[ParkedDetail]:
+        return await self._database.read(parked_details, limit)
+
+    async def summary(self, *, midnight: float) -> StoreSummary:
+        return await self._database.read(_summary, self._database.path, midnight)
 
 
-_SPENDING = {"day": "day", "person": "spender", "model": "model"}
+_SPENDING_COLUMNS = {"day": "day", "person": "spender", "model": "model"}
 
 
-def spending(connection: sqlite3.Connection, since: float, by: Sequence[GroupBy]) -> list[Spending]:
+def _spending(connection: sqlite3.Connection, since: float, by: Sequence[GroupBy]) -> list[Spending]:
     """There is a row per day, person and model: they are added up as calls are recorded."""
-    columns = [column if name in by else "''" for name, column in _SPENDING.items()]
+    columns = [column if name in by else "''" for name, column in _SPENDING_COLUMNS.items()]
     rows = connection.execute(
         f"""
         SELECT {", ".join(columns)}, sum(calls), sum(prompt_tokens), sum(completion_tokens), sum(cache_read_tokens),
@@ -69,8 +57,8 @@ def spending(connection: sqlite3.Connection, since: float, by: Sequence[GroupBy]
     return [Spending(*row) for row in rows]
 
 
-def _standing(connection: sqlite3.Connection, since: float) -> QueueStatus:
-    """Each count has an index of its own that holds only what is counted."""
+def _queue_status(connection: sqlite3.Connection, since: float) -> QueueStatus:
+    """Count what is waiting and parked; each count has a partial index."""
     row = connection.execute(
         """
         SELECT
@@ -87,293 +75,41 @@ def _standing(connection: sqlite3.Connection, since: float) -> QueueStatus:
     return QueueStatus(*row)
 
 
-_MOST_RESULTS = 50
-"""Of tool calls at the end of an excerpt that are shown beyond its limit."""
-
-_DESCRIBED = f"""
-    WITH listed AS (
-        SELECT *, {reads.LAST_SEQ} AS last_seq FROM conversations WHERE id IN (SELECT value FROM json_each(?))
-    )
-    SELECT {reads.LISTED_COLUMNS},
-        coalesce(
-            (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id),
-            (SELECT tokens_after FROM compactions WHERE session_id = live_session_id)
-        ),
-        (
-            SELECT coalesce(sum(cost_usd), 0.0) FROM sessions JOIN model_calls ON session_id = sessions.id
-            WHERE conversation_id = listed.id
-        ),
-        (
-            SELECT count(*) - count(cost_usd) FROM sessions JOIN model_calls ON session_id = sessions.id
-            WHERE conversation_id = listed.id
-        ),
-        {reads.UPDATED_AT}
-    FROM listed
-"""
-
-_WANTED = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
-
-_SAID_UP_TO = f"""
-    {reads.ANCESTRY}
-    SELECT seq FROM messages
-    WHERE session_id IN (SELECT session_id FROM ancestry) AND kind = 'said'
-"""
-
-_LEFT = """
-    FROM (
-        SELECT position AS place, message_seq FROM session_context WHERE session_id = :parent
-        UNION ALL
-        SELECT seq, seq FROM messages WHERE session_id = :parent AND kind = 'said' AND created_at <= :at
-    ) JOIN messages ON seq = message_seq
-    WHERE kind <> 'note' AND coalesce(source_id, id) NOT IN (
-        SELECT coalesce(source_id, id) FROM session_context JOIN messages ON seq = message_seq
-        WHERE session_context.session_id = :child
-    )
-"""
-"""What the model saw in the parent and sees neither whole nor shortened in the child."""
-
-
-class StoredConversations:
-    """Every question is answered by one of the store's readers."""
-
-    def __init__(self, read: Run) -> None:
-        self._read = read
-
-    async def listing(
-        self, *, person: str | None, platform: str | None, first: int, limit: int
-    ) -> ConversationPage:
-        return await self._read(_listing, person, platform, first, limit)
-
-    async def described(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
-        return await self._read(_described, conversation_ids)
-
-    async def choices(self) -> FilterOptions:
-        return await self._read(_choices)
-
-    async def search(
-        self, text: str, *, person: str | None, platform: str | None, limit: int
-    ) -> list[SearchHit]:
-        return await self._read(search, text, Scope(person), limit, platform)
-
-    async def newest(self) -> int:
-        return await self._read(_newest)
-
-    async def version(self, conversation_id: str) -> tuple[object, ...]:
-        return await self._read(_version, conversation_id)
-
-    async def excerpt(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
-        return await self._read(_excerpt, session_id, first, limit)
-
-    async def place_of_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
-        return await self._read(_place_of_message, conversation_id, message_id)
-
-    async def sessions(self, conversation_id: str) -> list[SessionInfo]:
-        return await self._read(_sessions, conversation_id)
-
-    async def window(self, session_id: str) -> list[ContextSample]:
-        return await self._read(_window, session_id)
-
-    async def replaced(self, session_id: str, *, first: int, limit: int) -> CompactionDiff:
-        return await self._read(_replaced, session_id, first, limit)
-
-    async def chat_of(self, conversation: Conversation) -> Place | None:
-        return await self._read(_chat_of, conversation)
-
-
-def _listing(
-    connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
-) -> ConversationPage:
-    """Only those on the page are described."""
-    heard = connection.execute(
-        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_WANTED}",
-        {"person": person, "platform": platform},
-    )
-    newest = sorted((row for row in heard if row[0] is not None), reverse=True)
-    ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
-    described = _described(connection, ids)
-    return ConversationPage([described[each] for each in ids], len(newest))
-
-
-def _described(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
-    rows = connection.execute(_DESCRIBED, (json.dumps(list(conversation_ids)),)).fetchall()
-    return {row[0]: _listed(row) for row in rows}
-
-
-def _listed(row: tuple[Any, ...]) -> ConversationRow:
-    *conversation, title, messages, sessions, tokens, usd, unpriced, updated_at = row
-    return ConversationRow(
-        conversation_from(tuple(conversation)),
-        title_from(title),
-        messages,
-        sessions,
-        tokens,
-        usd,
-        unpriced,
-        updated_at,
+def _summary(connection: sqlite3.Connection, path: Path, midnight: float) -> StoreSummary:
+    wal = path.with_name(f"{path.name}-wal")
+    return StoreSummary(
+        conversations=_count(connection, "SELECT count(*) FROM conversations"),
+        waiting=_count(connection, "SELECT count(*) FROM inbox WHERE state = 'waiting'"),
+        parked=_count(connection, "SELECT count(*) FROM inbox WHERE state = 'parked'")
+        + _count(connection, "SELECT count(*) FROM outbox WHERE state = 'parked'"),
+        today=_today(connection, midnight),
+        last_compaction=_last_compaction(connection),
+        bytes=sum(file.stat().st_size for file in (path, wal) if file.exists()),
     )
 
 
-def _choices(connection: sqlite3.Connection) -> FilterOptions:
-    """A bot's name is its service's, and perhaps one of its own; people are known to the service."""
-    platforms = connection.execute("SELECT DISTINCT platform FROM conversations ORDER BY platform").fetchall()
-    names = {
-        f"{platform.partition('/')[0]}:{user_id}": name
-        for platform, user_id, name in connection.execute("SELECT platform, user_id, name FROM people")
-    }
-    people = connection.execute("SELECT DISTINCT person FROM conversations ORDER BY person").fetchall()
-    return FilterOptions([name for (name,) in platforms], [(key, names.get(key) or key) for (key,) in people])
+def _count(connection: sqlite3.Connection, query: str) -> int:
+    return int(connection.execute(query).fetchone()[0])
 
 
-def _newest(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM messages").fetchone()[0])
-
-
-def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[object, ...]:
-    row = connection.execute(
-        f"""
-        SELECT live_session_id, {reads.LAST_SEQ},
-            (SELECT count(*) FROM sessions WHERE conversation_id = conversations.id),
-            (SELECT prompt_tokens FROM sessions WHERE sessions.id = live_session_id)
-        FROM conversations WHERE id = ?
-        """,
-        (conversation_id,),
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"({conversation_id})")
-    return tuple(row)
-
-
-def _excerpt(
-    connection: sqlite3.Connection, session_id: str, first: int | None, limit: int
-) -> TranscriptPage:
-    """Chosen in the index alone, before a message is touched."""
-    (total,) = connection.execute(f"SELECT count(*) FROM ({_SAID_UP_TO})", (session_id,)).fetchone()
-    first = max(1, total - limit + 1) if first is None else first
-    rows = connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} FROM messages "
-        f"WHERE seq IN ({_SAID_UP_TO} ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq",
-        (session_id, limit + _MOST_RESULTS, first - 1),
-    )
-    found = messages_from(rows)
-    early = len(list(takewhile(_is_result, found))) if first > 1 else 0
-    late = takewhile(_is_result, found[limit:])
-    return TranscriptPage([*found[early:limit], *late], first + early, total)
-
-
-def _is_result(message: Message) -> bool:
-    return message.role == "tool"
-
-
-def _place_of_message(
-    connection: sqlite3.Connection, conversation_id: str, message_id: str
-) -> tuple[str, int]:
-    live = reads.conversation(connection, conversation_id).live_session_id
+def _today(connection: sqlite3.Connection, midnight: float) -> UsageToday:
     row = connection.execute(
         """
-        SELECT messages.seq, session_id FROM messages JOIN sessions ON sessions.id = session_id
-        WHERE messages.id = ? AND conversation_id = ? AND kind = 'said'
+        SELECT count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+            coalesce(sum(completion_tokens), 0), coalesce(sum(cost_usd), 0.0), count(*) - count(cost_usd)
+        FROM model_calls WHERE created_at >= ?
         """,
-        (message_id, conversation_id),
+        (midnight,),
     ).fetchone()
-    if row is None:
-        raise NotFound(f"({message_id})")
-    seq, own = row
-    leads_there = connection.execute(
-        f"{reads.ANCESTRY} SELECT 1 FROM ancestry WHERE session_id = ?", (live, own)
-    ).fetchone()
-    session_id = live if leads_there else own
-    (before,) = connection.execute(
-        f"SELECT count(*) FROM ({_SAID_UP_TO} AND seq < ?)", (session_id, seq)
-    ).fetchone()
-    return session_id, before + 1
+    return UsageToday(*row)
 
 
-def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[SessionInfo]:
-    """Without their prompts, which are long."""
-    reads.conversation(connection, conversation_id)
-    rows = connection.execute(
-        """
-        SELECT sessions.id, parent_id, reason, sessions.created_at, sessions.engine, model, prompt_tokens,
-            (SELECT count(*) FROM messages WHERE session_id = sessions.id AND kind = 'said'),
-            trigger IS NOT NULL AND EXISTS (
-                SELECT 1 FROM session_context JOIN messages ON messages.seq = message_seq
-                WHERE session_context.session_id = sessions.id AND messages.session_id = sessions.id
-                    AND kind = 'summary'
-            ),
-            trigger, compactions.engine, messages_before, messages_after, tokens_before, tokens_after, focus,
-            seconds, cost_usd, outcome
-        FROM sessions LEFT JOIN compactions ON session_id = sessions.id
-        WHERE conversation_id = ? ORDER BY sessions.seq
-        """,
-        (conversation_id,),
-    ).fetchall()
-    return [_session_line(row) for row in rows]
-
-
-def _session_line(row: tuple[Any, ...]) -> SessionInfo:
-    """The trigger is the first column of a compaction, and empty where there was none."""
-    session_id, parent_id, reason, created_at, engine, model, tokens, said, has_summary, *compaction = row
-    done = None if compaction[0] is None else Compaction(*compaction)
-    return SessionInfo(
-        session_id, parent_id, reason, created_at, engine, model, tokens, said, done, bool(has_summary)
-    )
-
-
-def _window(connection: sqlite3.Connection, session_id: str) -> list[ContextSample]:
-    rows = connection.execute(
-        f"""
-        {reads.ANCESTRY}
-        SELECT session_id, created_at, prompt_tokens FROM ancestry JOIN model_calls USING (session_id)
-        WHERE purpose = 'turn' AND prompt_tokens > 0 ORDER BY depth DESC, seq
-        """,
-        (session_id,),
-    ).fetchall()
-    return [ContextSample(*row) for row in rows]
-
-
-def _replaced(connection: sqlite3.Connection, session_id: str, first: int, limit: int) -> CompactionDiff:
-    child = reads.session(connection, session_id)
-    named = {"child": child.id, "parent": child.parent_id, "at": child.created_at}
-    written = messages_from(
-        connection.execute(
-            f"""
-            SELECT {MESSAGE_COLUMNS}
-            FROM (SELECT position, message_seq FROM session_context WHERE session_id = :child)
-            JOIN messages ON seq = message_seq
-            WHERE session_id = :child AND kind IN ('summary', 'pruned') ORDER BY position
-            """,
-            named,
-        )
-    )
-    (in_all,) = connection.execute(
-        "SELECT count(*) FROM session_context WHERE session_id = ?", (child.id,)
-    ).fetchone()
-    total, characters = connection.execute(
-        f"SELECT count(*), coalesce(sum(length(content) + coalesce(length(tool_calls), 0)), 0) {_LEFT}", named
-    ).fetchone()
-    rows = connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} {_LEFT} ORDER BY place LIMIT :limit OFFSET :first",
-        {**named, "limit": limit, "first": first - 1},
-    )
-    left = TranscriptPage(messages_from(rows), first, total)
-    originals = messages_from(
-        connection.execute(
-            f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps([message.source_id for message in written if message.source_id]),),
-        )
-    )
-    return CompactionDiff(written, in_all - len(written), left, characters, originals)
-
-
-def _chat_of(connection: sqlite3.Connection, conversation: Conversation) -> Place | None:
-    address = conversation.address
+def _last_compaction(connection: sqlite3.Connection) -> LastCompaction | None:
     row = connection.execute(
         """
-        SELECT place FROM inbox
-        WHERE platform = ? AND place IS NOT NULL
-            AND json_extract(place, '$.chat_id') = ? AND json_extract(place, '$.thread_id') = ?
-        ORDER BY seq DESC LIMIT 1
-        """,
-        (address.platform, address.chat_id, address.thread_id),
+        SELECT compactions.created_at, conversation_id, trigger, compactions.engine, tokens_before, tokens_after
+        FROM compactions JOIN sessions ON sessions.id = session_id
+        ORDER BY compactions.seq DESC LIMIT 1
+        """
     ).fetchone()
-    return place_from(row[0]) if row else None
+    return LastCompaction(*row) if row else None

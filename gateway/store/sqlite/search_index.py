@@ -17,7 +17,7 @@ import structlog
 from agent.errors import SearchIndexDamaged, StoreError
 from agent.fts_text import indexable, parse_query, quoted
 from agent.untrusted import without_marks
-from gateway.progress import tell
+from gateway.progress import report
 from gateway.store.sqlite.batch_writer import Writer, commit_together
 
 STEP_MESSAGES = 64
@@ -155,7 +155,7 @@ class Indexer:
         self._failures = 0
         self._task = asyncio.create_task(self._follow(), name="store-indexer")
 
-    def notice(self) -> None:
+    def wake(self) -> None:
         """Something was stored."""
         self._news.set()
 
@@ -201,7 +201,7 @@ class Indexer:
             if unless_failed_since not in (None, self._failures):
                 return 0
             try:
-                return await self._writer.write(advance, lasting=False)  # it can be made again
+                return await self._writer.write(advance, durable=False)  # it can be made again
             except StoreError:
                 self._failures += 1
                 raise
@@ -236,7 +236,7 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
     commit_together(connection, [_make_empty])
     while (so_far := progress(connection)).indexed < so_far.stored:
         commit_together(connection, [advance])
-        tell("Building the search index", *progress(connection))
+        report("Building the search index", *progress(connection))
     (count,) = connection.execute("SELECT count(*) FROM message_index_docsize").fetchone()
     return int(count)
 

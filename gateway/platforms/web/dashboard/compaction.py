@@ -53,7 +53,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
         if child is None or child.parent_id is None:
             raise NotFound
         first = address.number(request, "from", 1)
-        replaced = await house.insight.conversations.replaced(child.id, first=first, limit=_SHOWN)
+        replaced = await house.insight.conversations.compaction_diff(child.id, first=first, limit=_SHOWN)
         if first > max(1, replaced.left.total):
             raise web.HTTPNotFound(text=f"Only {replaced.left.total:,} messages were replaced here.")
         ancestors = line_to(sessions, conversation.live_session_id)[:-1]

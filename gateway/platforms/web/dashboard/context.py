@@ -26,7 +26,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
         conversation = about["conversation"]
         conversations = house.insight.conversations
         sessions = await conversations.sessions(conversation.id)
-        calls = await conversations.window(conversation.live_session_id)
+        calls = await conversations.context_samples(conversation.live_session_id)
         window = await _window(house, conversation)
         line = line_to(sessions, conversation.live_session_id)
         everything = request.query.get("chart") == "all"

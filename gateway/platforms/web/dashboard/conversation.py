@@ -47,7 +47,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
         about = await facts(house, request)
         conversation = about["conversation"]
         wanted = await _wanted(house, request, conversation)
-        excerpt = await house.insight.conversations.excerpt(
+        excerpt = await house.insight.conversations.transcript_page(
             wanted.session_id, first=wanted.first, limit=_SHOWN
         )
         if wanted.first is not None and wanted.first > max(1, excerpt.total):
@@ -78,9 +78,9 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
 
 async def facts(house: DashboardContext, request: web.Request) -> dict[str, Any]:
     """What every page about a conversation begins with."""
-    conversation = await house.gateway.store.conversation(request.match_info["id"])
-    described = await house.insight.conversations.described([conversation.id])
-    names = dict((await house.insight.conversations.choices()).people)
+    conversation = await house.gateway.store.sessions.conversation(request.match_info["id"])
+    described = await house.insight.conversations.rows([conversation.id])
+    names = dict((await house.insight.conversations.filter_options()).people)
     running = house.gateway.hub.running(conversation.id)
     return {
         "conversation": conversation,
@@ -104,10 +104,10 @@ async def version_of(house: DashboardContext, request: web.Request) -> object:
 async def _wanted(house: DashboardContext, request: web.Request, conversation: Conversation) -> Wanted:
     message_id = address.text(request, "message", longest=_LONGEST_ID)
     if message_id:
-        place = await house.insight.conversations.place_of_message(conversation.id, message_id)
+        place = await house.insight.conversations.locate_message(conversation.id, message_id)
         return Wanted(place[0], max(1, place[1] - _BEFORE_THE_ONE), message_id)
     session_id = address.text(request, "session", longest=_LONGEST_ID) or conversation.live_session_id
-    if (await house.gateway.store.session(session_id)).conversation_id != conversation.id:
+    if (await house.gateway.store.sessions.session(session_id)).conversation_id != conversation.id:
         raise NotFound
     first = address.number(request, "from", 0)
     return Wanted(session_id, first or None, "")
@@ -139,7 +139,7 @@ _NO_TOPIC = "A topic does not begin with a dash."
 
 def action_routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
     async def compress(request: web.Request) -> web.Response:
-        conversation = await house.gateway.store.conversation(request.match_info["id"])
+        conversation = await house.gateway.store.sessions.conversation(request.match_info["id"])
         topic = line(await json_object(request), "topic", longest=_LONGEST_TOPIC)
         if topic.startswith("-"):
             raise web.HTTPBadRequest(text=_NO_TOPIC)
@@ -148,7 +148,7 @@ def action_routes(house: DashboardContext, frame: PageRenderer) -> list[web.Rout
         return await _carried_out(house, conversation, f"/compress {topic}".strip())
 
     async def restore(request: web.Request) -> web.Response:
-        conversation = await house.gateway.store.conversation(request.match_info["id"])
+        conversation = await house.gateway.store.sessions.conversation(request.match_info["id"])
         body = await json_object(request)
         session_id = line(body, "session", longest=_LONGEST_ID)
         seen_live = line(body, "instead_of", longest=_LONGEST_ID)
@@ -170,7 +170,7 @@ def action_routes(house: DashboardContext, frame: PageRenderer) -> list[web.Rout
 
 
 async def _carried_out(house: DashboardContext, conversation: Conversation, text: str) -> web.Response:
-    chat = await house.insight.conversations.chat_of(conversation)
+    chat = await house.insight.conversations.reply_place(conversation)
     try:
         return said(await on_behalf.command(house.gateway, conversation, text, chat))
     except CommandFailed as error:

@@ -44,7 +44,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
         platform = address.text(request, "platform", longest=_LONGEST_CHOICE)
         person = address.text(request, "person", longest=_LONGEST_CHOICE)
         page = address.number(request, "page", 1)
-        choices = await house.insight.conversations.choices()
+        choices = await house.insight.conversations.filter_options()
         wanted = {"person": person or None, "platform": platform or None}
         names = dict(choices.people)
         shown: dict[str, Any] = {
@@ -57,7 +57,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
         }
         if query:
             return {**shown, "found": await _search(house, query, names, wanted), "most": _MOST_HITS}
-        listing = await house.insight.conversations.listing(
+        listing = await house.insight.conversations.page(
             first=(page - 1) * _ON_A_PAGE, limit=_ON_A_PAGE, **wanted
         )
         pages = max(1, math.ceil(listing.total / _ON_A_PAGE))
@@ -76,7 +76,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
 
     async def version(request: web.Request) -> object:
         """How long ago something was changes as well, once a minute."""
-        return await house.insight.conversations.newest(), int(time.time() // 60)
+        return await house.insight.conversations.last_seq(), int(time.time() // 60)
 
     return frame.page(ADDRESS, "dashboard/conversations.html", gather, version)
 
@@ -86,7 +86,7 @@ async def _search(
 ) -> list[Found]:
     conversations = house.insight.conversations
     hits = await conversations.search(query, limit=_MOST_HITS, **wanted)
-    described = await conversations.described([hit.conversation_id for hit in hits])
+    described = await conversations.rows([hit.conversation_id for hit in hits])
     return [_found(hit, discreetly(described[hit.conversation_id]), names) for hit in hits]
 
 

@@ -18,7 +18,7 @@ from gateway.platforms.web.security import may_act
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.plugins.engines import BUILT_IN
 from gateway.reload import LiveConfig
-from gateway.store.ports import People
+from gateway.store.ports import Access
 from gateway.store.reports import Reports
 
 
@@ -28,7 +28,7 @@ class DashboardContext:
 
     gateway: Gateway
     insight: Reports
-    people: People
+    people: Access
     settings: LiveConfig
     model: str
     """Which model answers and why."""

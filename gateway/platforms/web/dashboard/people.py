@@ -83,7 +83,7 @@ def parked_routes(house: DashboardContext, frame: PageRenderer) -> list[web.Rout
 
     async def gather(request: web.Request) -> dict[str, Any]:
         """One more than is shown, to know whether there are more. What people wrote is for the owner's eyes."""
-        found = await house.insight.given_up(limit=_MOST + 1)
+        found = await house.insight.parked(limit=_MOST + 1)
         shown = found[:_MOST]
         if not may_act(request):
             shown = [replace(each, text="") for each in shown]
