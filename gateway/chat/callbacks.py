@@ -18,11 +18,11 @@ from gateway.types import Author, Button, ChatMessage, Press
 
 class PairingPrompt:
     def __init__(
-        self, port: ChatPort, pairing: Pairing, followers: DeliveryManager, admins: Sequence[int]
+        self, port: ChatPort, pairing: Pairing, delivery: DeliveryManager, admins: Sequence[int]
     ) -> None:
         self._port = port
         self._pairing = pairing
-        self._followers = followers
+        self._delivery = delivery
         self.admins = admins
 
     async def of(self, message: ChatMessage) -> None:
@@ -30,7 +30,7 @@ class PairingPrompt:
         code = await self._pairing.request(self._port.platform, message.author)
         if code is None or code.repeated:
             return
-        if await self._followers.tell(message.place, _welcome(message.author, code)) is None:
+        if await self._delivery.send_notice(message.place, _welcome(message.author, code)) is None:
             self._pairing.was_not_told(self._port.platform, message.author)
             return
         for admin in self.admins:
@@ -43,7 +43,7 @@ class PairingPrompt:
             place = await self._port.direct(str(admin))
         except DeliveryError:
             return  # an admin who has never written to the bot cannot be reached; the code is enough
-        await self._followers.tell(place, question, buttons=buttons)
+        await self._delivery.send_notice(place, question, buttons=buttons)
 
 
 def _welcome(stranger: Author, code: PairingCode) -> str:
@@ -60,13 +60,13 @@ _OVER = "This request is no longer open."
 
 class Buttons:
     def __init__(
-        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, followers: DeliveryManager
+        self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, delivery: DeliveryManager
     ) -> None:
         self._gateway = gateway
         self._port = port
         self._gate = gate
         self._pairing = pairing
-        self._followers = followers
+        self._delivery = delivery
 
     async def pressed(self, press: Press, *, person: str) -> str:
         """A sentence for the one who pressed."""
@@ -112,5 +112,7 @@ class Buttons:
         if paired is None:
             return _OVER
         with suppress(DeliveryError):
-            await self._followers.tell(await self._port.direct(paired.user_id), "You may talk to me now.")
+            await self._delivery.send_notice(
+                await self._port.direct(paired.user_id), "You may talk to me now."
+            )
         return f"{speaker(paired.name)} may talk to me now."

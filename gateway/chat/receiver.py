@@ -68,15 +68,15 @@ class ChatReceiver:
         self._gate = gate
         self._media = media
         self._per_person = settings.groups == "per_person"
-        self._followers = DeliveryManager(
+        self._delivery = DeliveryManager(
             gateway.hub,
             port,
             gateway.store.outbox,
             streaming=settings.streaming,
             observer=gateway.observer,
         )
-        self._introduction = PairingPrompt(port, pairing, self._followers, settings.admins)
-        self._buttons = Buttons(gateway, port, gate, pairing, self._followers)
+        self._introduction = PairingPrompt(port, pairing, self._delivery, settings.admins)
+        self._buttons = Buttons(gateway, port, gate, pairing, self._delivery)
         self._recent = RecentMessages()
         self._overhearing = GroupContext(settings.group_context)
         self._changes = GroupContext(_MOST_CHANGES)
@@ -92,7 +92,7 @@ class ChatReceiver:
         """What may change while it runs."""
         self._gate.apply(settings)
         self._introduction.admins = settings.admins
-        self._followers.stream(settings.streaming)
+        self._delivery.set_streaming(settings.streaming)
         self._overhearing.keep(settings.group_context)
         self._joining.seconds = join_seconds
 
@@ -157,29 +157,29 @@ class ChatReceiver:
         return await self._take_up(taken, has_begun=has_begun)
 
     def bring(self, outgoing: OutboxItem) -> None:
-        self._followers.bring(outgoing)
+        self._delivery.deliver(outgoing)
 
     def follow(self, conversation_id: str, place: Place) -> None:
-        self._followers.follow(conversation_id, place)
+        self._delivery.follow(conversation_id, place)
 
     async def tell(self, user_id: str, sentence: str) -> bool:
         try:
             place = await self._port.direct(user_id)
         except DeliveryError:
             return False
-        return await self._followers.tell(place, sentence) is not None
+        return await self._delivery.send_notice(place, sentence) is not None
 
     async def close(self) -> None:
         """What was taken and has not had its turn is in the inbox."""
         self._joining.close()
         await self._lines.close(self._closing_seconds)
-        await self._followers.close()
+        await self._delivery.close()
 
     async def _recover(self) -> None:
         """Does again only what it has not done, should it be called once more because the store refused."""
         left = await self._gateway.left_waiting(self._port.platform)
         if not self._has_recovered_replies:
-            await self._followers.recover()
+            await self._delivery.recover()
             self._has_recovered_replies = True
         for taken, has_begun in left:
             await self._take_up(taken, has_begun=has_begun)
@@ -218,7 +218,7 @@ class ChatReceiver:
         refusal = self._gateway.limits.refusal(self._person_key(message.author), message.written_at)
         if refusal is not None and refusal.is_first:
             log.warning("chat.too_often", platform=self._port.platform, author=message.author.id)
-            tell = partial(self._followers.tell, message.place, f"⚠ {refusal}", reply_to=message.id)
+            tell = partial(self._delivery.send_notice, message.place, f"⚠ {refusal}", reply_to=message.id)
             self._lines.put(("refusing", message.place), tell)
         return refusal is None
 
@@ -271,7 +271,7 @@ class ChatReceiver:
         """Once, until something is taken there again: nobody needs to read it for each message."""
         if (message.place, why) not in self._refused:
             self._refused.add((message.place, why))
-            tell = partial(self._followers.tell, message.place, sentence, reply_to=message.id)
+            tell = partial(self._delivery.send_notice, message.place, sentence, reply_to=message.id)
             self._lines.put(("refusing", message.place), tell)
 
     async def _bring_in(self, message: ChatMessage, *, has_begun: bool = False) -> None:
@@ -280,11 +280,11 @@ class ChatReceiver:
             await retry_store(partial(self._hand_over, message, has_begun=has_begun))
         except HermesError as error:
             log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
-            await self._followers.tell(message.place, f"⚠ {error}", reply_to=message.id)
+            await self._delivery.send_notice(message.place, f"⚠ {error}", reply_to=message.id)
             await self._settle(message)
         except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
             await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
-            await self._followers.tell(message.place, _OUR_FAULT, reply_to=message.id)
+            await self._delivery.send_notice(message.place, _OUR_FAULT, reply_to=message.id)
             await self._inbox.park(self._all_ids(message), "it could not be read")
 
     async def _settle(self, message: ChatMessage) -> None:
@@ -302,8 +302,8 @@ class ChatReceiver:
         known = self._recent.get(message)
         if known and inbound.text == as_read(message, ()) and not inbound.parts:
             known.conversation_id, known.inbound = conversation.id, inbound
-        self._followers.follow(conversation.id, message.place)
-        self._followers.answering(inbound.id, message.id)
+        self._delivery.follow(conversation.id, message.place)
+        self._delivery.map_reply(inbound.id, message.id)
         await self._gateway.receive(inbound, conversation)
 
     def _inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:

@@ -21,15 +21,15 @@ GROUP = Place("group", kind="group", group_id="group")
 
 FAST = Timing(
     first_text=0.01,
-    gap=0.002,
-    slowest=0.05,
+    message_gap=0.002,
+    max_edit_interval=0.05,
     typing_after=0.002,
     typing_every=0.01,
     typing_cooldown=0.05,
     status_after=0.02,
     first_backoff=0.002,
-    longest_backoff=0.004,
-    least_pause=0.001,
+    max_backoff=0.004,
+    min_pause=0.001,
 )
 
 
@@ -37,8 +37,8 @@ class ChatRoom:
     def __init__(self, service: ChatService, *, place: Place, timing: Timing, streaming: bool) -> None:
         self.service = service
         self.hub = EventHub()
-        self.followers = DeliveryManager(self.hub, service, streaming=streaming, timing=timing)
-        self.followers.follow(CONVERSATION, place)
+        self.delivery = DeliveryManager(self.hub, service, streaming=streaming, timing=timing)
+        self.delivery.follow(CONVERSATION, place)
 
     def play(self, *events: TurnEvent) -> None:
         for event in events:
@@ -55,7 +55,7 @@ class ChatRoom:
 
     async def ends(self) -> list[Shown]:
         """Everything is shown to its end; gives what people see then."""
-        await self.followers.close()
+        await self.delivery.close()
         return self.service.messages
 
 
@@ -65,7 +65,7 @@ async def chat_room(
 ) -> AsyncIterator[ChatRoom]:
     room = ChatRoom(service or ChatService(), place=place, timing=timing, streaming=streaming)
     yield room
-    await room.followers.close()
+    await room.delivery.close()
     assert room.service.violations == []
 
 

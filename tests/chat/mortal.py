@@ -33,12 +33,12 @@ from tests.support.stores import temporary_store
 AT_ONCE = replace(
     FAST,
     first_text=0.0,
-    gap=0.0,
+    message_gap=0.0,
     status_after=0.0,
     typing_after=60.0,
     first_backoff=0.0,
-    longest_backoff=0.0,
-    least_pause=0.0,
+    max_backoff=0.0,
+    min_pause=0.0,
 )
 QUESTION = "msg_question"
 _VERBS = {
@@ -210,12 +210,12 @@ class Process:
         self._hub = EventHub()
         self.outbox = cast(Outbox, _Mortal(world.store.outbox, life))
         port = cast(ChatPort, _Mortal(world.service, life))
-        self.followers = DeliveryManager(self._hub, port, self.outbox, timing=world.timing)
+        self.delivery = DeliveryManager(self._hub, port, self.outbox, timing=world.timing)
 
     async def work(self, script: Script) -> None:
-        await self.followers.recover()
+        await self.delivery.recover()
         await script(self)
-        await self.followers.close()
+        await self.delivery.close()
 
     def play(self, *events: TurnEvent) -> None:
         self.play_in(self.world.conversation.id, *events)
@@ -225,8 +225,8 @@ class Process:
             self._hub.publish(conversation_id, event)
 
     def begin(self, place: Place = ALICE, message_id: str = QUESTION) -> None:
-        self.followers.follow(self.world.conversation.id, place)
-        self.followers.answering(message_id, "p1")
+        self.delivery.follow(self.world.conversation.id, place)
+        self.delivery.map_reply(message_id, "p1")
         self.play(TurnStarted(message_id, "hi"))
 
     async def store(self, step_id: str, text: str, *, is_last: bool = True) -> None:

@@ -73,7 +73,7 @@ async def test_where_nobody_is_there_a_turn_is_parked() -> None:
 async def test_a_service_that_is_away_for_long_is_waited_for() -> None:
     """Longer than anybody has patience for what is not in the outbox."""
     service = ChatService()
-    world = await World.made(service, timing=replace(FAST, patience=0.01))
+    world = await World.made(service, timing=replace(FAST, best_effort_timeout=0.01))
     service.fail("send", Unreachable(maybe_done=False), for_ever=True)
 
     async def answering(process: Process) -> None:
@@ -104,13 +104,13 @@ async def test_a_part_that_is_refused_is_told_and_parked() -> None:
 async def test_a_pause_of_hours_loses_nothing() -> None:
     """The text waits, other chats go on, a shutdown does not wait for it, and the next process sends it plainly."""
     service = ChatService()
-    world = await World.made(service, timing=replace(AT_ONCE, closing=0.02))
+    world = await World.made(service, timing=replace(AT_ONCE, close_timeout=0.02))
     paused = service.fail("send", SlowDown(13_938.0), when=lambda made: made.chat_id == "alice")
 
     async def answering(process: Process) -> None:
         await process.answer([STORY], sizes=[40], pauses=[10])
         await paused.reached.wait()
-        process.followers.follow("another", Place("bob"))
+        process.delivery.follow("another", Place("bob"))
         process.play_in("another", TurnStarted("m2", "hi"), TurnDone("For Bob."))
         await service.until(lambda: service.texts("bob") == ["For Bob."])
         await world.outbox_reads(lambda states: states == {step_id(0): "pending"})
@@ -127,7 +127,7 @@ async def test_a_pause_of_hours_loses_nothing() -> None:
 async def test_a_pause_is_no_failure() -> None:
     """A service that asks for a long pause is there: only failures without a word from it count together."""
     service = ChatService()
-    world = await World.made(service, timing=replace(AT_ONCE, patience=0.05, endurance=0.05))
+    world = await World.made(service, timing=replace(AT_ONCE, best_effort_timeout=0.05, durable_timeout=0.05))
     for error in (Unreachable(maybe_done=False), SlowDown(0.06), Unreachable(maybe_done=False)):
         service.fail("send", error)
     await world.leaves("At last.")
@@ -138,7 +138,7 @@ async def test_a_pause_is_no_failure() -> None:
 async def test_a_call_that_a_shutdown_cuts_off_is_in_doubt() -> None:
     """Nobody knows whether it was carried out."""
     service = ChatService()
-    world = await World.made(service, timing=replace(FAST, closing=0.02))
+    world = await World.made(service, timing=replace(FAST, close_timeout=0.02))
     service.hold("send")
     await world.run(_answering(SHORT))
     assert await world.states() == {step_id(0): "sending"}

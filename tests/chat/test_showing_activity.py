@@ -145,7 +145,7 @@ async def test_text_is_not_put_above_what_was_said_since() -> None:
 
 async def test_who_has_looked_away_hears_the_answer() -> None:
     """An edit makes no sound. After a long wait the line goes and the answer is a new message."""
-    async with chat_room(timing=replace(FAST, looked_away=0.0)) as room:
+    async with chat_room(timing=replace(FAST, notify_after=0.0)) as room:
         room.play(BEGIN, _start())
         line = await room.sees("⚙")
         room.play(_end(), TurnDone("The answer."))
@@ -189,7 +189,7 @@ async def test_a_line_that_fails_harms_nothing() -> None:
 async def test_in_a_group_the_line_is_the_reply() -> None:
     """It may become the answer, and an edit cannot make a reply of it."""
     async with chat_room(place=GROUP) as room:
-        room.followers.answering("msg", "p1")
+        room.delivery.map_reply("msg", "p1")
         room.play(BEGIN, _start())
         await room.sees("⚙")
         room.play(_end(), TurnDone("The answer."))
@@ -220,7 +220,7 @@ def test_a_line_is_one_short_line(calls: list[tuple[str, str]], line: str) -> No
 async def test_a_message_that_waits_is_acknowledged_until_its_turn() -> None:
     """As a reply to it, silently; when its turn starts the acknowledgement is gone."""
     async with chat_room() as room:
-        room.followers.answering("m2", "p2")
+        room.delivery.map_reply("m2", "p2")
         room.play(BEGIN, Queued("m2", "and?", "queue", 1))
         noted = await room.sees("⏳")
         assert noted.text == "⏳ Noted; I answer it after this one."

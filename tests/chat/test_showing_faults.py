@@ -34,7 +34,7 @@ END = "\n\n".join(
 )
 TEXT = BEGINNING + MIDDLE + END
 
-IMPATIENT = replace(FAST, patience=0.03)
+IMPATIENT = replace(FAST, best_effort_timeout=0.03)
 
 
 TOPICS = [Place("shop", topic, kind="group", group_id="shop") for topic in ("1", "2")]
@@ -238,7 +238,7 @@ async def test_an_edit_that_never_gets_through_is_continued_below(carried_out: b
         room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
         await room.ends()
         finals = [call for call in service.made("edit") if call.formatted]
-        assert finals[-1].at - finals[0].at >= IMPATIENT.patience
+        assert finals[-1].at - finals[0].at >= IMPATIENT.best_effort_timeout
         assert first.text == BEGINNING + CURSOR
         assert reads_as(service.messages, BEGINNING + MIDDLE)
         assert (POSSIBLY_TWICE in service.messages[-1].text) == carried_out
@@ -282,45 +282,45 @@ async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
             room.play(TurnStarted("msg2", "hi"), TurnDone("But this."))
             assert [message.text for message in await room.ends()] == ["But this."]
             *tries, _ = service.made("send")
-            assert tries[-1].at - tries[0].at >= IMPATIENT.patience
-    assert [line["event"] for line in logs].count("chat.gave_up") == 1
+            assert tries[-1].at - tries[0].at >= IMPATIENT.best_effort_timeout
+    assert [line["event"] for line in logs].count("chat.abandoned") == 1
 
 
 async def test_pauses_between_tries_grow() -> None:
     """A service that comes back slowly is not hammered."""
-    pace = RatePacer(1.0, Timing())
+    pacer = RatePacer(1.0, Timing())
     pauses = []
     now = 0.0
     for _ in range(6):
-        pace.unreachable(now)
-        pauses.append(pace.held_until - now)
-        now = pace.held_until
+        pacer.record_failure(now)
+        pauses.append(pacer.blocked_until - now)
+        now = pacer.blocked_until
     assert pauses == [1, 2, 4, 8, 16, 16]
 
 
 async def test_the_pace_adapts() -> None:
     """Slower with every complaint, up to a bound; slowly back to the usual when it goes well."""
-    pace = RatePacer(2.0, Timing())
+    pacer = RatePacer(2.0, Timing())
     for _ in range(20):
-        pace.slow_down(5.0, now=100.0)
-    assert (pace.held_until, pace.edit_seconds) == (105.0, 30.0)
-    pace.went_well()
-    assert 25.0 < pace.edit_seconds < 30.0
+        pacer.slow_down(5.0, now=100.0)
+    assert (pacer.blocked_until, pacer.edit_interval) == (105.0, 30.0)
+    pacer.record_success()
+    assert 25.0 < pacer.edit_interval < 30.0
     for _ in range(200):
-        pace.went_well()
-    assert pace.edit_seconds == 2.0
+        pacer.record_success()
+    assert pacer.edit_interval == 2.0
 
 
 async def test_topics_of_a_group_share_its_pauses() -> None:
     """A service that wants a pause in one topic wants it in all; another group goes on."""
     service = ChatService()
     held = service.fail("send", SlowDown(3600.0))
-    async with chat_room(service, place=TOPICS[0], timing=replace(FAST, closing=0.02)) as room:
+    async with chat_room(service, place=TOPICS[0], timing=replace(FAST, close_timeout=0.02)) as room:
         room.answer("Too much for one minute.")
         await held.reached.wait()
-        room.followers.follow("other topic", TOPICS[1])
+        room.delivery.follow("other topic", TOPICS[1])
         room.hub.publish("other topic", TurnDone("This has to wait, too."))
-        room.followers.follow("other group", Place("garden", kind="group", group_id="garden"))
+        room.delivery.follow("other group", Place("garden", kind="group", group_id="garden"))
         room.hub.publish("other group", TurnDone("This has not."))
         await room.sees("This has not.")
         await room.ends()
@@ -331,7 +331,7 @@ async def test_topics_that_stream_at_once_share_the_pace() -> None:
     """Two texts that grow in one group get half of its edits each; one alone gets them all."""
     service = ChatService(pace=0.04)
     async with chat_room(service, place=TOPICS[0]) as room:
-        room.followers.follow("other topic", TOPICS[1])
+        room.delivery.follow("other topic", TOPICS[1])
         room.play(TurnStarted("m1", "hi"), TextDelta("In one topic"))
         room.hub.publish("other topic", TextDelta("In the other"))
         await room.sees("In one topic")
@@ -352,10 +352,10 @@ async def test_a_very_long_pause_holds_up_one_chat_only(seconds: float) -> None:
     """It is kept, nothing is asked of the service meanwhile, other chats go on, and a shutdown does not wait."""
     service = ChatService()
     fault = service.fail("send", SlowDown(seconds), when=lambda made: made.chat_id == "alice")
-    async with chat_room(service, timing=replace(FAST, closing=0.02)) as room:
+    async with chat_room(service, timing=replace(FAST, close_timeout=0.02)) as room:
         room.answer("For Alice.")
         await fault.reached.wait()
-        room.followers.follow("conv_2", Place("bob"))
+        room.delivery.follow("conv_2", Place("bob"))
         for number in range(3):
             room.hub.publish("conv_2", TurnStarted(f"m{number}", "hi"))
             room.hub.publish("conv_2", TurnDone(f"For Bob {number}."))
@@ -391,7 +391,7 @@ async def test_a_chat_that_has_moved_is_followed() -> None:
         service.fail("edit", ChatMoved("new"))
         room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
         await service.until(lambda: len(service.messages) == 2)
-        room.followers.follow(CONVERSATION, ALICE)
+        room.delivery.follow(CONVERSATION, ALICE)
         room.answer("And the next answer.")
         await room.ends()
         assert [message.place.chat_id for message in service.messages] == ["alice", "new", "new"]
@@ -447,4 +447,4 @@ async def test_a_fault_of_the_adapter_ends_the_turn_and_not_the_conversation(
         room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
         room.play(TurnStarted("msg2", "hi"), TurnDone("Better."))
         await room.sees("Better.")
-    assert "Showing a turn broke down" in caplog.text
+    assert "Delivery of a turn crashed" in caplog.text

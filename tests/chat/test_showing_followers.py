@@ -31,7 +31,7 @@ async def test_following_twice_shows_once() -> None:
     """Every message that comes in follows its conversation again."""
     async with chat_room() as room:
         for _ in range(3):
-            room.followers.follow(CONVERSATION, ALICE)
+            room.delivery.follow(CONVERSATION, ALICE)
         room.answer("Once.")
         assert [message.text for message in await room.ends()] == ["Once."]
 
@@ -41,23 +41,23 @@ async def test_nothing_old_is_shown() -> None:
     hub, service = EventHub(), ChatService()
     hub.publish("old", TurnStarted("m1", "hi"))
     hub.publish("old", TurnDone("Long ago."))
-    followers = DeliveryManager(hub, service, timing=FAST)
-    followers.follow("old", ALICE)
+    delivery = DeliveryManager(hub, service, timing=FAST)
+    delivery.follow("old", ALICE)
     hub.publish("old", TurnStarted("m2", "hi"))
     hub.publish("old", TurnDone("Now."))
-    await followers.close()
+    await delivery.close()
     assert service.texts() == ["Now."]
 
 
 async def test_what_is_published_at_once_is_not_missed() -> None:
     """Between following and the first event there is no moment without a watcher."""
     hub, service = EventHub(), ChatService()
-    followers = DeliveryManager(hub, service, timing=FAST)
-    followers.follow(CONVERSATION, ALICE)
+    delivery = DeliveryManager(hub, service, timing=FAST)
+    delivery.follow(CONVERSATION, ALICE)
     for number in range(3):
         hub.publish(CONVERSATION, TurnStarted(f"m{number}", "hi"))
         hub.publish(CONVERSATION, TurnDone(f"{number}"))
-    await followers.close()
+    await delivery.close()
     assert service.texts() == ["0", "1", "2"]
 
 
@@ -79,20 +79,20 @@ async def test_a_follower_that_was_cut_off_shows_nothing_twice() -> None:
 
 async def test_an_idle_follower_rests_and_comes_back() -> None:
     """Nothing is kept of a conversation in which nothing happens; the next message follows it again."""
-    async with chat_room(timing=replace(FAST, idle=0.02)) as room:
+    async with chat_room(timing=replace(FAST, idle_timeout=0.02)) as room:
         room.answer("One.")
         await room.sees("One.")
-        _, still_there = await asyncio.wait(_tasks("follower"), timeout=5)
+        _, still_there = await asyncio.wait(_tasks("event reader"), timeout=5)
         assert not still_there
         room.play(TurnStarted("unseen", "from the web"), TurnDone("Not for this chat."))
-        room.followers.follow(CONVERSATION, ALICE)
+        room.delivery.follow(CONVERSATION, ALICE)
         room.play(TurnStarted("m2", "hi"), TurnDone("Two."))
         assert [message.text for message in await room.ends()] == ["One.", "Two."]
 
 
 async def test_a_follower_does_not_rest_during_a_turn() -> None:
     """A tool may take an hour."""
-    async with chat_room(timing=replace(FAST, idle=0.01)) as room:
+    async with chat_room(timing=replace(FAST, idle_timeout=0.01)) as room:
         room.play(TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"))
         await room.service.until(lambda: len(room.service.made("typing", "send")) > 0)
         await asyncio.sleep(0.05)  # several times as long as an idle follower lives
@@ -112,28 +112,28 @@ async def test_closing_brings_a_text_to_its_end() -> None:
         await room.sees("As far as it got")
         (only,) = await room.ends()
         assert (only.text, only.formatted) == ("As far as it got until then", True)
-        assert not any(map(_tasks, ("follower", "showing", "typing")))
+        assert not any(map(_tasks, ("event reader", "sender", "typing")))
 
 
 async def test_closing_is_bounded() -> None:
     """A service that hangs does not hold up the end of the process, and nothing is left running."""
     service = ChatService()
-    async with chat_room(service, timing=replace(FAST, closing=0.05)) as room:
+    async with chat_room(service, timing=replace(FAST, close_timeout=0.05)) as room:
         hanging = service.hold("send")
         room.answer("Never.")
         await hanging.reached.wait()
         began = time.monotonic()
-        await room.followers.close()
+        await room.delivery.close()
         assert time.monotonic() - began < 2
         await asyncio.sleep(0)
-        assert not any(map(_tasks, ("follower", "showing", "typing")))
+        assert not any(map(_tasks, ("event reader", "sender", "typing")))
 
 
 async def test_after_closing_nobody_is_followed() -> None:
     """A message that still comes in does not start it all again."""
     async with chat_room() as room:
-        await room.followers.close()
-        room.followers.follow(CONVERSATION, ALICE)
+        await room.delivery.close()
+        room.delivery.follow(CONVERSATION, ALICE)
         room.answer("Too late.")
         assert await room.ends() == []
 
@@ -158,7 +158,7 @@ async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
     async with chat_room() as room:
         room.play(TurnStarted("m1", "hi"), TextDelta("This was asked by Alice,"))
         await room.sees("This was asked")
-        room.followers.follow(CONVERSATION, BOB)
+        room.delivery.follow(CONVERSATION, BOB)
         room.play(TextDelta(" and so on."), TurnDone("This was asked by Alice, and so on."))
         room.play(TurnStarted("m2", "hi"), TurnDone("This by Bob."))
         await room.ends()
@@ -169,16 +169,16 @@ async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
 async def test_a_thousand_conversations_at_once() -> None:
     """Each gets its own answer whole, and following them costs little."""
     hub, service = EventHub(), ChatService()
-    followers = DeliveryManager(hub, service, timing=FAST)
+    delivery = DeliveryManager(hub, service, timing=FAST)
     ids = [f"conv_{number}" for number in range(1_000)]
     for conversation_id in ids:
-        followers.follow(conversation_id, Place(conversation_id))
+        delivery.follow(conversation_id, Place(conversation_id))
         hub.publish(conversation_id, TurnStarted("m", "hi"))
         hub.publish(conversation_id, TextDelta("The answer that belongs to "))
     await service.until(lambda: len(service.messages) == 1_000, seconds=60)
     for conversation_id in ids:
         hub.publish(conversation_id, TurnDone(f"The answer that belongs to {conversation_id}"))
-    await followers.close()
+    await delivery.close()
     assert service.violations == []
     for message in service.messages:
         assert message.text == f"The answer that belongs to {message.place.chat_id}"
@@ -216,7 +216,7 @@ async def test_a_sentence_is_told_and_gives_its_id() -> None:
     """With buttons, as a reply, formatted."""
     async with chat_room() as room:
         buttons = [Button("Yes", "pair:1:yes")]
-        message_id = await room.followers.tell(BOB, "May *they* in?", buttons=buttons, reply_to="p7")
+        message_id = await room.delivery.send_notice(BOB, "May *they* in?", buttons=buttons, reply_to="p7")
         (message,) = room.service.messages
         assert message.id == message_id
         assert (message.text, message.formatted, message.reply_to) == ("May *they* in?", True, "p7")
@@ -227,7 +227,7 @@ async def test_a_long_text_is_told_in_pieces() -> None:
     """The buttons are on the last one, whose id is given."""
     text = "\n\n".join(f"Paragraph {number} with some words." for number in range(40))
     async with chat_room() as room:
-        message_id = await room.followers.tell(BOB, text, buttons=[Button("Yes", "y")])
+        message_id = await room.delivery.send_notice(BOB, text, buttons=[Button("Yes", "y")])
         assert reads_as(room.service.messages, text)
         assert [bool(message.buttons) for message in room.service.messages][-2:] == [False, True]
         assert room.service.messages[-1].id == message_id
@@ -238,31 +238,31 @@ async def test_telling_has_patience(error: SlowDown | Unreachable) -> None:
     """What passes is waited for."""
     async with chat_room() as room:
         room.service.fail("send", error)
-        assert await room.followers.tell(BOB, "Hello.") == room.service.messages[0].id
+        assert await room.delivery.send_notice(BOB, "Hello.") == room.service.messages[0].id
 
 
 async def test_telling_in_doubt_says_so() -> None:
     """As everywhere."""
     async with chat_room() as room:
         room.service.fail("send", Unreachable(maybe_done=True), carried_out=True)
-        await room.followers.tell(BOB, "Hello.")
+        await room.delivery.send_notice(BOB, "Hello.")
         assert room.service.texts() == ["Hello.", f"{POSSIBLY_TWICE}\n\nHello."]
 
 
 @pytest.mark.parametrize("error", [Undeliverable(), ContentRefused(), Unreachable(maybe_done=False)])
 async def test_what_cannot_be_told_gives_nothing(error: Undeliverable | ContentRefused | Unreachable) -> None:
     """No exception for the caller, and no storm of tries."""
-    async with chat_room(timing=replace(FAST, patience=0.02)) as room:
+    async with chat_room(timing=replace(FAST, best_effort_timeout=0.02)) as room:
         room.service.fail("send", error, for_ever=True)
-        assert await room.followers.tell(BOB, "Hello.") is None
+        assert await room.delivery.send_notice(BOB, "Hello.") is None
         assert len(room.service.made("send")) <= 12
 
 
 async def test_telling_keeps_nobody_waiting_for_hours() -> None:
     """Whoever tells a stranger something has other people to serve."""
-    async with chat_room(timing=replace(FAST, telling=0.05)) as room:
+    async with chat_room(timing=replace(FAST, notice_timeout=0.05)) as room:
         room.service.fail("send", SlowDown(13_938.0))
-        assert await room.followers.tell(BOB, "Hello.") is None
+        assert await room.delivery.send_notice(BOB, "Hello.") is None
         assert len(room.service.made("send")) == 1
 
 

@@ -21,12 +21,12 @@ from tests.text.markdown_texts import texts
 AT_ONCE = replace(
     FAST,
     first_text=0.0,
-    gap=0.0,
+    message_gap=0.0,
     status_after=0.0,
     typing_after=60.0,
     first_backoff=0.0,
-    longest_backoff=0.0,
-    least_pause=0.0,
+    max_backoff=0.0,
+    min_pause=0.0,
 )
 
 

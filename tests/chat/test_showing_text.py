@@ -69,7 +69,7 @@ async def test_what_is_not_whole_is_shown_after_a_moment() -> None:
 async def test_the_end_of_an_answer_is_seen_at_once() -> None:
     """One edit out of turn is no burden for a service: nobody waits for the formatted text."""
     service = ChatService(pace=3600.0)
-    async with chat_room(service, timing=replace(FAST, gap=3600.0)) as room:
+    async with chat_room(service, timing=replace(FAST, message_gap=3600.0)) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta("It begins like **this**"))
         message = await room.sees("It begins")
         room.play(TextDelta(" and ends."), TurnDone("It begins like **this** and ends."))
@@ -81,7 +81,7 @@ async def test_after_a_complaint_the_end_of_an_answer_keeps_the_pace() -> None:
     """A service that has asked for a pause gets no edits out of turn for a while."""
     service = ChatService(pace=0.04)
     service.fail("send", SlowDown(0.001))
-    async with chat_room(service, timing=replace(FAST, gap=10.0, slowest=10.0)) as room:
+    async with chat_room(service, timing=replace(FAST, message_gap=10.0, max_edit_interval=10.0)) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta("It begins"))
         message = await room.sees("It begins")
         room.play(TurnDone("It begins and ends."))
@@ -91,7 +91,7 @@ async def test_after_a_complaint_the_end_of_an_answer_keeps_the_pace() -> None:
 
 async def test_the_messages_of_a_long_text_keep_a_gap() -> None:
     """A dozen messages in the same second would make the service complain."""
-    async with chat_room(ChatService(pace=1.0), timing=replace(FAST, gap=0.02)) as room:
+    async with chat_room(ChatService(pace=1.0), timing=replace(FAST, message_gap=0.02)) as room:
         room.answer(STORY)
         await room.ends()
         times = [call.at for call in room.service.made("send")]
@@ -201,7 +201,7 @@ async def test_a_missing_end_is_added() -> None:
 async def test_empty_lines_before_a_tool_call_are_no_message() -> None:
     """Models begin with empty lines; the service would refuse them alone, and the reply is not spent on them."""
     async with chat_room(place=GROUP) as room:
-        room.followers.answering("msg", "p1")
+        room.delivery.map_reply("msg", "p1")
         room.play(TurnStarted("msg", "hi"), TextDelta("\n\n"), ToolStarted("c1", "todo", "{}"))
         room.play(
             ToolFinished("c1", "todo", True, "", 0.0),
@@ -240,7 +240,7 @@ async def test_streaming_can_be_switched_while_somebody_is_there() -> None:
     async with chat_room() as room:
         room.answer("One.")
         await room.sees("One.")
-        room.followers.stream(on=False)
+        room.delivery.set_streaming(on=False)
         edits = len(room.service.made("edit"))
         room.play(TurnStarted("next", "hi"), TextDelta(STORY))
         await room.service.until(lambda: len(room.service.made("typing")) > 2)
@@ -253,7 +253,7 @@ async def test_streaming_can_be_switched_while_somebody_is_there() -> None:
 async def test_in_a_group_an_answer_is_a_reply() -> None:
     """Only its first message: the others follow it."""
     async with chat_room(place=GROUP) as room:
-        room.followers.answering("msg", "p1")
+        room.delivery.map_reply("msg", "p1")
         room.answer(STORY)
         replies = [message.reply_to for message in await room.ends()]
         assert replies == ["p1", *[""] * (len(replies) - 1)]
@@ -263,7 +263,7 @@ async def test_in_a_group_an_answer_is_a_reply() -> None:
 async def test_in_a_direct_chat_only_what_waited_gets_a_reply(waited: bool, reply_to: str) -> None:
     """After a queue it must be clear which message an answer belongs to; otherwise it is clear anyway."""
     async with chat_room(place=ALICE) as room:
-        room.followers.answering("m2", "p2")
+        room.delivery.map_reply("m2", "p2")
         room.play(TurnStarted("m1", "one"))
         if waited:
             room.play(Queued("m2", "two", "queue", 1))

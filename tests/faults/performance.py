@@ -1,4 +1,4 @@
-"""One answer, shown by the real followers and noted in a real outbox, with one thing that goes wrong on the way."""
+"""One answer, shown by the real delivery and noted in a real outbox, with one thing that goes wrong on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.faults.services import Chat, Trouble
 BEGINNING = "The answer begins with a sentence that is long enough to be seen. "
 MIDDLE = "Then it goes on, and **this** is where an edit comes in.\n\n"
 
-UNHURRIED = replace(FAST, typing_after=60.0, closing=60.0)
+UNHURRIED = replace(FAST, typing_after=60.0, close_timeout=60.0)
 """Nothing is given up because the machine is slow."""
 
 
@@ -67,8 +67,8 @@ async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Mom
     conversation = await store.sessions.open_conversation(Address(platform, chat.place.chat_id), person="ada")
     await store.inbox.add(InboxMessage(question, platform, {}, chat.place, "1"))
     hub = EventHub()
-    followers = DeliveryManager(hub, chat.port, store.outbox, timing=UNHURRIED)
-    followers.follow(conversation.id, chat.place)
+    delivery = DeliveryManager(hub, chat.port, store.outbox, timing=UNHURRIED)
+    delivery.follow(conversation.id, chat.place)
     chat.meet(trouble, moment.verb, moment.wanted, moment.skip)
 
     hub.publish(conversation.id, TurnStarted(question, "hi"))
@@ -82,7 +82,7 @@ async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Mom
     await store.sessions.append(conversation.live_session_id, [said], answers=question, settles=[question])
     hub.publish(conversation.id, TextDelta(text.removeprefix(BEGINNING + MIDDLE)))
     hub.publish(conversation.id, TurnDone(text))
-    await asyncio.wait_for(followers.close(), UNHURRIED.closing)
+    await asyncio.wait_for(delivery.close(), UNHURRIED.close_timeout)
 
     state, reason, shown_in = await _row(store, step)
     met = [call for call in chat.calls if call.verb == moment.verb and moment.wanted(call.text)][moment.skip]

@@ -182,7 +182,7 @@ async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatServi
             assert held_up.gate
             held_up.gate.set()
             with capture_logs() as logs:
-                await until(lambda: "chat.not_noted" in [line["event"] for line in logs])
+                await until(lambda: "chat.progress_not_saved" in [line["event"] for line in logs])
             assert service.texts() == ["First."]
             (left,) = await it.at.store.outbox.undelivered(service.platform)
             assert left.progress.state == "sending"

@@ -54,8 +54,8 @@ async def test_only_the_right_word_from_the_right_person_counts(
     )
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.access)
-    followers = DeliveryManager(gateway.hub, service)
-    buttons = Buttons(gateway, service, Gate("memory", settings, store.access), pairing, followers)
+    delivery = DeliveryManager(gateway.hub, service)
+    buttons = Buttons(gateway, service, Gate("memory", settings, store.access), pairing, delivery)
     conversation = await store.sessions.open_conversation(Address("memory", HERE.chat_id), person="memory:1")
     code = await pairing.request("memory", STRANGER)
     assert code
@@ -77,5 +77,5 @@ async def test_only_the_right_word_from_the_right_person_counts(
     assert let_in == [] or (let_in == ["3"] and is_right)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    await followers.close()
+    await delivery.close()
     await store.close()

@@ -155,7 +155,7 @@ async def test_a_turn_in_lines_figures_and_spans(tmp_path: Path) -> None:
 def _check_lines(process: HermesProcess, conversation: str, turn: str) -> None:
     lines = _lines(process)
     of_the_turn = {line["event"] for line in lines if line.get("turn") == turn}
-    told = {"model.retry", "acme.toasting", "It is hot.", "tool.crashed", "chat.slow_down", "turn.done"}
+    told = {"model.retry", "acme.toasting", "It is hot.", "tool.crashed", "chat.rate_limited", "turn.done"}
     assert told <= of_the_turn
     assert "session.split" in {line["event"] for line in lines if "turn" in line}
     for line in lines:

@@ -32,7 +32,7 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
             FileSent(str(tmp_path), name, name, ringing),
             TurnDone(f"{ringing} begins{rest}"),
         )
-        await room.followers.close()
+        await room.delivery.close()
         answers = world.general.answers
         first, second = (
             next(shown for shown in answers if words in shown.content) for words in ("begins", "second")

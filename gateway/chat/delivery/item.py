@@ -1,4 +1,4 @@
-"""Something to be shown, from its first call to its last."""
+"""The base class of everything that is delivered to a chat, and the calls that deliver it."""
 
 from __future__ import annotations
 
@@ -15,71 +15,72 @@ from gateway.chat.errors import DeliveryError
 from gateway.types import Button, Place
 
 NEVER = inf
-AT_ONCE = 0.0
-"""Moments are times of the event loop's clock."""
+IMMEDIATELY = 0.0
+"""Points in time on the event loop's clock."""
 
 POSSIBLY_TWICE = "(possibly sent twice)"
-"""Stands on a message that is sent again because nobody knows whether it has arrived."""
+"""Marks a message that is sent again although the first attempt may have arrived."""
 
 
 class DeliveryItem(ABC):
-    """Pure state: it says which call is due when, and hears what came of it.
+    """One thing to deliver, as plain state: it decides which call is due when, and reacts to the result.
 
-    At most one of its calls is under way at any time; events may change it meanwhile. Pauses that the service asks
-    for and moved chats are dealt with elsewhere: the block is asked again. Where it has an `entry`, it enters there how
-    far it has come: that the next call may send something, before that call is made, and all the rest afterwards.
+    At most one of its calls is in flight at any time; events may change the item meanwhile. The sender handles rate
+    limits and moved chats, and then asks the item again. An item with a `handle` saves its progress there: before a
+    call that may send something, and after each call.
     """
 
-    def __init__(self, venue: ChatTarget, entry: OutboxHandle | None = None) -> None:
-        self.venue = venue
-        self.entry = entry
-        self.act = 0
-        """Which of the turns that are shown it belongs to."""
+    def __init__(self, target: ChatTarget, handle: OutboxHandle | None = None) -> None:
+        self.target = target
+        self.handle = handle
+        self.turn_no = 0
+        """The number of the turn in its queue."""
         self.turn_id = ""
-        """The message that this turn answers; empty outside any turn, and for what passes from turn to turn."""
-        self.over = False
-        """Nothing more will come of it."""
-        self.lost = False
-        """It was given up although it had to arrive: the rest of the turn would not arrive either."""
+        """The message that the turn answers; empty outside a turn, and for items that outlive their turn."""
+        self.finished = False
+        self.failed = False
+        """The item had to arrive and was abandoned: the rest of its turn is not tried either."""
         self._failing_since: float | None = None
 
     @property
-    def holds_back(self) -> bool:
-        """Whether what comes after it has to wait."""
-        return not self.over
+    def blocks_later(self) -> bool:
+        """Whether later items of the queue must wait."""
+        return not self.finished
 
     @abstractmethod
     def due(self) -> float:
-        """When it has something to ask for: NEVER, until an event changes that."""
+        """Return when the next call is due; NEVER until an event changes that."""
 
     @abstractmethod
-    def call(self, now: float) -> Call:
-        """What it asks for, now that it is due."""
+    def next_call(self, now: float) -> Call:
+        """Return the call that is due now."""
 
     @abstractmethod
-    def done(self, call: Call, message_id: str, now: float) -> None: ...
+    def on_success(self, call: Call, message_id: str, now: float) -> None: ...
 
     @abstractmethod
-    def failed(self, call: Call, error: DeliveryError, now: float) -> str:
-        """Gives a sentence to be said instead, if there is one."""
+    def on_error(self, call: Call, error: DeliveryError, now: float) -> str:
+        """Handle a failed call; return a notice to send in its place, or an empty string."""
 
-    def put_off(self) -> None:
-        """The call was not carried out, but the service is there: it is asked for again after a pause, however long."""
+    def reschedule(self) -> None:
+        """Expect the call again after a pause: the service is reachable but did not execute it."""
         self._failing_since = None
 
-    def give_up(self, reason: str) -> None:
-        """It will not be shown, also not after a restart."""
-        if self.entry:
-            self.entry.park(reason)
-            self.entry = None
+    def abandon(self, reason: str) -> None:
+        """Give up delivery permanently, also after a restart."""
+        if self.handle:
+            self.handle.park(reason)
+            self.handle = None
 
-    def _is_hopeless(self, now: float) -> bool:
-        """Whether a call that has to succeed has failed again and again for too long."""
+    def _has_timed_out(self, now: float) -> bool:
+        """Return whether calls have failed for too long. The first failure starts the clock."""
         if self._failing_since is None:
             self._failing_since = now
-        timing = self.venue.timing
-        must_arrive = self.entry is not None and self.entry.outgoing.kind != "transient"
-        return now - self._failing_since >= (timing.endurance if must_arrive else timing.patience)
+        timing = self.target.timing
+        is_durable = self.handle is not None and self.handle.item.kind != "transient"
+        return now - self._failing_since >= (
+            timing.durable_timeout if is_durable else timing.best_effort_timeout
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Send:
     buttons: tuple[Button, ...] = ()
     silent: bool = False
 
-    async def make(self, port: ChatPort, place: Place) -> str:
+    async def execute(self, port: ChatPort, place: Place) -> str:
         return await port.send(
             place,
             self.text,
@@ -108,7 +109,7 @@ class Edit:
     formatted: bool = False
     buttons: tuple[Button, ...] = ()
 
-    async def make(self, port: ChatPort, place: Place) -> str:
+    async def execute(self, port: ChatPort, place: Place) -> str:
         await port.edit(place, self.message_id, self.text, formatted=self.formatted, buttons=self.buttons)
         return self.message_id
 
@@ -117,7 +118,7 @@ class Edit:
 class Delete:
     message_id: str
 
-    async def make(self, port: ChatPort, place: Place) -> str:
+    async def execute(self, port: ChatPort, place: Place) -> str:
         await port.delete(place, self.message_id)
         return self.message_id
 
@@ -126,13 +127,13 @@ class Delete:
 class SendFile:
     name: str
     read: Callable[[], bytes]
-    """Called in a thread, each time anew: a file is not kept in memory while the service asks for patience."""
+    """Runs in a thread at each attempt, so that a waiting file needs no memory."""
     caption: str = ""
 
-    async def make(self, port: ChatPort, place: Place) -> str:
+    async def execute(self, port: ChatPort, place: Place) -> str:
         data = await asyncio.to_thread(self.read)
         return await port.send_file(place, self.name, data, caption=self.caption)
 
 
 Call = Send | Edit | Delete | SendFile
-"""`make` gives the id of the message it was about."""
+"""`execute` returns the id of the message."""

@@ -1,4 +1,4 @@
-"""Shows in a chat what happens in its conversation."""
+"""Delivers the events of each conversation to its chat."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from agent.events import TurnEvent, TurnStarted
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.outbox_tracker import OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets, Timing
-from gateway.chat.delivery.send_queue import SendQueue
-from gateway.chat.delivery.sender import Sender
+from gateway.chat.delivery.send_queue import Sender, SendQueue
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
@@ -25,45 +24,14 @@ from gateway.types import Button, Place
 
 log = structlog.get_logger(__name__)
 
-
-class TypingIndicator:
-    """Given again and again for as long as a turn works and nothing else shows it. Nobody waits for it."""
-
-    def __init__(self, scene: TurnView) -> None:
-        self._scene = scene
-        self._task: asyncio.Task[None] | None = None
-
-    def switch(self, *, on: bool) -> None:
-        if on and self._task is None:
-            self._task = asyncio.create_task(self._give(), name="typing sign")
-        elif not on and self._task is not None:
-            self._task.cancel()
-            self._task = None
-
-    async def _give(self) -> None:
-        await asyncio.sleep(self._scene.venue.timing.typing_after)
-        while True:
-            venue = self._scene.venue
-            pause = venue.timing.typing_every
-            if self._scene.wants_typing and venue.pace.held_until <= asyncio.get_running_loop().time():
-                try:
-                    await venue.port.typing(venue.place)
-                except SlowDown as error:
-                    pause = max(venue.timing.typing_cooldown, error.retry_after)
-                except DeliveryError as error:
-                    log.debug("chat.no_typing", platform=venue.port.platform, error=type(error).__name__)
-                    pause = venue.timing.typing_cooldown
-            await asyncio.sleep(pause)
-
-
-_KNOWN_MESSAGES = 10_000
-"""Of these the service's own ids are remembered; the oldest are forgotten."""
+_MAX_PLATFORM_IDS = 10_000
+"""Messages whose platform ids are kept; the oldest are dropped."""
 
 
 class DeliveryManager:
-    """One follower for each conversation in which something has happened lately.
+    """Runs one `ConversationDelivery` for each conversation that had an event lately.
 
-    With an outbox, what has an id there is brought even if this process ends before; all else as well as it goes.
+    Items in the outbox are delivered even if this process ends before; everything else is best effort.
     """
 
     def __init__(
@@ -82,140 +50,140 @@ class DeliveryManager:
         self._outbox = outbox
         self._streaming = streaming
         self._timing = timing or Timing()
-        self._venues = ChatTargets(port, self._timing)
-        self._followers: dict[str, ConversationDelivery] = {}
+        self._targets = ChatTargets(port, self._timing)
+        self._deliveries: dict[str, ConversationDelivery] = {}
         self._platform_ids: OrderedDict[str, str] = OrderedDict()
         self._closed = False
 
     async def recover(self) -> None:
-        """Takes up what an earlier process did not bring to its end. Called once, before anything is followed; showing
-        it goes on by itself."""
+        """Resume the deliveries that an earlier process left in the outbox. Call this once, before `follow`."""
         if self._outbox is None:
             return
         platform = self._port.platform
         await self._outbox.discard_unfinished(platform)
-        left = await self._outbox.undelivered(platform)
+        items = await self._outbox.undelivered(platform)
         by_conversation: defaultdict[str, list[OutboxItem]] = defaultdict(list)
-        for outgoing in left:
-            by_conversation[outgoing.conversation_id].append(outgoing)
-        for conversation_id, outgoing_ones in by_conversation.items():
-            self.follow(conversation_id, outgoing_ones[-1].place)
-            self._followers[conversation_id].restore(outgoing_ones, self._venues)
-        if left:
-            log.info("chat.recovered", platform=platform, count=len(left))
+        for item in items:
+            by_conversation[item.conversation_id].append(item)
+        for conversation_id, left in by_conversation.items():
+            self.follow(conversation_id, left[-1].place)
+            self._deliveries[conversation_id].restore(left, self._targets)
+        if items:
+            log.info("chat.recovered", platform=platform, count=len(items))
 
-    def bring(self, outgoing: OutboxItem) -> None:
-        """One that was given up on gets another chance. What has no time left here is brought at the next start."""
+    def deliver(self, item: OutboxItem) -> None:
+        """Deliver an item that was parked. After `close`, the next process does it."""
         if self._closed:
             return
-        if outgoing.conversation_id not in self._followers:
-            self.follow(outgoing.conversation_id, outgoing.place)
-        self._followers[outgoing.conversation_id].restore([outgoing], self._venues)
+        if item.conversation_id not in self._deliveries:
+            self.follow(item.conversation_id, item.place)
+        self._deliveries[item.conversation_id].restore([item], self._targets)
 
     def follow(self, conversation_id: str, place: Place) -> None:
-        """From now on, until nothing has happened for a while. Called before a message is handed in."""
+        """Deliver the events of this conversation from now on, until it is idle. Call this before a message of it is
+        submitted."""
         if self._closed:
             return
-        venue = self._venues.at(place)
-        if follower := self._followers.get(conversation_id):
-            follower.go_to(venue)
+        target = self._targets.get(place)
+        if delivery := self._deliveries.get(conversation_id):
+            delivery.move(target)
         else:
-            self._followers[conversation_id] = self._new_follower(conversation_id, venue)
+            self._deliveries[conversation_id] = self._start_delivery(conversation_id, target)
 
-    def stream(self, on: bool) -> None:
-        """Whether answers that begin from now on grow as they are written."""
+    def set_streaming(self, on: bool) -> None:
+        """Choose whether later answers are shown while they grow."""
         self._streaming = on
-        for follower in self._followers.values():
-            follower.stream(on)
+        for delivery in self._deliveries.values():
+            delivery.set_streaming(on)
 
-    def answering(self, message_id: str, platform_message_id: str) -> None:
-        """The service knows our message by this id: what answers it can be sent as a reply."""
+    def map_reply(self, message_id: str, platform_message_id: str) -> None:
+        """Remember the service's id for a message, so that answers can be sent as replies to it."""
         self._platform_ids[message_id] = platform_message_id
-        if len(self._platform_ids) > _KNOWN_MESSAGES:
+        if len(self._platform_ids) > _MAX_PLATFORM_IDS:
             self._platform_ids.popitem(last=False)
 
-    async def tell(
+    async def send_notice(
         self, place: Place, text: str, *, buttons: Sequence[Button] = (), reply_to: str = ""
     ) -> str | None:
-        """Something outside any turn. Gives the message's id, or None if it could not be delivered, also because the
-        service wants a longer pause than a caller can be kept waiting."""
-        venue = self._venues.at(place)
-        passage = TextMessage(venue, Style(), whole=text, reply_to=reply_to, buttons=buttons)
-        stage = SendQueue()
-        stage.add(passage)
+        """Send a text outside a turn. Return its message id, or None if it cannot be delivered within the notice
+        timeout."""
+        target = self._targets.get(place)
+        message = TextMessage(target, Style(), text=text, reply_to=reply_to, buttons=buttons)
+        queue = SendQueue()
+        queue.add(message)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._timing.telling):
-                await Sender(stage).run()
-        return passage.last_id if passage.over and not passage.lost and passage.last_id else None
+            async with asyncio.timeout(self._timing.notice_timeout):
+                await Sender(queue).run()
+        return message.last_id if message.finished and not message.failed and message.last_id else None
 
     async def close(self) -> None:
-        """What is being shown is brought to its end, for as long as that takes few seconds."""
+        """Finish all visible messages, within a few seconds."""
         self._closed = True
-        await asyncio.sleep(0)  # the followers read what was published just now
-        followers = list(self._followers.values())
-        tasks = [task for follower in followers if (task := follower.finish())]
+        await asyncio.sleep(0)  # let the deliveries read the events that were published last
+        deliveries = list(self._deliveries.values())
+        tasks = [task for delivery in deliveries if (task := delivery.finish())]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=self._timing.closing)
+            _, late = await asyncio.wait(tasks, timeout=self._timing.close_timeout)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    def _new_follower(self, conversation_id: str, venue: ChatTarget) -> ConversationDelivery:
-        scene = TurnView(
+    def _start_delivery(self, conversation_id: str, target: ChatTarget) -> ConversationDelivery:
+        view = TurnView(
             conversation_id,
-            venue,
+            target,
             OutboxTracker(self._port.platform, self._outbox, self._observer),
             streaming=self._streaming,
             platform_id=lambda message_id: self._platform_ids.get(message_id, ""),
         )
-        leave = self._followers.pop
-        return ConversationDelivery(self._hub, conversation_id, scene, on_end=lambda: leave(conversation_id))
+        remove = self._deliveries.pop
+        return ConversationDelivery(self._hub, conversation_id, view, on_end=lambda: remove(conversation_id))
 
 
 class ConversationDelivery:
-    """Reads the events of one conversation as they come; showing them takes as long as it takes."""
+    """Reads the events of one conversation without waiting for the service; its sender delivers them."""
 
     def __init__(
-        self, hub: EventHub, conversation_id: str, scene: TurnView, *, on_end: Callable[[], object]
+        self, hub: EventHub, conversation_id: str, view: TurnView, *, on_end: Callable[[], object]
     ) -> None:
         self._hub = hub
-        self._idle = scene.venue.timing.idle
+        self._idle_timeout = view.target.timing.idle_timeout
         self._conversation_id = conversation_id
-        self._scene = scene
+        self._view = view
         self._on_end = on_end
-        self._performer = Sender(scene.stage, scene.ledger)
-        self._typing = TypingIndicator(scene)
-        self._unseen = EventDeduplicator(after=hub.last_number(conversation_id))
-        self._watching = ExitStack()
-        self._watch()
-        self._reader = asyncio.create_task(self._read(), name=f"follower {conversation_id}")
-        self._clock = asyncio.get_running_loop()
-        self._last_stir = self._clock.time()
-        self._rest_check = self._clock.call_later(self._idle, self._rest_if_idle)
+        self._sender = Sender(view.queue, view.tracker)
+        self._typing = TypingIndicator(view)
+        self._deduplicator = EventDeduplicator(after=hub.last_number(conversation_id))
+        self._subscription = ExitStack()
+        self._subscribe()
+        self._reader = asyncio.create_task(self._read(), name=f"event reader {conversation_id}")
+        self._loop = asyncio.get_running_loop()
+        self._last_activity = self._loop.time()
+        self._idle_check = self._loop.call_later(self._idle_timeout, self._stop_if_idle)
 
-    def restore(self, left: Sequence[OutboxItem], venues: ChatTargets) -> None:
-        self._scene.restore(left, venues)
-        self._performer.nudge()
+    def restore(self, items: Sequence[OutboxItem], targets: ChatTargets) -> None:
+        self._view.restore(items, targets)
+        self._sender.wake()
 
-    def go_to(self, venue: ChatTarget) -> None:
-        self._last_stir = self._clock.time()
-        if venue is not self._scene.venue:
-            self._scene.go_to(venue)
+    def move(self, target: ChatTarget) -> None:
+        self._last_activity = self._loop.time()
+        if target is not self._view.target:
+            self._view.move(target)
 
-    def stream(self, on: bool) -> None:
-        self._scene.stream(on)
+    def set_streaming(self, on: bool) -> None:
+        self._view.set_streaming(on)
 
     def finish(self) -> asyncio.Task[None] | None:
-        """No more events. Gives what is left to be waited for."""
+        """Stop reading events and finish all messages. Return the sender's task if it must be awaited."""
         self._stop_reading()
-        self._scene.finish()
-        self._scene.ledger.try_again()
-        self._performer.nudge()
-        return self._performer.task
+        self._view.finish()
+        self._view.tracker.retry_unsaved()
+        self._sender.wake()
+        return self._sender.task
 
-    def _watch(self) -> None:
-        self._envelopes = self._watching.enter_context(
-            self._hub.watch(self._conversation_id, after=self._unseen.last)
+    def _subscribe(self) -> None:
+        self._envelopes = self._subscription.enter_context(
+            self._hub.watch(self._conversation_id, after=self._deduplicator.last)
         )
 
     async def _read(self) -> None:
@@ -223,42 +191,72 @@ class ConversationDelivery:
         while True:
             async for envelope in self._envelopes:
                 try:
-                    if event := self._unseen.take(envelope.number, envelope.event):
-                        self._show(event)
-                except Exception as error:  # noqa: BLE001 - a bug must not silence the conversation for good
+                    if event := self._deduplicator.take(envelope.number, envelope.event):
+                        self._apply(event)
+                except Exception as error:  # noqa: BLE001 - a bug over one event must not silence the conversation
                     await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
-            # The hub cuts off whoever lags far behind. Watching again gives what was missed.
-            self._watching.close()
-            self._watch()
+            # The hub disconnects a slow reader; a new subscription replays the events that it missed.
+            self._subscription.close()
+            self._subscribe()
 
-    def _show(self, event: TurnEvent) -> None:
-        self._last_stir = self._clock.time()
+    def _apply(self, event: TurnEvent) -> None:
+        self._last_activity = self._loop.time()
         if isinstance(event, TurnStarted):
             structlog.contextvars.bind_contextvars(turn=event.message_id)
-        self._scene.apply(event, self._last_stir)
-        self._performer.nudge()
-        self._typing.switch(on=self._scene.running)
+        self._view.apply(event, self._last_activity)
+        self._sender.wake()
+        self._typing.switch(on=self._view.running)
 
-    def _rest_if_idle(self) -> None:
-        rest_at = self._last_stir + self._idle
-        if self._scene.ledger.try_again():
-            self._performer.nudge()
+    def _stop_if_idle(self) -> None:
+        stop_at = self._last_activity + self._idle_timeout
+        if self._view.tracker.retry_unsaved():
+            self._sender.wake()
         if self._is_busy:
-            rest_at = self._clock.time() + self._idle
-        if rest_at > self._clock.time():
-            self._rest_check = self._clock.call_at(rest_at, self._rest_if_idle)
+            stop_at = self._loop.time() + self._idle_timeout
+        if stop_at > self._loop.time():
+            self._idle_check = self._loop.call_at(stop_at, self._stop_if_idle)
         else:
             self._stop_reading()
 
     @property
     def _is_busy(self) -> bool:
-        is_behind = self._hub.last_number(self._conversation_id) > self._unseen.last
-        return self._scene.running or is_behind or self._performer.task is not None
+        is_behind = self._hub.last_number(self._conversation_id) > self._deduplicator.last
+        return self._view.running or is_behind or self._sender.task is not None
 
     def _stop_reading(self) -> None:
-        """At once, so that whoever follows from now on misses nothing and sees nothing twice."""
+        """Stop at once, so that a delivery that starts now misses no event and sees none twice."""
         self._on_end()
-        self._rest_check.cancel()
-        self._watching.close()
+        self._idle_check.cancel()
+        self._subscription.close()
         self._reader.cancel()
         self._typing.switch(on=False)
+
+
+class TypingIndicator:
+    """Repeats the typing indicator while a turn runs and nothing visible shows it."""
+
+    def __init__(self, view: TurnView) -> None:
+        self._view = view
+        self._task: asyncio.Task[None] | None = None
+
+    def switch(self, *, on: bool) -> None:
+        if on and self._task is None:
+            self._task = asyncio.create_task(self._run(), name="typing indicator")
+        elif not on and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self) -> None:
+        await asyncio.sleep(self._view.target.timing.typing_after)
+        while True:
+            target = self._view.target
+            pause = target.timing.typing_every
+            if self._view.wants_typing and target.pacer.blocked_until <= asyncio.get_running_loop().time():
+                try:
+                    await target.port.typing(target.place)
+                except SlowDown as error:
+                    pause = max(target.timing.typing_cooldown, error.retry_after)
+                except DeliveryError as error:
+                    log.debug("chat.typing_failed", platform=target.port.platform, error=type(error).__name__)
+                    pause = target.timing.typing_cooldown
+            await asyncio.sleep(pause)

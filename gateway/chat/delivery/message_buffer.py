@@ -1,4 +1,4 @@
-"""The message that a text is being written into."""
+"""The text of one chat message that grows, and how much of it the chat service shows."""
 
 from __future__ import annotations
 
@@ -10,54 +10,52 @@ from gateway.text.unicode import Measure, is_blank
 
 @dataclass(slots=True)
 class MessageBuffer:
-    """Its text so far, and what is known of it on the other side."""
-
     measure: Measure
-    count: int = 0
+    length: int = 0
     """Characters of the text."""
     size: int = 0
-    """The same as the service counts."""
-    began: float | None = None
-    """When there first was something to see."""
+    """The length as the service counts it."""
+    started_at: float | None = None
+    """When the first visible character came."""
     message_id: str = ""
     visible: int = 0
     """Characters that the service has confirmed to show."""
-    looked_at: int = 0
-    """At this length there was no place yet to cut it."""
-    refused: bool = False
-    """The service did not take it unfinished; finished, it may."""
-    may_be_there: bool = False
-    """It was sent, and nobody knows whether it has arrived."""
-    in_doubt: int = 0
-    """So many of its first characters may be there then, if that is known."""
-    may_show_more: bool = False
-    """The same of an edit."""
+    unsplit: int = 0
+    """The length at which the splitter last found no place to cut."""
+    partial_refused: bool = False
+    """The service refused the unfinished text; it may accept the finished one."""
+    maybe_sent: bool = False
+    """A send call may or may not have arrived."""
+    maybe_sent_length: int = 0
+    """Leading characters that such a call contained, if that is known."""
+    maybe_edited: bool = False
+    """An edit may or may not have arrived."""
     _parts: list[str] = field(default_factory=list)
 
     def add(self, text: str, now: float) -> None:
-        """Costs no more than the added text: all of it is joined only when it is looked at."""
+        """Append text in constant time: the parts are joined only when the text is read."""
         self._parts.append(text)
-        self.count += len(text)
+        self.length += len(text)
         self.size += self.measure(text)
-        if self.began is None and not is_blank(text):
-            self.began = now
+        if self.started_at is None and not is_blank(text):
+            self.started_at = now
 
     def text(self) -> str:
         self._parts = ["".join(self._parts)]
         return self._parts[0]
 
-    def not_visible(self, count: int) -> str:
-        """Of so many characters those that are not seen, for another message. A code block that is open where the
-        seen text ends is opened again."""
-        seen, rest = self.text()[: self.visible], self.text()[self.visible : count]
-        fence = _open_fence(seen) if rest and seen else None
+    def hidden_text(self, length: int) -> str:
+        """Return the characters up to `length` that are not visible, for another message. If the visible text ends in
+        a code block, reopen it."""
+        visible, hidden = self.text()[: self.visible], self.text()[self.visible : length]
+        fence = _unclosed_fence(visible) if hidden and visible else None
         if fence is None:
-            return rest
-        return fence.reopening_line + ("" if rest.startswith("\n") else "\n") + rest
+            return hidden
+        return fence.reopening_line + ("" if hidden.startswith("\n") else "\n") + hidden
 
 
-def common_ending(one: str, other: str) -> int:
-    """How many characters both end with. A shorter ending than that is common, too, and a longer one is not."""
+def common_suffix_length(one: str, other: str) -> int:
+    """Return the length of the longest common suffix, by bisection."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         length = (least + most + 1) // 2
@@ -68,7 +66,7 @@ def common_ending(one: str, other: str) -> int:
     return least
 
 
-def _open_fence(text: str) -> Fence | None:
+def _unclosed_fence(text: str) -> Fence | None:
     fence: Fence | None = None
     for line in text.split("\n"):
         if fence and fence.is_outside_quote(line):

@@ -1,4 +1,4 @@
-"""What the outbox has to know of what is shown, so that it can be gone on with after a crash."""
+"""Tracks delivery progress in the outbox so that delivery can resume after a crash."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log = structlog.get_logger(__name__)
 
 
 class OutboxTracker:
-    """Entries are made at once, and written before and after each call: all that have changed in one transaction.
+    """Collects the changes of outbox items and saves them before and after each call, in one transaction.
 
-    Without an outbox nothing is written, and what is shown is shown as well as it goes.
+    Without an outbox nothing is saved, and delivery is best effort.
     """
 
     def __init__(
@@ -26,69 +26,71 @@ class OutboxTracker:
         self._platform = platform
         self._outbox = outbox
         self._changed: dict[str, OutboxItem] = {}
-        self._not_written: dict[str, OutboxItem] = {}
-        """What the store did not take; it is given again with the next change, or when somebody thinks of it."""
+        self._unsaved: dict[str, OutboxItem] = {}
+        """Items that the store did not accept; they are saved with the next change or by `retry_unsaved`."""
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         return bool(self._changed)
 
-    def entry(self, outgoing: OutboxItem) -> OutboxHandle | None:
-        return OutboxHandle(self, outgoing) if self._outbox else None
+    def handle(self, item: OutboxItem) -> OutboxHandle | None:
+        """Return a handle for the item, or None without an outbox."""
+        return OutboxHandle(self, item) if self._outbox else None
 
-    def add(self, outgoing: OutboxItem) -> None:
-        self._changed[outgoing.id] = outgoing
+    def record(self, item: OutboxItem) -> None:
+        """Schedule the item for the next save."""
+        self._changed[item.id] = item
 
-    def settled(self, outgoing: OutboxItem) -> None:
-        """It has arrived, or never will. What was to pass anyway counts as neither."""
-        if outgoing.kind != "transient":
-            self.observer.delivered(self._platform, outgoing.progress.state)
+    def report_final(self, item: OutboxItem) -> None:
+        """Report a sent or parked item to the observer; transient ones do not count."""
+        if item.kind != "transient":
+            self.observer.delivered(self._platform, item.progress.state)
 
-    def try_again(self) -> bool:
-        """Whether there is something that the store did not take."""
-        self._changed = {**self._not_written, **self._changed}
-        return self.has_news
+    def retry_unsaved(self) -> bool:
+        """Schedule the items that the store did not accept. Return whether anything is to be saved."""
+        self._changed = {**self._unsaved, **self._changed}
+        return self.has_changes
 
-    async def write(self) -> None:
-        """People get to see their answer, also when nothing can be written."""
+    async def save(self) -> None:
+        """Save all changes. A store failure does not stop delivery: people get their answer."""
         if self._outbox is None or not self._changed:
             return
-        news = {**self._not_written, **self._changed}
-        self._not_written, self._changed = news, {}
+        items = {**self._unsaved, **self._changed}
+        self._unsaved, self._changed = items, {}
         try:
-            await self._outbox.save_progress(self._platform, *news.values())
+            await self._outbox.save_progress(self._platform, *items.values())
         except StoreError as error:
-            log.warning("chat.not_noted", platform=self._platform, error=type(error).__name__)
+            log.warning("chat.progress_not_saved", platform=self._platform, error=type(error).__name__)
         else:
-            self._not_written = {}
+            self._unsaved = {}
 
 
 class OutboxHandle:
-    """One of them: a text, a notice, a file, or a message that must not stay."""
+    """One outbox item, through which its delivery item saves its progress."""
 
-    def __init__(self, ledger: OutboxTracker, outgoing: OutboxItem) -> None:
-        self._ledger = ledger
-        self.outgoing = outgoing
+    def __init__(self, tracker: OutboxTracker, item: OutboxItem) -> None:
+        self._tracker = tracker
+        self.item = item
 
-    def note(self, progress: DeliveryProgress) -> None:
-        before = self.outgoing.progress
+    def update(self, progress: DeliveryProgress) -> None:
+        before = self.item.progress
         if progress != before:
-            self.outgoing = replace(self.outgoing, progress=progress)
-            self._ledger.add(self.outgoing)
+            self.item = replace(self.item, progress=progress)
+            self._tracker.record(self.item)
             if progress.state in ("sent", "parked") and progress.state != before.state:
-                self._ledger.settled(self.outgoing)
+                self._tracker.report_final(self.item)
 
-    def close(self) -> None:
-        """Nothing is left to be done about it."""
-        self.note(DeliveryProgress("sent", self.outgoing.progress.shown_in))
+    def complete(self) -> None:
+        self.update(DeliveryProgress("sent", self.item.progress.shown_in))
 
-    def forget(self) -> None:
-        """As if it had never been on its way."""
-        self.outgoing = replace(self.outgoing, kind="transient")
-        self.close()
+    def discard(self) -> None:
+        """Remove the item from the outbox."""
+        self.item = replace(self.item, kind="transient")
+        self.complete()
 
     def park(self, reason: str) -> None:
-        if self.outgoing.kind == "transient":  # nobody misses it
-            self.close()
+        """Mark the item as undeliverable; a transient one is complete instead."""
+        if self.item.kind == "transient":
+            self.complete()
         else:
-            self.note(replace(self.outgoing.progress, state="parked", reason=reason))
+            self.update(replace(self.item.progress, state="parked", reason=reason))

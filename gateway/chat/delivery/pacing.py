@@ -1,4 +1,4 @@
-"""A place in a chat service, and the pace that the service allows there now."""
+"""Chat targets, the rate at which messages may be sent there, and all durations of delivery."""
 
 from __future__ import annotations
 
@@ -11,132 +11,135 @@ from gateway.types import Place
 
 @dataclass(frozen=True, slots=True)
 class Timing:
+    """Durations in seconds."""
+
     first_text: float = 0.4
-    """An answer that is whole by then is sent once, as it should look; of any other the beginning is shown."""
-    gap: float = 1.0
-    """Between the messages of one text, where the pace of edits does not ask for less."""
-    slowest: float = 30.0
-    """The longest pause between edits, however often a service asks to slow down."""
+    """Before the beginning of an answer is shown. An answer that is complete by then is sent once, formatted."""
+    message_gap: float = 1.0
+    """Between the messages of one text, unless the edit interval is shorter."""
+    max_edit_interval: float = 30.0
+    """Between edits, however often a service asks to slow down."""
 
     typing_after: float = 0.2
-    """Quicker answers need no sign."""
+    """Before the typing indicator appears; quicker answers need none."""
     typing_every: float = 4.5
-    """Services show the sign for five seconds or more."""
+    """Between typing calls; services show the indicator for five seconds or more."""
     typing_cooldown: float = 30.0
-    """After a sign that could not be given."""
+    """After a typing call that failed."""
 
     status_after: float = 1.0
-    """Tools that are done sooner are not mentioned."""
-    looked_away: float = 30.0
-    """Whoever waits longer has put the phone away: the answer has to be a new message, or it makes no sound."""
+    """Before a running tool is shown."""
+    notify_after: float = 30.0
+    """After this time the answer is a new message, which notifies; an edit of the status message would not."""
 
-    patience: float = 900.0
-    """What should arrive is tried for so long."""
-    endurance: float = 86_400.0
-    """What is in the outbox must arrive: services and networks come back. But one message that a service can never take
-    must not hold back the others for ever."""
-    uploads: int = 4
-    """Of one file, if each may have arrived."""
+    best_effort_timeout: float = 900.0
+    """For items that are not in the outbox."""
+    durable_timeout: float = 86_400.0
+    """For items in the outbox: services and networks recover, but one message that a service can never accept must not
+    block the others permanently."""
+    max_uploads: int = 4
+    """Attempts for one file, if each may have arrived."""
     first_backoff: float = 1.0
-    longest_backoff: float = 16.0
-    least_pause: float = 0.05
-    """Even where a service asks for none."""
+    max_backoff: float = 16.0
+    min_pause: float = 0.05
+    """After a rate limit, even if the service asks for no pause."""
 
-    telling: float = 120.0
-    """What somebody waits for a sentence outside any turn to be told."""
-    idle: float = 900.0
-    """A conversation in which nothing happens is watched for so long."""
-    closing: float = 5.0
-    """What a shutdown waits for texts to be brought to their end."""
+    notice_timeout: float = 120.0
+    """For a notice outside a turn."""
+    idle_timeout: float = 900.0
+    """Before a conversation without events is no longer watched."""
+    close_timeout: float = 5.0
+    """For unfinished messages at shutdown."""
 
 
 _SLOWER, _FASTER = 1.5, 0.95
-_MOST_MOVES = 5
-"""A chat moves once in its life; more is a service that contradicts itself."""
+_MAX_MOVES = 5
+"""A chat moves once; more moves mean that the service contradicts itself."""
 
 
 class RatePacer:
-    """Shared by all places that share one limit of the service: the topics of a group, say."""
+    """The send rate of all places that share one limit of the service, such as the topics of a group."""
 
-    def __init__(self, edit_seconds: float, timing: Timing) -> None:
-        self.held_until = 0.0
-        """No call before that."""
-        self.growing: WeakSet[object] = WeakSet()
-        """The texts that are being written there now."""
-        self._usual = self._now = edit_seconds
-        """Between two edits; more than usual for a while after the service complained."""
+    def __init__(self, edit_interval: float, timing: Timing) -> None:
+        self.blocked_until = 0.0
+        """No call may start earlier."""
+        self.streaming: WeakSet[object] = WeakSet()
+        """The texts that are growing now."""
+        self._base_interval = self._interval = edit_interval
+        """Between two edits; longer than the base for a while after a rate limit."""
         self._timing = timing
         self._failures = 0
 
     @property
-    def edit_seconds(self) -> float:
-        """Between two edits of one text. Those that grow at the same time get equal shares."""
-        return self._now * max(1, len(self.growing))
+    def edit_interval(self) -> float:
+        """Seconds between two edits of one text. Texts that grow at the same time share the rate equally."""
+        return self._interval * max(1, len(self.streaming))
 
     @property
-    def gap(self) -> float:
-        """Before a text goes on in another message. Waiting as long as between edits would be felt."""
-        return min(self.edit_seconds, self._timing.gap)
+    def message_gap(self) -> float:
+        """Seconds before a text continues in another message; shorter than between edits, because people notice it."""
+        return min(self.edit_interval, self._timing.message_gap)
 
     @property
     def gap_before_finish(self) -> float:
-        """One edit out of turn, to finish a message, is no burden, unless the service has complained lately."""
-        return self.gap if self._now > self._usual else 0.0
+        """Seconds before the last edit of a message: none, unless the service has asked to slow down lately."""
+        return self.message_gap if self._interval > self._base_interval else 0.0
 
     def slow_down(self, retry_after: float, now: float) -> None:
-        self._hold(now + max(retry_after, self._timing.least_pause))
-        self._now = max(self._now, min(self._now * _SLOWER, self._timing.slowest))
+        self._block(now + max(retry_after, self._timing.min_pause))
+        self._interval = max(self._interval, min(self._interval * _SLOWER, self._timing.max_edit_interval))
 
-    def unreachable(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
+        """Back off exponentially."""
         backoff = self._timing.first_backoff * 2.0 ** min(self._failures, 16)
-        self._hold(now + min(backoff, self._timing.longest_backoff))
+        self._block(now + min(backoff, self._timing.max_backoff))
         self._failures += 1
 
-    def went_well(self) -> None:
+    def record_success(self) -> None:
         self._failures = 0
-        self._now = max(self._now * _FASTER, self._usual)
+        self._interval = max(self._interval * _FASTER, self._base_interval)
 
-    def _hold(self, until: float) -> None:
-        self.held_until = max(self.held_until, until)
+    def _block(self, until: float) -> None:
+        self.blocked_until = max(self.blocked_until, until)
 
 
 class ChatTarget:
-    """Shared by everything that is shown in one place."""
+    """A place in a chat service, shared by all items that are delivered there."""
 
-    def __init__(self, port: ChatPort, place: Place, pace: RatePacer, timing: Timing) -> None:
+    def __init__(self, port: ChatPort, place: Place, pacer: RatePacer, timing: Timing) -> None:
         self.port = port
         self.place = place
-        self.pace = pace
+        self.pacer = pacer
         self.timing = timing
         self._moves = 0
 
     def move(self, chat_id: str) -> bool:
-        """Everything that was to be shown here is shown there. False if that leads nowhere."""
+        """Redirect everything to another chat id. Return False after too many moves."""
         self._moves += 1
-        if self._moves > _MOST_MOVES:
+        if self._moves > _MAX_MOVES:
             return False
         self.place = replace(self.place, chat_id=chat_id)
         return True
 
 
 class ChatTargets:
-    """The venue of each place where something is being shown."""
+    """Cache of the chat targets in use."""
 
     def __init__(self, port: ChatPort, timing: Timing) -> None:
         self._port = port
         self._timing = timing
-        self._venues: WeakValueDictionary[Place, ChatTarget] = WeakValueDictionary()
-        self._paces: WeakValueDictionary[str, RatePacer] = WeakValueDictionary()
+        self._targets: WeakValueDictionary[Place, ChatTarget] = WeakValueDictionary()
+        self._pacers: WeakValueDictionary[str, RatePacer] = WeakValueDictionary()
 
-    def at(self, place: Place) -> ChatTarget:
-        venue = self._venues.get(place)
-        if venue is None:
-            venue = self._venues[place] = ChatTarget(self._port, place, self._pace(place), self._timing)
-        return venue
+    def get(self, place: Place) -> ChatTarget:
+        target = self._targets.get(place)
+        if target is None:
+            target = self._targets[place] = ChatTarget(self._port, place, self._pacer(place), self._timing)
+        return target
 
-    def _pace(self, place: Place) -> RatePacer:
+    def _pacer(self, place: Place) -> RatePacer:
         key = self._port.pace_key(place)
-        pace = self._paces.get(key)
-        if pace is None:
-            pace = self._paces[key] = RatePacer(self._port.edit_seconds(place), self._timing)
-        return pace
+        pacer = self._pacers.get(key)
+        if pacer is None:
+            pacer = self._pacers[key] = RatePacer(self._port.edit_seconds(place), self._timing)
+        return pacer

@@ -1,85 +1,218 @@
-"""What is to be made visible in one conversation, in order."""
+"""Sends the items of one conversation in order, one call at a time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from math import inf
 
-from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Send, SendFile
+import structlog
+
+from gateway.chat.delivery.item import NEVER, Call, DeliveryItem, Edit, Send, SendFile
+from gateway.chat.delivery.outbox_tracker import OutboxTracker
 from gateway.chat.delivery.status_message import TransientMessage
 from gateway.chat.delivery.text_message import Style, TextMessage
-from gateway.chat.errors import DeliveryError
+from gateway.chat.errors import (
+    ChatMoved,
+    ContentRefused,
+    DeliveryError,
+    MessageGone,
+    SlowDown,
+    Undeliverable,
+    Unreachable,
+)
+from gateway.open_files import OUT_OF_RESOURCES
+
+log = structlog.get_logger(__name__)
+
+_CRASHED = "Delivery crashed; the log says more."
 
 
 class SendQueue:
-    """Blocks come on in the order they were added; one that is not through yet holds back those after it.
+    """The items of a conversation in order; an unfinished item blocks those after it.
 
-    The blocks of one turn are an act. If one of them cannot be shown, the others are not tried either.
+    If one item of a turn cannot be delivered, the other items of that turn are not tried.
     """
 
-    def __init__(self, fleeting: Sequence[TransientMessage] = (), conversation_id: str = "") -> None:
+    def __init__(self, transient: Sequence[TransientMessage] = (), conversation_id: str = "") -> None:
         self.conversation_id = conversation_id
         self.turn_id = ""
-        """Of the turn that was begun last, for the log."""
+        """The turn that started last, for the log."""
         self.newest_id = ""
-        """The lowest of our messages in the chat."""
+        """The newest message that Hermes sent."""
         self.abandoned_because = ""
-        """Why the present act is not shown, if it is not."""
-        self._act = 0
-        self._blocks: list[DeliveryItem] = []
-        self._fleeting = fleeting
+        """Why the current turn is not delivered, if it is not."""
+        self._turn_no = 0
+        self._items: list[DeliveryItem] = []
+        self._transient = transient
 
-    def begin_act(self) -> None:
-        self._act += 1
+    def start_turn(self) -> None:
+        self._turn_no += 1
         self.abandoned_because = ""
 
-    def add(self, block: DeliveryItem) -> None:
-        block.act, block.turn_id = self._act, self.turn_id
-        self._blocks.append(block)
+    def add(self, item: DeliveryItem) -> None:
+        item.turn_no, item.turn_id = self._turn_no, self.turn_id
+        self._items.append(item)
 
     def abandon(self, failed: DeliveryItem, reason: str) -> None:
-        act = self._act if failed in self._fleeting else failed.act
-        for block in self._blocks:
-            if block.act == act:
-                block.give_up(reason)
-        self._blocks = [block for block in self._blocks if block.act != act]
-        if act == self._act:
+        """Abandon all items of the turn to which the failed item belongs."""
+        turn_no = self._turn_no if failed in self._transient else failed.turn_no
+        for item in self._items:
+            if item.turn_no == turn_no:
+                item.abandon(reason)
+        self._items = [item for item in self._items if item.turn_no != turn_no]
+        if turn_no == self._turn_no:
             self.abandoned_because = reason
-            for each in self._fleeting:
-                each.reset()
+            for message in self._transient:
+                message.reset()
 
     def due(self) -> float:
-        return min(map(_due, self._on_stage()), default=NEVER)
+        return min(map(_due, self._unblocked()), default=NEVER)
 
     def next(self, now: float) -> DeliveryItem | None:
-        return next((block for block in self._on_stage() if _due(block) <= now), None)
+        return next((item for item in self._unblocked() if _due(item) <= now), None)
 
-    def done(self, block: DeliveryItem, call: Call, message_id: str, now: float) -> None:
+    def on_success(self, item: DeliveryItem, call: Call, message_id: str, now: float) -> None:
         if isinstance(call, Send | SendFile):
             self.newest_id = message_id
-        block.done(call, message_id, now)
-        self._clear()
+        item.on_success(call, message_id, now)
+        self._remove_finished()
 
-    def failed(self, block: DeliveryItem, call: Call, error: DeliveryError, now: float) -> None:
-        sentence = block.failed(call, error, now)
-        if block.lost:
-            self.abandon(block, str(error))
-        elif sentence:
-            apology = TextMessage(block.venue, Style(is_apology=True), whole=sentence)
-            apology.act, apology.turn_id = block.act, block.turn_id
-            self._blocks.insert(self._blocks.index(block), apology)
-        self._clear()
+    def on_error(self, item: DeliveryItem, call: Call, error: DeliveryError, now: float) -> None:
+        notice = item.on_error(call, error, now)
+        if item.failed:
+            self.abandon(item, str(error))
+        elif notice:
+            fallback = TextMessage(item.target, Style(is_fallback=True), text=notice)
+            fallback.turn_no, fallback.turn_id = item.turn_no, item.turn_id
+            self._items.insert(self._items.index(item), fallback)
+        self._remove_finished()
 
-    def _on_stage(self) -> Iterator[DeliveryItem]:
-        for block in self._blocks:
-            yield block
-            if block.holds_back:
+    def _unblocked(self) -> Iterator[DeliveryItem]:
+        for item in self._items:
+            yield item
+            if item.blocks_later:
                 return
-        yield from self._fleeting
+        yield from self._transient
 
-    def _clear(self) -> None:
-        self._blocks = [block for block in self._blocks if not block.over]
+    def _remove_finished(self) -> None:
+        self._items = [item for item in self._items if not item.finished]
 
 
-def _due(block: DeliveryItem) -> float:
-    due = block.due()
-    return due if due == NEVER else max(due, block.venue.pace.held_until)
+def _due(item: DeliveryItem) -> float:
+    due = item.due()
+    return due if due == NEVER else max(due, item.target.pacer.blocked_until)
+
+
+class Sender:
+    """Executes the due calls of a queue. Its task runs only while something is due or unsaved; `wake` starts it."""
+
+    def __init__(self, queue: SendQueue, tracker: OutboxTracker | None = None) -> None:
+        self._queue = queue
+        self._tracker = tracker or OutboxTracker()
+        self._woken = asyncio.Event()
+        self._asleep_until = -inf
+        self._task: asyncio.Task[None] | None = None
+        self._item: DeliveryItem | None = None
+        """The item of the latest call."""
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """The running task, or None."""
+        return self._task if self._task and not self._task.done() else None
+
+    def wake(self) -> None:
+        """Check the queue again after a change. Costs almost nothing if nothing is due earlier than before."""
+        due = self._queue.due()
+        if self.task is None:
+            if due < NEVER or self._tracker.has_changes:
+                self._task = asyncio.create_task(self.run(), name="sender")
+                self._task.add_done_callback(self._on_task_done)
+        elif due < self._asleep_until or self._tracker.has_changes:
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Run until nothing is due."""
+        with _log_context(self._queue.conversation_id, self._queue.turn_id):
+            await self._run()
+
+    async def _run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while (due := self._queue.due()) < NEVER or self._tracker.has_changes:
+            if self._tracker.has_changes:
+                await self._tracker.save()
+            elif due > clock():
+                await self._sleep(due)
+            elif item := self._queue.next(clock()):
+                with _log_context(self._queue.conversation_id, item.turn_id or self._queue.turn_id):
+                    await self._send(item)
+
+    async def _sleep(self, until: float) -> None:
+        self._woken.clear()
+        self._asleep_until = until
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._woken.wait()
+        self._asleep_until = -inf
+
+    async def _send(self, item: DeliveryItem) -> None:
+        self._item = item
+        target = item.target
+        clock = asyncio.get_running_loop().time
+        call = item.next_call(clock())
+        await self._tracker.save()
+        name, turn_id = type(call).__name__, item.turn_id or self._queue.turn_id
+        try:
+            with self._tracker.observer.call(target.port.platform, name, turn_id):
+                message_id = await call.execute(target.port, target.place)
+        except SlowDown as error:
+            log.info("chat.rate_limited", platform=target.port.platform, seconds=error.retry_after)
+            target.pacer.slow_down(error.retry_after, clock())
+            item.reschedule()
+        except ChatMoved as error:
+            if target.move(error.new_chat_id):
+                item.reschedule()
+            else:
+                self._on_error(item, call, Undeliverable())
+        except DeliveryError as error:
+            self._on_error(item, call, error)
+        except OSError as error:
+            # The process may have run out of file descriptors: a finished answer must survive that.
+            was_sent = error.errno not in OUT_OF_RESOURCES
+            self._on_error(item, call, Unreachable(f"({error})", maybe_done=was_sent))
+        else:
+            target.pacer.record_success()
+            self._queue.on_success(item, call, message_id, clock())
+
+    def _on_error(self, item: DeliveryItem, call: Call, error: DeliveryError) -> None:
+        now = asyncio.get_running_loop().time()
+        if _is_temporary(call, error):
+            item.target.pacer.record_failure(now)
+        self._queue.on_error(item, call, error, now)
+        platform, name = item.target.port.platform, type(error).__name__
+        log.info("chat.call_failed", platform=platform, call=type(call).__name__, error=name)
+        if item.failed:
+            event = "chat.undeliverable" if isinstance(error, Undeliverable) else "chat.abandoned"
+            log.warning(event, platform=platform, chat=item.target.place.chat_id)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            # A bug in Hermes or an adapter: abandon the item that led to it, so that the next event does not repeat it.
+            assert self._item
+            self._queue.abandon(self._item, _CRASHED)
+            self.wake()
+            report = {"message": "Delivery of a turn crashed", "exception": error, "task": task}
+            asyncio.get_running_loop().call_exception_handler(report)
+
+
+def _log_context(conversation_id: str, turn_id: str) -> AbstractContextManager[None]:
+    """Add the ids that are known to every log line."""
+    ids = {"conversation": conversation_id, "turn": turn_id}
+    return structlog.contextvars.bound_contextvars(**{name: id_ for name, id_ in ids.items() if id_})
+
+
+def _is_temporary(call: Call, error: DeliveryError) -> bool:
+    """Return whether a pause may help; unexpected errors count as temporary."""
+    is_gone = isinstance(error, MessageGone) and isinstance(call, Edit)
+    return not is_gone and not isinstance(error, ContentRefused | Undeliverable)

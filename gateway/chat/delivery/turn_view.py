@@ -1,4 +1,4 @@
-"""Events of a conversation become what should be visible of it."""
+"""Turns the events of a conversation into messages."""
 
 from __future__ import annotations
 
@@ -25,118 +25,119 @@ from agent.events import (
 from agent.ids import new_id
 from gateway.chat.delivery.approval_message import ApprovalMessage
 from gateway.chat.delivery.file_message import FileMessage, workspace_reader
+from gateway.chat.delivery.item import DeliveryItem
 from gateway.chat.delivery.outbox_tracker import OutboxHandle, OutboxTracker
 from gateway.chat.delivery.pacing import ChatTarget, ChatTargets
-from gateway.chat.delivery.restore import restore_item
 from gateway.chat.delivery.send_queue import SendQueue
-from gateway.chat.delivery.status_message import QueuedNotice, ToolStatus
+from gateway.chat.delivery.status_message import QueuedNotice, StaleMessage, ToolStatus
 from gateway.chat.delivery.text_message import Style, TextMessage
-from gateway.store.ports import Kind, OutboxItem
+from gateway.store.ports import UNREADABLE, Kind, OutboxItem, file_from
 from gateway.text.code_files import find_long_code
 from gateway.text.unicode import is_blank
 from gateway.types import Place
 
 _STOPPED = "Stopped."
 _WHOLE_CODE = "The code above, in one piece."
-_LONGEST_CAPTION = 1_000
-"""Services cut or refuse longer ones."""
+_MAX_CAPTION = 1_000
+"""Services truncate or refuse longer captions."""
 
 
 class TurnView:
-    """One conversation, in the place where it is held."""
+    """The visible messages of one conversation, in the chat where it is held."""
 
     def __init__(
         self,
         conversation_id: str,
-        venue: ChatTarget,
-        ledger: OutboxTracker,
+        target: ChatTarget,
+        tracker: OutboxTracker,
         *,
         streaming: bool,
         platform_id: Callable[[str], str],
     ) -> None:
-        """`platform_id` gives the service's id for a message of ours, or nothing."""
-        self.venue = venue
-        self.ledger = ledger
+        """`platform_id` returns the service's id for one of our message ids, or an empty string."""
+        self.target = target
+        self.tracker = tracker
         self.running = False
         self._conversation_id = conversation_id
-        self._next_venue = venue
-        self.stream(streaming)
+        self._next_target = target
+        self.set_streaming(streaming)
         self._platform_id = platform_id
-        self._tools = ToolStatus(venue, self._passing_entry)
-        self._acknowledgement = QueuedNotice(venue, self._passing_entry)
-        self.stage = SendQueue((self._acknowledgement, self._tools), conversation_id)
+        self._tool_status = ToolStatus(target, self._transient_handle)
+        self._queued_notice = QueuedNotice(target, self._transient_handle)
+        self.queue = SendQueue((self._queued_notice, self._tool_status), conversation_id)
         self._turn_id = self._step_id = ""
-        self._in_doubt: set[str] = set()
-        """Turns of which an earlier attempt may have begun to show a text that is written anew now."""
+        self._maybe_sent: set[str] = set()
+        """Turns whose earlier attempt may have sent a part of the text that the model now writes again."""
         self._answer: TextMessage | None = None
-        self._said: list[str] = []
-        """The text of the model's present step, as it came."""
-        self._questions: dict[str, ApprovalMessage] = {}
+        self._step_text: list[str] = []
+        """The text of the model's current step, in chunks."""
+        self._approvals: dict[str, ApprovalMessage] = {}
         self._reply_to = ""
-        self._stop_told = False
-        """The answer to /stop has said it already."""
+        self._stop_confirmed = False
+        """The reply to /stop was shown already."""
 
-    def stream(self, on: bool) -> None:
-        """Whether passages from now on grow as they are written."""
-        self._streams = on and self.venue.port.can_edit
+    def set_streaming(self, on: bool) -> None:
+        """Choose whether later texts are shown while they grow."""
+        self._streams = on and self.target.port.can_edit
 
     @property
     def wants_typing(self) -> bool:
-        """The turn works, and nothing else shows that it does."""
+        """Whether the turn runs and nothing visible shows it."""
         is_writing = self._answer is not None and self._answer.is_visible
-        is_asking = any(question.is_open for question in self._questions.values())
-        is_shown = is_writing or is_asking or self._tools.is_visible
-        return self.running and not is_shown and not self.stage.abandoned_because
+        is_asking = any(approval.is_open for approval in self._approvals.values())
+        shows_activity = is_writing or is_asking or self._tool_status.is_visible
+        return self.running and not shows_activity and not self.queue.abandoned_because
 
-    def go_to(self, venue: ChatTarget) -> None:
-        """The conversation is held there now; a turn that is being shown is not torn apart."""
-        self._next_venue = venue
+    def move(self, target: ChatTarget) -> None:
+        """Continue in another chat, after the running turn."""
+        self._next_target = target
         if not self.running:
-            self._change_place()
+            self._apply_move()
 
-    def restore(self, left: Iterable[OutboxItem], venues: ChatTargets) -> None:
-        """What an earlier process did not bring to its end comes before anything new."""
+    def restore(self, items: Iterable[OutboxItem], targets: ChatTargets) -> None:
+        """Queue the outbox items that an earlier process left, before anything new."""
         turn_id = None
-        for outgoing in left:
-            if outgoing.content is None and outgoing.kind == "text":
-                self._in_doubt.add(outgoing.turn_id)
-            elif entry := self.ledger.entry(outgoing):
-                if outgoing.turn_id != turn_id:
-                    turn_id = outgoing.turn_id
-                    self.stage.begin_act()
-                    self.stage.turn_id = outgoing.turn_id
-                if block := restore_item(entry, venues.at(outgoing.place)):
-                    self.stage.add(block)
+        for item in items:
+            if item.content is None and item.kind == "text":
+                self._maybe_sent.add(item.turn_id)
+            elif handle := self.tracker.handle(item):
+                if item.turn_id != turn_id:
+                    turn_id = item.turn_id
+                    self.queue.start_turn()
+                    self.queue.turn_id = item.turn_id
+                if restored := _restore_item(handle, targets.get(item.place)):
+                    self.queue.add(restored)
 
     def apply(self, event: TurnEvent, now: float) -> None:
         if isinstance(event, TurnStarted) or not self.running:
-            self.stage.begin_act()
-        if not self.stage.abandoned_because:
+            self.queue.start_turn()
+        if not self.queue.abandoned_because:
             self._show(event, now)
         else:
-            self._leave_out(event)
+            self._skip(event)
 
     def finish(self) -> None:
-        """No more events will come: what is there is brought to its end."""
-        self._cut_short()
+        """Finish all messages: no more events will come."""
+        self._suspend()
         self._end_turn()
-        self._acknowledgement.vanish()
+        self._queued_notice.hide()
 
-    def _leave_out(self, event: TurnEvent) -> None:
+    def _skip(self, event: TurnEvent) -> None:
+        """Park what an abandoned turn would have sent."""
         match event:
             case StepStarted():
                 self._start_step(event)
             case TextDelta() if self._answer is None:
-                self._give_up("text", self._step_id)
+                self._park("text", self._step_id)
                 self._step_id = ""
             case FileSent():
-                self._give_up("file", event.outbox_id)
+                self._park("file", event.outbox_id)
             case Notice():
-                self._give_up("notice", event.outbox_id)
+                self._park("notice", event.outbox_id)
             case TurnDone():
                 self._end_turn()
             case TurnFailed():
-                self._give_up("notice", event.outbox_id)
+                self._park("notice", event.outbox_id)
                 self._end_turn()
 
     def _show(self, event: TurnEvent, now: float) -> None:
@@ -144,9 +145,9 @@ class TurnView:
             case TurnStarted():
                 self._start_turn(event)
             case Queued():
-                self._acknowledgement.queued(event, self._platform_id(event.message_id))
+                self._queued_notice.add(event, self._platform_id(event.message_id))
             case Steered():
-                self._acknowledgement.taken(event.message_id)
+                self._queued_notice.remove(event.message_id)
             case StepStarted():
                 self._start_step(event)
             case TextDelta():
@@ -154,40 +155,40 @@ class TurnView:
             case ToolStarted():
                 self._end_step()
                 if self._streams:
-                    self._tools.started(event, now)
+                    self._tool_status.start(event, now)
             case ToolFinished():
-                self._tools.finished(event.call_id)
+                self._tool_status.finish(event.call_id)
             case ApprovalAsked():
-                self._ask(event)
+                self._add_approval(event)
             case ApprovalSettled():
-                self._settle(event, now)
+                self._settle_approval(event, now)
             case FileSent():
-                self._give(event)
+                self._add_file(event)
             case Compacted():
                 before, after = event.messages_before, event.messages_after
-                self._say(f"🗜 Condensed {before} → {after} messages; everything stays searchable.")
+                self._add_notice(f"🗜 Condensed {before} → {after} messages; everything stays searchable.")
             case Notice():
-                self._stop_told = event.text == _STOPPED
-                self._say(event.text, entry=self._entry("notice", event.outbox_id))
+                self._stop_confirmed = event.text == _STOPPED
+                self._add_notice(event.text, handle=self._durable_handle("notice", event.outbox_id))
             case TurnDone():
-                self._done(event, now)
+                self._finish_turn(event, now)
             case TurnFailed():
-                self._fail(event)
+                self._fail_turn(event)
 
     # -- a turn ----------------------------------------------------------------------------------------------
 
     def _start_turn(self, event: TurnStarted) -> None:
-        if self.running:  # its end was never told
+        if self.running:  # the end of the last turn was not published
             if event.message_id == self._turn_id:
-                self._take_back()
+                self._retract()
             self._end_turn()
-        self._change_place()
-        self.running, self._stop_told = True, False
-        self._turn_id = self.stage.turn_id = event.message_id
-        had_waited = self._acknowledgement.taken(event.message_id)
-        in_group = self.venue.place.kind == "group"
-        self._reply_to = self._platform_id(event.message_id) if in_group or had_waited else ""
-        self._tools.answer(self._reply_to)
+        self._apply_move()
+        self.running, self._stop_confirmed = True, False
+        self._turn_id = self.queue.turn_id = event.message_id
+        was_queued = self._queued_notice.remove(event.message_id)
+        in_group = self.target.place.kind == "group"
+        self._reply_to = self._platform_id(event.message_id) if in_group or was_queued else ""
+        self._tool_status.set_reply_to(self._reply_to)
 
     def _start_step(self, event: StepStarted) -> None:
         if event.message_id != self._step_id:
@@ -195,56 +196,56 @@ class TurnView:
             self._step_id = event.message_id
 
     def _write(self, text: str, now: float) -> None:
-        self._said.append(text)
+        self._step_text.append(text)
         if self._answer is None:
-            if is_blank(text):  # models like to begin with an empty line; alone it is no message
+            if is_blank(text):  # models often begin with an empty line, which is not a message
                 return
-            text = "".join(self._said)
-            style = Style(streaming=self._streams)
+            text = "".join(self._step_text)
             reply_to, self._reply_to = self._reply_to, ""
-            in_doubt = self._turn_id in self._in_doubt
-            self._in_doubt.discard(self._turn_id)
+            maybe_sent = self._turn_id in self._maybe_sent
+            self._maybe_sent.discard(self._turn_id)
             self._answer = TextMessage(
-                self.venue,
-                style,
+                self.target,
+                Style(streaming=self._streams),
                 reply_to=reply_to,
-                take_over=self._take_over,
-                entry=self._entry("text", self._step_id),
-                in_doubt=in_doubt,
+                adopt=self._release_status_message,
+                handle=self._durable_handle("text", self._step_id),
+                maybe_sent=maybe_sent,
             )
-            self._tools.answer("")
-            self.stage.add(self._answer)
+            self._tool_status.set_reply_to("")
+            self.queue.add(self._answer)
         self._answer.add(text, now)
 
-    def _take_over(self, now: float) -> str:
-        return self._tools.become_text(self.stage.newest_id, now)
+    def _release_status_message(self, now: float) -> str:
+        return self._tool_status.release_message(self.queue.newest_id, now)
 
-    def _done(self, event: TurnDone, now: float) -> None:
-        said = "".join(self._said)
-        if event.text.startswith(said) and event.text != said:
-            self._write(event.text[len(said) :], now)
+    def _finish_turn(self, event: TurnDone, now: float) -> None:
+        written = "".join(self._step_text)
+        if event.text.startswith(written) and event.text != written:
+            self._write(event.text[len(written) :], now)
         self._end_turn()
-        for code in find_long_code(event.text, longer_than=self.venue.port.limit):
-            self._send_file(code.name, partial(_encoded, code.content), _WHOLE_CODE)
-        if event.stopped and not self._stop_told:
-            self._say(_STOPPED)
+        for code in find_long_code(event.text, longer_than=self.target.port.limit):
+            self._queue_file(code.name, partial(_encode, code.content), _WHOLE_CODE)
+        if event.stopped and not self._stop_confirmed:
+            self._add_notice(_STOPPED)
 
-    def _fail(self, event: TurnFailed) -> None:
+    def _fail_turn(self, event: TurnFailed) -> None:
         if not event.outbox_id:
-            # What was not stored is written anew after a restart: nothing tells that it was.
-            self._cut_short()
+            # The failure is not stored: after a restart the model writes the answer again.
+            self._suspend()
         self._end_turn()
-        self._say(f"⚠ {event.error}", silent=False, entry=self._entry("notice", event.outbox_id))
+        handle = self._durable_handle("notice", event.outbox_id)
+        self._add_notice(f"⚠ {event.error}", silent=False, handle=handle)
 
-    def _take_back(self) -> None:
-        """The turn is begun anew: what it had not finished saying is said again."""
+    def _retract(self) -> None:
+        """Delete the unfinished answer: the turn starts again and repeats it."""
         answer, self._answer = self._answer, None
-        if answer is not None and answer.take_back():
-            self._in_doubt.add(self._turn_id)
+        if answer is not None and answer.retract():
+            self._maybe_sent.add(self._turn_id)
 
-    def _cut_short(self) -> None:
+    def _suspend(self) -> None:
         if self._answer is not None:
-            self._answer.cut_short()
+            self._answer.suspend()
         self._answer = None
 
     def _end_step(self) -> None:
@@ -252,74 +253,102 @@ class TurnView:
             self._answer.close()
         self._answer = None
         self._step_id = ""
-        self._said.clear()
+        self._step_text.clear()
 
     def _end_turn(self) -> None:
         self._end_step()
-        self._tools.end()
-        self._acknowledgement.turn_over()
-        for question in self._questions.values():
-            question.settle("expired")
-        self._questions.clear()
+        self._tool_status.end_turn()
+        self._queued_notice.end_turn()
+        for approval in self._approvals.values():
+            approval.settle("expired")
+        self._approvals.clear()
         self.running = False
 
-    def _change_place(self) -> None:
-        self.venue = self._next_venue
-        self._tools.move(self.venue)
-        self._acknowledgement.move(self.venue)
+    def _apply_move(self) -> None:
+        self.target = self._next_target
+        self._tool_status.move(self.target)
+        self._queued_notice.move(self.target)
 
-    # -- what stands for itself ------------------------------------------------------------------------------
+    # -- other messages --------------------------------------------------------------------------------------
 
-    def _ask(self, event: ApprovalAsked) -> None:
-        self._tools.wait()
-        question = ApprovalMessage(self.venue, event, partial(self._passing_entry, self.venue.place))
-        self._questions[event.approval_id] = question
-        self.stage.add(question)
-        if question.left_out:
-            self._send_file("command.txt", partial(_encoded, question.command))
+    def _add_approval(self, event: ApprovalAsked) -> None:
+        self._tool_status.pause()
+        approval = ApprovalMessage(self.target, event, partial(self._transient_handle, self.target.place))
+        self._approvals[event.approval_id] = approval
+        self.queue.add(approval)
+        if approval.omitted:
+            self._queue_file("command.txt", partial(_encode, approval.command))
 
-    def _settle(self, event: ApprovalSettled, now: float) -> None:
-        if question := self._questions.pop(event.approval_id, None):
-            question.settle(event.choice)
-        if not self._questions:
-            self._tools.go_on(now)
+    def _settle_approval(self, event: ApprovalSettled, now: float) -> None:
+        if approval := self._approvals.pop(event.approval_id, None):
+            approval.settle(event.choice)
+        if not self._approvals:
+            self._tool_status.resume(now)
 
-    def _give(self, event: FileSent) -> None:
-        has_long_caption = len(event.caption) > _LONGEST_CAPTION
+    def _add_file(self, event: FileSent) -> None:
+        has_long_caption = len(event.caption) > _MAX_CAPTION
         caption = "" if has_long_caption else event.caption
-        self._send_file(event.name, workspace_reader(event), caption, self._entry("file", event.outbox_id))
+        handle = self._durable_handle("file", event.outbox_id)
+        self._queue_file(event.name, workspace_reader(event), caption, handle)
         if has_long_caption:
-            self._say(event.caption)
+            self._add_notice(event.caption)
 
-    def _send_file(
-        self, name: str, read: Callable[[], bytes], caption: str = "", entry: OutboxHandle | None = None
+    def _queue_file(
+        self, name: str, read: Callable[[], bytes], caption: str = "", handle: OutboxHandle | None = None
     ) -> None:
-        self.stage.add(FileMessage(self.venue, name, read, caption, entry=entry))
+        self.queue.add(FileMessage(self.target, name, read, caption, handle=handle))
 
-    def _say(self, text: str, *, silent: bool = True, entry: OutboxHandle | None = None) -> None:
-        self.stage.add(TextMessage(self.venue, Style(silent=silent), whole=text, entry=entry))
+    def _add_notice(self, text: str, *, silent: bool = True, handle: OutboxHandle | None = None) -> None:
+        self.queue.add(TextMessage(self.target, Style(silent=silent), text=text, handle=handle))
 
-    # -- what must not be lost -------------------------------------------------------------------------------
+    # -- the outbox ------------------------------------------------------------------------------------------
 
-    def _entry(self, kind: Kind, outgoing_id: str) -> OutboxHandle | None:
-        """None for what is shown as well as it goes."""
-        return self._entry_at(self.venue.place, kind, outgoing_id) if outgoing_id else None
+    def _durable_handle(self, kind: Kind, outbox_id: str) -> OutboxHandle | None:
+        """Return None for an item without an id: it is delivered as best effort."""
+        return self._handle_at(self.target.place, kind, outbox_id) if outbox_id else None
 
-    def _passing_entry(self, place: Place, last_words: str | None = None) -> OutboxHandle | None:
-        return self._entry_at(place, "transient", new_id("out"), last_words)
+    def _transient_handle(self, place: Place, final_text: str | None = None) -> OutboxHandle | None:
+        return self._handle_at(place, "transient", new_id("out"), final_text)
 
-    def _entry_at(
-        self, place: Place, kind: Kind, outgoing_id: str, content: str | None = None
+    def _handle_at(
+        self, place: Place, kind: Kind, outbox_id: str, content: str | None = None
     ) -> OutboxHandle | None:
         reply_to = self._platform_id(self._turn_id)
-        return self.ledger.entry(
-            OutboxItem(outgoing_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
+        return self.tracker.handle(
+            OutboxItem(outbox_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
         )
 
-    def _give_up(self, kind: Kind, outgoing_id: str) -> None:
-        if entry := self._entry(kind, outgoing_id):
-            entry.park(self.stage.abandoned_because)
+    def _park(self, kind: Kind, outbox_id: str) -> None:
+        if handle := self._durable_handle(kind, outbox_id):
+            handle.park(self.queue.abandoned_because)
 
 
-def _encoded(text: str) -> bytes:
+def _restore_item(handle: OutboxHandle, target: ChatTarget) -> DeliveryItem | None:
+    """Rebuild the delivery item of an outbox item with known content, or of a transient one. Park an unreadable one and
+    return None."""
+    item = handle.item
+    progress, content = item.progress, item.content or ""
+    if item.kind == "transient":
+        return StaleMessage(target, handle)
+    if item.kind == "file":
+        try:
+            file = file_from(content)
+        except ValueError:
+            handle.park(UNREADABLE)
+            return None
+        maybe_sent = progress.state == "sending"
+        read = workspace_reader(file)
+        return FileMessage(target, file.name, read, file.caption, handle=handle, maybe_sent=maybe_sent)
+    is_silent = item.kind == "notice" and not content.startswith("⚠")
+    return TextMessage(
+        target,
+        Style(silent=is_silent),
+        text=progress.remainder + content[progress.sent_chars :],
+        reply_to="" if progress.shown_in else item.reply_to,
+        handle=handle,
+        progress=progress,
+    )
+
+
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
