@@ -262,7 +262,9 @@ async def test_a_question_that_was_left_open_says_so() -> None:
 
 async def test_what_cannot_be_removed_holds_up_nothing() -> None:
     """The service refuses it, or is away for that one verb: the answer that is left comes first."""
-    world = await World.made(ChatService(), timing=replace(AT_ONCE, max_backoff=0.005, best_effort_timeout=0.02))
+    world = await World.made(
+        ChatService(), timing=replace(AT_ONCE, max_backoff=0.005, best_effort_timeout=0.02)
+    )
     left = OutboxItem("out_1", world.conversation.id, QUESTION, "", Place("alice"), "transient", None)
     await world.store.outbox.save_progress(
         "memory", replace(left, progress=DeliveryProgress(shown_in=("m8", "m9"), is_streaming=True))

@@ -212,7 +212,9 @@ class TextMessage(DeliveryItem):
     def _progress(self) -> DeliveryProgress:
         if self._retracted:
             left = tuple(self._message_ids)
-            return DeliveryProgress("sending" if self._maybe_sent else "pending", left, is_streaming=bool(left))
+            return DeliveryProgress(
+                "sending" if self._maybe_sent else "pending", left, is_streaming=bool(left)
+            )
         if self.finished and not self._suspended:
             state: State = "parked" if self._refused else "sent"
             return DeliveryProgress(
