@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from gateway.chat.errors import (
@@ -233,6 +235,44 @@ async def test_a_doubt_remains(bot: Bot, ada: Person, world: DiscordWorld, then:
         await bot.port.send(place(ada.dm()), "hello")
     assert caught.value.maybe_done
     assert ada.dm().texts == ["hello"]
+
+
+@pytest.mark.parametrize("body", [True, {}, [], "sent", {"id": "x"}], ids=str)
+async def test_an_unreadable_response_may_mean_sent(
+    bot: Bot, ada: Person, world: DiscordWorld, body: object
+) -> None:
+    """Discord accepted the request: the message may exist, and is not sent a second time."""
+    for send in (
+        lambda: bot.port.send(place(ada.dm()), "hi"),
+        lambda: bot.port.send_file(place(ada.dm()), "a.txt", b"a"),
+    ):
+        before = len(ada.dm().messages)
+        world.fail_next("send_message", Fault.odd(body), times=3)
+        with pytest.raises(Unreachable) as caught:
+            await send()
+        assert caught.value.maybe_done
+        assert len(ada.dm().messages) == before + 1
+
+
+async def test_a_readable_response_to_the_second_try_settles_the_doubt(
+    bot: Bot, ada: Person, world: DiscordWorld
+) -> None:
+    """The nonce makes Discord return the message that the first request created."""
+    world.fail_next("send_message", Fault.odd(True))
+    message = sent(world, await bot.port.send(place(ada.dm()), "hi"))
+    assert ada.dm().messages == [message]
+
+
+@pytest.mark.parametrize("body", [True, {}, [], "edited"], ids=str)
+async def test_an_unreadable_response_to_an_edit(
+    bot: Bot, ada: Person, world: DiscordWorld, body: object
+) -> None:
+    """An edit counts as done or is tried again; nothing else escapes."""
+    message = sent(world, await bot.port.send(place(ada.dm()), "hi"))
+    world.fail_next("edit_message", Fault.odd(body))
+    with suppress(Unreachable):
+        await bot.port.edit(place(ada.dm()), str(message.id), "ho")
+    assert message.content == "ho"
 
 
 async def test_the_same_words_can_be_said_twice(bot: Bot, ada: Person) -> None:

@@ -65,6 +65,8 @@ class Fault:
     is_global: bool = False
     drops: Literal["", "before", "after"] = ""
     hangs: Literal["", "before", "after"] = ""
+    body: Any = None
+    """Replaces the body of the successful response."""
     reached: int = 0
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,6 +89,11 @@ class Fault:
     def lose_answer(cls) -> Fault:
         """It is done, but the connection is cut before the answer."""
         return cls(drops="after")
+
+    @classmethod
+    def odd(cls, body: Any) -> Fault:
+        """The request is carried out, and the successful response has this JSON as its body."""
+        return cls(body=body)
 
     @classmethod
     def hang(cls, when: Literal["before", "after"] = "before") -> Fault:

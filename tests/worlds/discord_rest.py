@@ -73,6 +73,8 @@ class Rest:
             await fault.hold("after")
             if fault.drops == "after":
                 return _dropped(request)
+            if fault.body is not None:
+                answer = fault.body
         return self._respond(call, 204 if answer is None else status, answer, headers)
 
     def _admit(self, call: Call, auth: bool) -> None:

@@ -21,6 +21,8 @@ from gateway.chat.errors import (
 NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 SERVICE_ERRORS = (discord.HTTPException, discord.RateLimited, *NETWORK_ERRORS)
 """Whatever a request to Discord may end with."""
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""Raised by discord.py for a successful response whose body is not what the request returns."""
 GONE = (discord.Forbidden, discord.NotFound)
 """It would end like this again."""
 
@@ -89,6 +91,9 @@ def delivery_errors(meanings: Meanings = LIKE_EVERYWHERE) -> Iterator[None]:
         raise Unreachable(type(error).__name__, maybe_done=False) from error
     except NETWORK_ERRORS as error:
         raise Unreachable(type(error).__name__) from error
+    except _UNREADABLE as error:
+        # Discord accepted the request, so it may have carried it out.
+        raise Unreachable(f"(an unreadable response: {type(error).__name__})") from error
 
 
 def _delivery_error(error: discord.HTTPException, meanings: Meanings) -> DeliveryError:
