@@ -20,7 +20,8 @@ from gateway.core.gateway import Gateway
 from gateway.media.attachments import AttachmentReader
 from gateway.models.catalog import Vision
 from gateway.observability.logs import configure_logging
-from gateway.platforms.registry import build_platforms
+from gateway.platforms.base import Services
+from gateway.platforms.registry import PlatformRegistry
 from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
@@ -52,15 +53,9 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         agent = make_agent(InstantLLM(), store.sessions)
         gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
         media = AttachmentReader(Vision(agent.models, configured=False))
-        (platform,) = build_platforms(
-            LiveConfig(Loaded(config, None, Path(folder))),
-            gateway,
-            store.access,
-            store.reports,
-            media,
-            model="",
-            model_line="",
-        )
+        live_config = LiveConfig(Loaded(config, None, Path(folder)))
+        services = Services(live_config, gateway, store.access, store.reports, media, model="", model_line="")
+        (platform,) = PlatformRegistry().build(services)
         await platform.start()
         if platform.health.state != "up":
             raise RuntimeError(platform.health.detail)

@@ -27,7 +27,8 @@ from gateway.commands import Commands
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.core.gateway import Gateway
-from gateway.platforms.web import DashboardContext, WebPlatform
+from gateway.platforms.web.dashboard import DashboardContext
+from gateway.platforms.web.platform import WebPlatform
 from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore

@@ -49,7 +49,8 @@ from gateway.models.selection import (
 from gateway.observability import Metrics
 from gateway.observability.logs import on_warning
 from gateway.observability.tracing import configured_tracing
-from gateway.platforms.base import Platform
+from gateway.platforms.base import Platform, Services
+from gateway.platforms.registry import PlatformRegistry, resolve
 from gateway.plugins import Plugins, engine_or_built_in, load_plugins
 from gateway.process_lock import hold_lock
 from gateway.reload import LiveConfig
@@ -66,6 +67,7 @@ class App:
 
     loaded: Loaded
     settings: LiveConfig
+    platforms: PlatformRegistry
     store: GatewayStore
     llm: LLMClient
     gateway: Gateway
@@ -97,14 +99,17 @@ class _Clients:
 @asynccontextmanager
 async def build_app(loaded: Loaded) -> AsyncIterator[App]:
     """Build Hermes and hold the lock on its state directory, so that no other process uses it."""
-    config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
         stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
         stack.enter_context(hold_lock(loaded.home, loaded.database))
+        plugins = await _load_plugins(loaded)
+        platforms, loaded = await asyncio.to_thread(resolve, loaded, plugins)
+        stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
+        config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
         metrics, traces_line = await _open_metrics(stack, loaded)
         clients = await _open_clients(stack, config)
-        plugins, new_engine, toolbox_for = await _load_plugins(loaded, clients)
+        new_engine, toolbox_for = await _load_engine_and_tools(loaded, clients, plugins)
         metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await _open_store(stack, loaded)
@@ -138,6 +143,7 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
         yield App(
             loaded,
             settings,
+            platforms,
             store,
             clients.main,
             gateway,
@@ -154,22 +160,23 @@ def build_platforms(app: App) -> list[Platform]:
     from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415 - not for `hermes chat`
     from gateway.models.catalog import Vision  # noqa: PLC0415
     from gateway.models.transcription import transcriber  # noqa: PLC0415
-    from gateway.platforms import registry  # noqa: PLC0415
 
     config, gateway = app.loaded.config, app.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     configured = transcriber(config.auxiliary.transcription)
     counted = app.metrics.observed_transcriber(configured) if configured else None
     transcribe = PaidTranscriber(counted, gateway.store.sessions, gateway.limits.budget) if counted else None
-    return registry.build_platforms(
-        app.settings,
-        gateway,
-        app.store.access,
-        app.store.reports,
-        AttachmentReader(vision, transcribe),
-        model=app.model_choice,
-        model_line=app.model_line,
-        metrics=app.metrics,
+    return app.platforms.build(
+        Services(
+            live_config=app.settings,
+            gateway=gateway,
+            access=app.store.access,
+            reports=app.store.reports,
+            media=AttachmentReader(vision, transcribe),
+            model=app.model_choice,
+            model_line=app.model_line,
+            metrics=app.metrics,
+        )
     )
 
 
@@ -191,14 +198,16 @@ async def _open_clients(stack: AsyncExitStack, config: Config) -> _Clients:
     return _Clients(choice, main, auxiliary)
 
 
-async def _load_plugins(
-    loaded: Loaded, clients: _Clients
-) -> tuple[Plugins, Callable[[], ContextEngine], ToolboxFactory]:
-    """Load plugins, then the context engine, whose folder may add tools and commands, then the tools."""
+async def _load_plugins(loaded: Loaded) -> Plugins:
     # Foreign code may hang; a stop does not wait for a daemon thread.
-    plugins = await run_in_daemon_thread(
-        lambda: load_plugins(loaded.home, loaded.config.plugins.enabled), "plugins"
-    )
+    enabled = loaded.config.plugins.enabled
+    return await run_in_daemon_thread(lambda: load_plugins(loaded.home, enabled), "plugins")
+
+
+async def _load_engine_and_tools(
+    loaded: Loaded, clients: _Clients, plugins: Plugins
+) -> tuple[Callable[[], ContextEngine], ToolboxFactory]:
+    """Load the context engine, whose folder may add tools and commands, then the tools."""
 
     def compressor() -> ContextEngine:
         return _build_compressor(loaded.config, clients, toolbox_for(""))
@@ -218,7 +227,7 @@ async def _load_plugins(
         "engine",
     )
     toolbox_for = await asyncio.to_thread(_build_toolboxes, loaded, plugins)
-    return plugins, new_engine, toolbox_for
+    return new_engine, toolbox_for
 
 
 def _build_toolboxes(loaded: Loaded, plugins: Plugins) -> ToolboxFactory:

@@ -11,8 +11,8 @@ from textwrap import wrap
 from agent.tools.terminal import terminal
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from gateway.config.schema_platforms import TOKEN_VARIABLES
 from gateway.platforms.base import Platform
+from gateway.platforms.registry import PlatformRegistry
 from gateway.plugins import Plugins
 from gateway.plugins.engines import BUILT_IN
 
@@ -23,6 +23,11 @@ _MIN_WIDTH = 40
 def program() -> str:
     """Return the command as the person typed it: `hermes` may not be on their PATH."""
     return sys.argv[0] if Path(sys.argv[0]).name == "hermes" else "hermes"
+
+
+def _label(platform: Platform, registry: PlatformRegistry) -> str:
+    _, slash, bot = platform.name.partition("/")
+    return f"{registry[platform.name].title}{slash}{bot} ".ljust(_LABEL_WIDTH)
 
 
 def _state(platform: Platform) -> str:
@@ -57,14 +62,21 @@ def shutdown_line(answering: int, seconds: float) -> str:
 
 
 def startup_lines(
-    loaded: Loaded, platforms: Sequence[Platform], *, model: Sequence[str], traces: str, plugins: Plugins
+    loaded: Loaded,
+    platforms: Sequence[Platform],
+    registry: PlatformRegistry,
+    *,
+    model: Sequence[str],
+    traces: str,
+    plugins: Plugins,
 ) -> list[str]:
     """Describe the running gateway. `model` holds the lines about the model; empty ones are left out."""
-    on = [f"{platform.name.capitalize():<{_LABEL_WIDTH}}{_state(platform)}" for platform in platforms]
+    on = [f"{_label(platform, registry)}{_state(platform)}" for platform in platforms]
+    running = {registry[platform.name].name for platform in platforms}
     off = [
-        f"{service.capitalize():<{_LABEL_WIDTH}}off; `{program()} setup --only {service}` connects a bot"
-        for service in TOKEN_VARIABLES
-        if not any(platform.name.partition("/")[0] == service for platform in platforms)
+        f"{spec.title:<{_LABEL_WIDTH}}off; `{program()} setup --only {spec.name}` connects a bot"
+        for spec in registry.bots
+        if spec.name not in running
     ]
     page = next((platform.where for platform in platforms if platform.name == "web"), "")
     lines = [

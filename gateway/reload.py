@@ -38,8 +38,14 @@ def check_names(loaded: Loaded, *, keys: bool = False, engine: bool = True) -> N
     for that. With `keys`, a missing key of the model for summaries counts, too; without `engine`, the engine is not
     checked."""
     plugins, every = survey_plugins(loaded.home, loaded.config.plugins.enabled)
+    try:
+        loaded.with_platforms(plugins.platform_sections)
+        platforms: Sequence[str] = ()
+    except ConfigError as error:
+        platforms = error.problems
     problems = [
         *_models(loaded),
+        *platforms,
         *_auxiliary(loaded, keys=keys),
         *_plugins(loaded, every),
         *_tools(loaded, plugins),
@@ -200,7 +206,10 @@ class LiveConfig:
             log.info("config.unchanged", file=_file(loaded))
 
     def _load(self) -> Loaded:
-        loaded = load(self._started.path)
+        started = self._started
+        loaded = load(started.path, sections=started.sections)
+        if loaded.config.plugins == started.config.plugins:
+            loaded = loaded.with_platforms(started.sections)
         if _names(loaded) != _names(self._read):
             # Only then: this runs the code of plugins once more, beside those that are at work.
             # An engine that could not be used at the start has been replaced. It keeps nothing else from changing.
@@ -261,7 +270,7 @@ def _file(loaded: Loaded) -> str:
 
 def _shown(config: Config, place: KeyPath) -> Any:
     """Free text may hold anything, so it is not shown."""
-    if expected(schema_at(place) or {}) == "text":
+    if expected(schema_at(place, type(config)) or {}) == "text":
         return _MASK
     value: Any = config.model_dump(mode="json")
     for step in place:

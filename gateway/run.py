@@ -41,8 +41,9 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         on_hangup(app.settings, stopping.set)
         platforms = await _start_platforms(stack, app)
         for line in startup_lines(
-            loaded,
+            app.loaded,
             platforms,
+            app.platforms,
             model=(app.model_choice, app.model_line, app.caching_line),
             traces=app.traces_line,
             plugins=app.gateway.plugins,

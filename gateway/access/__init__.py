@@ -1,1 +1,1 @@
-"""Who may talk to a bot: `gate.py` decides, `pairing.py` lets newcomers in, `people.py` is what both remember."""
+"""Access control: `gate.py` decides who may talk to a bot, `pairing.py` admits newcomers by a code."""

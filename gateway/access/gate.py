@@ -1,11 +1,11 @@
-"""The one gate: whoever writes, edits, reacts, presses or types a command comes through here, or not at all."""
+"""Access gate: decides whether the author of a message, edit, reaction, press or command may talk to a bot."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from gateway.config.schema_platforms import BotConfig
-from gateway.store.ports import Access, number_in, person_in
+from gateway.config.schema_platforms import BotConfig, is_id
+from gateway.store.ports import Access
 from gateway.types import Author, Place
 
 Verdict = Literal["yes", "no", "stranger"]
@@ -13,19 +13,19 @@ Verdict = Literal["yes", "no", "stranger"]
 
 
 class Gate:
-    """Whom one bot listens to. Numbers decide and nothing else: a name can change hands.
+    """Access rules of one bot. Only the author's id counts: a name can change hands.
 
-    It keeps no answer, so an approval or a revocation from another process counts from the next question on. Ask it
-    again when a message that has waited gets its turn.
+    The gate caches no verdict, so an approval or a revocation from another process takes effect with the next call.
+    Ask again when a queued message gets its turn.
     """
 
-    def __init__(self, platform: str, settings: BotConfig, people: Access) -> None:
+    def __init__(self, platform: str, settings: BotConfig, access: Access) -> None:
         self._platform = platform
-        self._people = people
+        self._access = access
         self.apply(settings)
 
     def apply(self, settings: BotConfig) -> None:
-        """From the next question on."""
+        """Use new settings from the next call on."""
         self._admins = frozenset(settings.admins)
         self._users = self._admins | frozenset(settings.allowed_users)
         self._groups = frozenset(settings.allowed_groups)
@@ -33,28 +33,27 @@ class Gate:
         self._pairing = settings.pairing
 
     async def verdict(self, author: Author, place: Place) -> Verdict:
-        person = person_in(author.id)
-        if person is None or author.is_bot:
+        if author.is_bot or not is_id(author.id):
             return "no"
         if place.kind == "direct" and not place.group_id:
-            return await self._in_direct_chat(person)
-        return self._in_group(person, place)
+            return await self._direct_verdict(author.id)
+        return self._group_verdict(author.id, place)
 
-    def is_admin(self, author_id: str) -> bool:
-        return person_in(author_id) in self._admins
+    def is_admin(self, user_id: str) -> bool:
+        return user_id in self._admins
 
-    def may_approve(self, author_id: str, place: Place) -> bool:
-        """Whether this person's word is enough to run a dangerous tool: in a group, everybody may talk but not that."""
-        return place.kind == "direct" or person_in(author_id) in self._users
+    def may_approve(self, user_id: str, place: Place) -> bool:
+        """Tell whether this user may approve a dangerous tool call. In a group, only allowed users may."""
+        return place.kind == "direct" or user_id in self._users
 
-    async def _in_direct_chat(self, person: int) -> Verdict:
-        # Where pairing is off, those who were approved before still count until they are revoked.
-        if person in self._users or await self._people.is_approved(self._platform, str(person)):
+    async def _direct_verdict(self, user_id: str) -> Verdict:
+        # With pairing off, users who were approved before keep access until they are revoked.
+        if user_id in self._users or await self._access.is_approved(self._platform, user_id):
             return "yes"
         return "stranger" if self._pairing else "no"
 
-    def _in_group(self, person: int, place: Place) -> Verdict:
-        """Approvals are not looked at: they were given for a direct chat."""
-        if place.kind != "group" or number_in(place.group_id) not in self._groups:
+    def _group_verdict(self, user_id: str, place: Place) -> Verdict:
+        """Ignore pairing approvals: they count for a direct chat only."""
+        if place.kind != "group" or place.group_id not in self._groups:
             return "no"
-        return "yes" if self._everyone_in_groups or person in self._users else "no"
+        return "yes" if self._everyone_in_groups or user_id in self._users else "no"

@@ -1,4 +1,4 @@
-"""How a stranger becomes known: the bot gives them a code, and they give it to the owner, who approves it."""
+"""Pairing: a bot gives a stranger a code, and the owner who receives it approves the stranger."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gateway.store.ports import Access, AskingLimits, GuessingLimits, Paired, PairingRequest, person_in
+from gateway.config.schema_platforms import is_id
+from gateway.store.ports import Access, AskingLimits, GuessingLimits, Paired, PairingRequest
 from gateway.types import Author
 
 log = structlog.get_logger(__name__)
 
 CODE_LENGTH = 8
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Nothing that could be read as something else: no 0 and O, no 1, I and L, no U and V side by side."""
+"""Characters that cannot be misread: no 0 and O, no 1, I and L, no U."""
 
 CODE_SECONDS = 3600.0
 ASKING = AskingLimits(per_person=3, period_seconds=24 * 3600.0, pending=100)
-"""With a hundred open codes, one guess in six billion is right, and after five wrong ones nobody may guess."""
+"""With a hundred open codes, one guess in six billion is right, and five wrong codes lock approval."""
 GUESSING = GuessingLimits(wrong_codes=5, seconds=600.0)
 
-_LONGEST_NAME = 64
-_IGNORED = re.compile(r"[\s\-\u2010-\u2015]+")
-"""Spaces and dashes of all kinds: people group what they read out, and programs prettify what they paste."""
+_MAX_NAME = 64
+_SEPARATORS = re.compile(r"[\s\-\u2010-\u2015]+")
+"""Spaces and dashes of all kinds: people group the characters of a code, and programs replace dashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +37,41 @@ class PairingCode:
     code: str = field(repr=False)
     expires_at: float
     repeated: bool = False
-    """This person was told it before."""
+    """The person has received this code before."""
 
 
 class Pairing:
-    """One for all bots of a process."""
+    """Issues and approves codes, for all bots of a process."""
 
-    def __init__(self, people: Access, *, clock: Callable[[], float] = time.time) -> None:
-        self._people = people
+    def __init__(self, access: Access, *, clock: Callable[[], float] = time.time) -> None:
+        self._access = access
         self._clock = clock
-        self._given: dict[tuple[str, str], PairingCode] = {}
-        """Only here is a code known in plain text; after a restart, whoever asks again gets another."""
-        self._one_at_a_time = asyncio.Lock()
+        self._issued: dict[tuple[str, str], PairingCode] = {}
+        """Codes in plain text, kept in memory only; after a restart a person who asks again gets another code."""
+        self._lock = asyncio.Lock()
 
     async def request(self, platform: str, author: Author) -> PairingCode | None:
-        """The code for this person, the same one while it is valid. None: they asked too often."""
-        person = person_in(author.id)
-        if person is None or author.is_bot:
+        """Return the person's code, the same one while it is valid; None if the person asked too often."""
+        if author.is_bot or not is_id(author.id):
             return None
-        # Two messages in a row must not come to two codes.
-        async with self._one_at_a_time:
-            return await self._code_for(platform, str(person), author.name)
+        # Two messages in a row must not produce two codes.
+        async with self._lock:
+            return await self._code_for(platform, author.id, author.name)
 
     async def is_open(self, platform: str, code: str) -> bool:
-        """Whether somebody waits for this code to be approved, on this platform."""
-        return await self._people.is_pending(platform, digest(code), now=self._clock())
+        """Tell whether a person on this platform waits for this code to be approved."""
+        return await self._access.is_pending(platform, digest(code), now=self._clock())
 
-    def was_not_told(self, platform: str, author: Author) -> None:
-        """The code could not be delivered: whoever asks again gets another."""
-        self._given.pop((platform, author.id), None)
+    def forget_code(self, platform: str, author: Author) -> None:
+        """Forget a code that could not be delivered: the person gets another one."""
+        self._issued.pop((platform, author.id), None)
 
     async def approve(self, code: str, *, by: str) -> Paired | None:
-        """Lets its owner in. None if the code is unknown or expired; raises PairingLocked after too many of those."""
-        paired = await self._people.approve(digest(code), by=by, now=self._clock(), limits=GUESSING)
+        """Approve the person with this code; None if it is unknown or expired.
+
+        Raises PairingLocked after too many wrong codes.
+        """
+        paired = await self._access.approve(digest(code), by=by, now=self._clock(), limits=GUESSING)
         if paired is None:
             log.warning("pairing.wrong_code", by=by)
         else:
@@ -76,52 +79,54 @@ class Pairing:
         return paired
 
     async def deny(self, code: str) -> bool:
-        """Makes the code worthless. The person may ask again, as often as the limits allow."""
-        return await self._people.deny(digest(code), now=self._clock())
+        """Invalidate the code. The person may ask again within the limits."""
+        return await self._access.deny(digest(code), now=self._clock())
 
     async def approve_person(self, platform: str, user_id: str, *, by: str) -> Paired | None:
-        """For the owner, who sees who waits and needs no code. None if they do not wait any more."""
-        paired = await self._people.approve_person(platform, user_id, by=by, now=self._clock())
+        """Approve a waiting person without the code, as the owner; None if the person no longer waits."""
+        paired = await self._access.approve_person(platform, user_id, by=by, now=self._clock())
         if paired is not None:
             log.info("pairing.approved", platform=platform, user=user_id, by=by)
         return paired
 
     async def deny_person(self, platform: str, user_id: str) -> bool:
-        return await self._people.deny_person(platform, user_id, now=self._clock())
+        return await self._access.deny_person(platform, user_id, now=self._clock())
 
     async def revoke(self, platform: str, user_id: str) -> bool:
-        """From the next message on, this person is a stranger again. False if they were not approved."""
-        person = person_in(user_id)
-        revoked = person is not None and await self._people.revoke(platform, str(person))
+        """Make this person a stranger from the next message on; False if the person was not approved."""
+        revoked = is_id(user_id) and await self._access.revoke(platform, user_id)
         if revoked:
             log.info("pairing.revoked", platform=platform, user=user_id)
         return revoked
 
     async def pending(self) -> list[PairingRequest]:
-        return await self._people.pending(now=self._clock())
+        return await self._access.pending(now=self._clock())
 
     async def approved(self) -> list[Paired]:
-        return await self._people.approved()
+        return await self._access.approved()
 
     async def _code_for(self, platform: str, user_id: str, name: str) -> PairingCode | None:
         now = self._clock()
-        known = self._given.get((platform, user_id))
+        known = self._issued.get((platform, user_id))
         if known and await self.is_open(platform, known.code):
             return PairingCode(known.code, known.expires_at, repeated=True)
         fresh = PairingCode(_new_code(), now + CODE_SECONDS)
-        request = PairingRequest(platform, user_id, name[:_LONGEST_NAME], now, fresh.expires_at)
-        if not await self._people.ask(request, digest(fresh.code), ASKING):
+        request = PairingRequest(platform, user_id, name[:_MAX_NAME], now, fresh.expires_at)
+        if not await self._access.ask(request, digest(fresh.code), ASKING):
             log.info("pairing.too_often", platform=platform, user=user_id)
             return None
-        self._given = {who: code for who, code in self._given.items() if code.expires_at > now}
-        self._given[platform, user_id] = fresh
+        self._issued = {key: code for key, code in self._issued.items() if code.expires_at > now}
+        self._issued[platform, user_id] = fresh
         log.info("pairing.asked", platform=platform, user=user_id)
         return fresh
 
 
 def digest(code: str) -> str:
-    """What is stored of a code, however it was typed. A fast hash will do for what is worthless in an hour."""
-    return hashlib.sha256(_IGNORED.sub("", code).upper().encode("utf-8", "replace")).hexdigest()
+    """Return the hash under which a code is stored, however the code was typed.
+
+    A fast hash suffices: a code is valid for an hour.
+    """
+    return hashlib.sha256(_SEPARATORS.sub("", code).upper().encode("utf-8", "replace")).hexdigest()
 
 
 def _new_code() -> str:

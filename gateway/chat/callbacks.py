@@ -18,7 +18,7 @@ from gateway.types import Author, Button, ChatMessage, Press
 
 class PairingPrompt:
     def __init__(
-        self, port: ChatPort, pairing: Pairing, delivery: DeliveryManager, admins: Sequence[int]
+        self, port: ChatPort, pairing: Pairing, delivery: DeliveryManager, admins: Sequence[str]
     ) -> None:
         self._port = port
         self._pairing = pairing
@@ -31,16 +31,16 @@ class PairingPrompt:
         if code is None or code.repeated:
             return
         if await self._delivery.send_notice(message.place, _welcome(message.author, code)) is None:
-            self._pairing.was_not_told(self._port.platform, message.author)
+            self._pairing.forget_code(self._port.platform, message.author)
             return
         for admin in self.admins:
             await self._ask(admin, message.author, code)
 
-    async def _ask(self, admin: int, stranger: Author, code: PairingCode) -> None:
+    async def _ask(self, admin: str, stranger: Author, code: PairingCode) -> None:
         buttons = (Button("Approve", f"pair:{code.code}:yes"), Button("Deny", f"pair:{code.code}:no"))
         question = f"{speaker(stranger.name)} (id {stranger.id}) would like to talk to me. Code {code.code}."
         try:
-            place = await self._port.direct(str(admin))
+            place = await self._port.direct(admin)
         except DeliveryError:
             return  # an admin who has never written to the bot cannot be reached; the code is enough
         await self._delivery.send_notice(place, question, buttons=buttons)

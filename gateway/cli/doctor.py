@@ -14,7 +14,7 @@ from gateway.cli.output import console, local_time, one_line, print_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gateway.cli.doctor_checks import Finding
+    from gateway.platforms.base import Finding
     from gateway.store.reports import ParkedItem
 
 _WIDTH = 200
@@ -46,12 +46,13 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[Finding]:
     """From the ground up: what stands on something broken is not examined."""
     from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
-    from gateway.cli.doctor_checks_bots import bots  # noqa: PLC0415
+    from gateway.cli.doctor_checks_bots import platforms  # noqa: PLC0415
     from gateway.cli.doctor_checks_host import (  # noqa: PLC0415
         limits,
         sandbox,
         store,
     )
+    from gateway.platforms.base import Finding  # noqa: PLC0415
 
     yield check.python()
     yield from check.packages()
@@ -64,14 +65,13 @@ def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[
         yield from sandbox(loaded)
         yield from check.plugins(loaded)
         yield from store(loaded, repair=repair)
-        yield from check.web_port(loaded.config.platforms.web)
-        yield from bots(loaded, offline=offline)
+        yield from platforms(loaded, offline=offline)
         yield from check.model(loaded, offline=offline)
         yield from check.auxiliary_model(loaded)
         yield from limits(loaded.config)
     else:
-        rest = "tools, sandbox, plugins, store, web port, bots, model and limits"
-        yield check.Finding("warn", f"not checked, because the configuration cannot be used: {rest}")
+        rest = "tools, sandbox, plugins, store, platforms, model and limits"
+        yield Finding("warn", f"not checked, because the configuration cannot be used: {rest}")
 
 
 def _list_parked(config_path: Path | None) -> None:

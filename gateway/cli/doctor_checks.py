@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import http.client
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import shutil
-import socket
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -27,11 +22,11 @@ from gateway.cli.model_probe import ask_model
 from gateway.config import loader as configuration_files
 from gateway.config.environment import relative_python_path
 from gateway.config.loader import Loaded, load, provider_keys
-from gateway.config.schema_platforms import WebConfig, reachable
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.models import embedded
 from gateway.models.catalog import provider_problem
 from gateway.models.selection import auxiliary_spec, configured_specs, explain_choice, missing_key
+from gateway.platforms.base import Finding
 from gateway.plugins import (
     check_engine,
     engine_problem,
@@ -47,14 +42,6 @@ _MEGABYTE = 1_000_000
 _LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
 _OTHERS = 0o077
 """The permission bits of everybody but the owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report: what was seen, and what to do if that is not right."""
-
-    level: Literal["ok", "warn", "fail"]
-    text: str
 
 
 def python() -> Finding:
@@ -202,48 +189,6 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
             yield Finding("fail", f"context engine {config.context.engine}: {problem}")
     for notice in (*enabled.notices, *hidden_engines(home, enabled)):
         yield Finding("warn", notice)
-
-
-def web_port(web: WebConfig) -> Iterator[Finding]:
-    where = f"{web.host}:{web.port}"
-    if not web.enabled:
-        yield Finding("ok", "the chat page is off")
-        return
-    try:
-        try_to_listen(web.host, web.port)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            yield Finding(
-                "fail", f"cannot listen on {where} ({error.strerror}); set platforms.web.host and port"
-            )
-        elif _is_hermes(web.host, web.port):
-            yield Finding("ok", f"Hermes is running at {where}")
-        else:
-            yield Finding(
-                "fail", f"{where} is in use by another program; set platforms.web.port to a free port"
-            )
-    else:
-        yield Finding("ok", f"{where} is free for the chat page")
-
-
-def try_to_listen(host: str, port: int) -> None:
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()
-
-
-def _is_hermes(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(reachable(host), port, timeout=2)
-    try:
-        connection.request("GET", "/healthz")
-        answer = json.loads(connection.getresponse().read(1000))
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
-    finally:
-        connection.close()
-    return isinstance(answer, dict) and answer.get("service") == "hermes"
 
 
 def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:

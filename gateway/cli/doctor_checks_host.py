@@ -17,7 +17,7 @@ from agent.tools.terminal import terminal
 from gateway.app import build_sandbox
 from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite
-from gateway.cli.doctor_checks import Finding, private
+from gateway.cli.doctor_checks import private
 from gateway.cli.progress import progress_shown
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
@@ -30,6 +30,7 @@ from gateway.models.selection import (
     configured_specs,
     is_on_this_machine,
 )
+from gateway.platforms.base import Finding
 from gateway.store import open_store
 from gateway.store.ports import Diagnosis
 

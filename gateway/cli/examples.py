@@ -88,6 +88,7 @@ EXAMPLES: dict[str, list[str]] = {
         "hermes setup",
         "hermes setup --only telegram --telegram-token your-token",
         "hermes setup --only discord --discord-token your-token",
+        "hermes setup --only acme --token your-token",
         "hermes setup --non-interactive --offline --model anthropic/claude-sonnet-4-5 --api-key your-key",
         "hermes setup --model openai/llama3 --base-url http://127.0.0.1:11434/v1",
     ],

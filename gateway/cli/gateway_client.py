@@ -21,13 +21,13 @@ class TokenRefused(HermesError):
 def address(loaded: Loaded) -> str | None:
     """Where the gateway of this state directory listens, by its own word or else by the configuration. None where it
     cannot be asked: it has no page, or did not say which port it got."""
-    from gateway.config.schema_platforms import url_of  # noqa: PLC0415
+    from gateway.config.schema_platforms import local_url  # noqa: PLC0415
     from gateway.process_lock import read_address  # noqa: PLC0415
 
     if noted := read_address(loaded.home):
         return noted
     web = loaded.config.platforms.web
-    return url_of(web.host, web.port) if web.enabled and web.port != 0 else None
+    return local_url(web.host, web.port) if web.enabled and web.port != 0 else None
 
 
 async def ask_status(loaded: Loaded, url: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Does the configured model answer? One tiny question finds out."""
+"""Asks the configured model one tiny question, for `hermes setup` and `hermes doctor`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class NoAnswer(ModelError):
 
 
 def ask_model(model: ModelConfig, *, seconds: float) -> str:
-    """The id of the model that answered. Raises the ModelError that kept it from answering."""
+    """Return the id of the model that answered. Raises the ModelError that kept it from answering."""
     _, llm = configured_llm(model.model_copy(update={"fallbacks": (), "max_tokens": None}))
-    return asyncio.run(_answer(llm, seconds))
+    return asyncio.run(_ask(llm, seconds))
 
 
-async def _answer(llm: LLMClient, seconds: float) -> str:
-    await load_litellm()  # on a busy machine this takes longer than the model may
+async def _ask(llm: LLMClient, seconds: float) -> str:
+    await load_litellm()  # on a busy machine, loading takes longer than the deadline of the model
     try:
         async with asyncio.timeout(seconds), aclosing(llm.stream(_QUESTION)) as events:
             async for event in events:
-                # The first failure is what the person wants to know about, not how retrying goes.
+                # The person wants to know the first failure, not how retrying goes.
                 if isinstance(event, Retrying):
                     raise NoAnswer(event.reason)
     except TimeoutError:
-        raise NoAnswer(f"{seconds:.0f} seconds are over.") from None
+        raise NoAnswer(f"no answer within {seconds:.0f} seconds.") from None
     finally:
         await llm.close()
     return llm.model

@@ -1,4 +1,4 @@
-"""`hermes pairing`: who may talk to the bots. What it changes counts at once, also for a Hermes that is running."""
+"""`hermes pairing`: admits people to the bots. A change takes effect at once, also in a running Hermes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ T = TypeVar("T")
 _APPROVED_BY = "command line"
 _NAME_WIDTH = 60
 _UNKNOWN_CODE = (
-    "Nobody is waiting with this code: it is mistyped, older than an hour, or was used. "
-    "Whoever writes to the bot again gets a new one; `hermes pairing list` shows who is waiting."
+    "No one is waiting with this code: it is mistyped, older than an hour, or already used. "
+    "A person who writes to the bot again gets a new one; `hermes pairing list` shows who is waiting."
 )
 
 code_words = click.argument("code", nargs=-1, required=True, metavar="CODE")
@@ -34,8 +34,8 @@ as_json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 def pairing() -> None:
     """Let people talk to your bots, and take that back.
 
-    Whoever writes to a bot and is not known gets a code. If they give it to you, you can approve it here, while
-    Hermes runs or not. That opens the direct chat with this bot and no group.
+    An unknown person who writes to a bot gets a code and sends it to you. Approve it here, while Hermes runs or not.
+    That opens the direct chat with this bot, and no group.
     """
 
 
@@ -43,7 +43,7 @@ def pairing() -> None:
 @as_json_flag
 @click.pass_obj
 def list_requests(options: Options, as_json: bool) -> None:
-    """List who is waiting. Their codes are known to nobody but them."""
+    """List the people who are waiting. Only they know their codes."""
     waiting = _ask(options, lambda pairing: pairing.pending()) or []
     if as_json:
         print_json([asdict(request) for request in waiting])
@@ -51,14 +51,14 @@ def list_requests(options: Options, as_json: bool) -> None:
         columns = ("PLATFORM", "ID", "ASKED", "EXPIRES", "NAME")
         print_rows(console(), columns, [_request_row(request) for request in waiting])
     else:
-        click.echo("Nobody is waiting.", err=True)
+        click.echo("No one is waiting.", err=True)
 
 
 @pairing.command("people")
 @as_json_flag
 @click.pass_obj
 def list_people(options: Options, as_json: bool) -> None:
-    """List who was approved. Those named in hermes.yaml are not among them."""
+    """List the people who were approved. Those named in hermes.yaml are not listed."""
     people = _ask(options, lambda pairing: pairing.approved()) or []
     if as_json:
         print_json([asdict(paired) for paired in people])
@@ -66,7 +66,7 @@ def list_people(options: Options, as_json: bool) -> None:
         columns = ("PLATFORM", "ID", "APPROVED", "BY", "NAME")
         print_rows(console(), columns, [_paired_row(paired) for paired in people])
     else:
-        click.echo("Nobody was approved yet.", err=True)
+        click.echo("No one was approved yet.", err=True)
 
 
 @pairing.command()
@@ -87,10 +87,10 @@ def approve(options: Options, code: tuple[str, ...]) -> None:
 @code_words
 @click.pass_obj
 def deny(options: Options, code: tuple[str, ...]) -> None:
-    """Make this CODE worthless."""
+    """Invalidate this CODE."""
     if not _change(options, lambda pairing: pairing.deny("".join(code))):
         raise click.ClickException(_UNKNOWN_CODE)
-    click.echo("The code is worthless now.")
+    click.echo("The code is invalid now.")
 
 
 @pairing.command()
@@ -98,32 +98,27 @@ def deny(options: Options, code: tuple[str, ...]) -> None:
 @click.argument("user_id", metavar="ID")
 @click.pass_obj
 def revoke(options: Options, platform: str, user_id: str) -> None:
-    """Take back what was approved for the person with this ID on this PLATFORM.
+    """Revoke the approval of the person with this ID on this PLATFORM.
 
-    PLATFORM is as `hermes pairing people` shows it: telegram, or telegram/work for a bot with a name.
+    PLATFORM and ID are as `hermes pairing people` shows them: telegram, or telegram/work for a bot with a name.
     """
-    from gateway.store.ports import person_in  # noqa: PLC0415 - not for `--help`
-
-    number = person_in(user_id)
-    if number is None:
-        raise click.BadParameter("expected a number; `hermes pairing people` shows them", param_hint="ID")
     if not _change(options, lambda pairing: pairing.revoke(platform, user_id)):
         raise click.ClickException(
-            f"{number} was not approved on {platform}; `hermes pairing people` shows who was."
+            f"{user_id} was not approved on {platform}; `hermes pairing people` shows the ids of those who were."
         )
-    click.echo(f"{number} is a stranger on {platform} again.")
-    if number in _named_in_the_file(_loaded(options), platform):
-        click.echo(f"But hermes.yaml still lets {number} in; take it out of allowed_users and admins there.")
+    click.echo(f"{user_id} is a stranger on {platform} again.")
+    if user_id in _configured_users(_loaded(options), platform):
+        click.echo(f"But hermes.yaml still admits {user_id}; remove it from allowed_users and admins there.")
 
 
 def _approved(paired: Paired) -> str:
-    from gateway.config.schema_platforms import section_of  # noqa: PLC0415 - not for `--help`
+    from gateway.config.schema_platforms import section_key  # noqa: PLC0415 - not for `--help`
 
-    bot, number = paired.platform, paired.user_id
+    bot, user_id = paired.platform, paired.user_id
     return (
-        f"{one_line(paired.name, _NAME_WIDTH)} ({bot} {number}) may talk to the bot now. "
-        f"`hermes pairing revoke {bot} {number}` takes that back.\n"
-        f"To let them approve others and change the model: put {number} into `{section_of(bot)}.admins` in "
+        f"{one_line(paired.name, _NAME_WIDTH)} ({bot} {user_id}) may talk to the bot now. "
+        f"`hermes pairing revoke {bot} {user_id}` takes that back.\n"
+        f"To let this person approve others and change the model, add {user_id} to `{section_key(bot)}.admins` in "
         "hermes.yaml."
     )
 
@@ -143,12 +138,12 @@ def _ask(options: Options, question: Callable[[Pairing], Awaitable[T]]) -> T | N
 
 
 def _change(options: Options, action: Callable[[Pairing], Awaitable[T]]) -> T | None:
-    """Beside a Hermes that may be running: SQLite lets one write after the other, and nothing here is cached."""
+    """Write beside a Hermes that may be running: SQLite serialises writers, and nothing here is cached."""
     return _with_pairing(options, action, read_only=False)
 
 
 def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, read_only: bool) -> T | None:
-    """None where nothing was ever stored: a database is not made for that."""
+    """Run `work`; None where no database exists yet, because this creates none."""
     from gateway.access.pairing import Pairing  # noqa: PLC0415 - not for `--help`
     from gateway.store import open_store  # noqa: PLC0415
 
@@ -166,12 +161,19 @@ def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, 
 def _loaded(options: Options) -> Loaded:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
-    configure_logging("error", "human")  # standard output is for what was asked
+    configure_logging("error", "human")  # standard output is for the result
     return loaded_for(options)
 
 
-def _named_in_the_file(loaded: Loaded, platform: str) -> set[int]:
-    from gateway.cli.bots import bots  # noqa: PLC0415 - not for `--help`
+def _configured_users(loaded: Loaded, platform: str) -> set[str]:
+    """Return the users that hermes.yaml names for a bot. The section of a plugin's platform is read unchecked."""
+    from gateway.config.schema_platforms import bot_configs  # noqa: PLC0415 - not for `--help`
 
-    settings = dict(bots(loaded.config.platforms)).get(platform)
-    return {*settings.allowed_users, *settings.admins} if settings else set()
+    platforms = loaded.config.platforms
+    if config := dict(bot_configs(platforms)).get(platform):
+        return {*config.allowed_users, *config.admins}
+    section = getattr(platforms, platform, None)
+    if not isinstance(section, dict):
+        return set()
+    lists = (section.get(key) for key in ("allowed_users", "admins"))
+    return {str(user) for users in lists if isinstance(users, list) for user in users}

@@ -134,10 +134,10 @@ def logs(follow: bool, lines: int) -> None:
 def _notes(loaded: Loaded) -> Iterator[str]:
     """What works in this shell and would not in a service."""
     from gateway.config.environment import PROVIDER_KEYS, only_in_this_shell  # noqa: PLC0415 - not for `--help`
-    from gateway.config.schema_platforms import TOKEN_VARIABLES  # noqa: PLC0415
+    from gateway.config.schema_platforms import token_variables  # noqa: PLC0415
 
     in_file = {name[1:] for origin in loaded.origins.values() for name in origin.split() if name[0] == "$"}
-    names = dict.fromkeys((*PROVIDER_KEYS, *TOKEN_VARIABLES.values(), *sorted(in_file)))
+    names = dict.fromkeys((*PROVIDER_KEYS, *token_variables().values(), *sorted(in_file)))
     if missing := only_in_this_shell(loaded.home, names):
         yield (
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in this shell only, and the service does "

@@ -1,123 +1,175 @@
-"""`hermes setup`: a few questions, then a `hermes.yaml` that works and bots that are connected."""
+"""`hermes setup`: asks a few questions, writes a working `hermes.yaml` and connects bots."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import SecretStr
 
 from gateway.cli import Options, tell_ignored
-from gateway.config.loader import load
-from gateway.config.schema import Config
-from gateway.config.schema_platforms import TOKEN_VARIABLES
+from gateway.config.loader import ensure_home, find, ignored_file, load, state_directory
+from gateway.config.schema import Config, PlatformSections
+from gateway.errors import ConfigError
+from gateway.platforms.registry import PlatformRegistry
 
 if TYPE_CHECKING:
-    from gateway.cli.setup_model import Choice
-_TO_COME = SecretStr("1:still-to-come")
+    from gateway.cli.setup_model import ModelAnswers
+
+_ASSUMED_TOKEN = SecretStr("1:still-to-come")
+_MODEL = "model"
 
 
-def unfinished(path: Path) -> Config:
-    """What it says so far. That a bot is on and has no token is what the setup is there to mend."""
-    assumed = dict.fromkeys(TOKEN_VARIABLES.values(), _TO_COME.get_secret_value())
-    config = load(path, assumed=assumed).config
+def incomplete_config(
+    path: Path, registry: PlatformRegistry | None = None, sections: PlatformSections | None = None
+) -> Config:
+    """Read the file although a bot that is on may lack its token, which the setup is about to ask for."""
+    registry = registry or PlatformRegistry()
+    variables = [spec.token_variable for spec in registry.bots]
+    config = load(
+        path, assumed=dict.fromkeys(variables, _ASSUMED_TOKEN.get_secret_value()), sections=sections
+    ).config
     platforms = config.platforms
-    for service in TOKEN_VARIABLES:
-        section = getattr(platforms, service)
-        if section.token == _TO_COME:
-            platforms = platforms.model_copy(update={service: section.model_copy(update={"token": None})})
+    for spec in registry.bots:
+        section = getattr(platforms, spec.name)
+        if section.token == _ASSUMED_TOKEN:
+            platforms = platforms.model_copy(update={spec.name: section.model_copy(update={"token": None})})
     return config.model_copy(update={"platforms": platforms})
 
 
-_BOTS = {"telegram": "Telegram", "discord": "Discord"}
-_PARTS = ("model", *_BOTS)
+def _known_platforms(path: Path, home: Path) -> tuple[PlatformRegistry, PlatformSections]:
+    """Return the built-in platforms and those of the plugins that the file enables."""
+    from gateway.plugins import survey_plugins  # noqa: PLC0415 - not for `--help`
+
+    built_in = PlatformRegistry()
+    if not path.exists():
+        return built_in, {}
+    try:
+        enabled = incomplete_config(path).plugins.enabled
+    except ConfigError:
+        return built_in, {}  # reported once the file is needed
+    plugins, _ = survey_plugins(home, enabled) if enabled else (None, ())
+    return (PlatformRegistry.with_plugins(plugins), plugins.platform_sections) if plugins else (built_in, {})
+
+
+def _token_options(command: Callable[..., None]) -> Callable[..., None]:
+    for spec in reversed(PlatformRegistry().bots):
+        help_text = f"The token of a {spec.title} bot. It goes into .env, too."
+        command = click.option(f"--{spec.name}-token", help=help_text)(command)
+    return command
 
 
 @click.command()
-@click.option("--only", type=click.Choice(_PARTS), help="Set up this and leave the rest as it is.")
+@click.option(
+    "--only", metavar="PART", help="Set up only this: model, telegram, discord, or a plugin's platform."
+)
 @click.option("--model", help="A litellm id, such as anthropic/claude-sonnet-4-5, or embedded/smollm2.")
-@click.option("--api-key", help="Its key. It goes into .env in the state directory, not into hermes.yaml.")
+@click.option(
+    "--api-key", help="The model's key. It goes into .env in the state directory, not into hermes.yaml."
+)
 @click.option("--base-url", help="The address of an OpenAI-compatible server.")
-@click.option("--telegram-token", help="The token of a Telegram bot. It goes into .env, too.")
-@click.option("--discord-token", help="The token of a Discord bot. It goes into .env, too.")
+@_token_options
+@click.option("--token", help="The token of the bot that --only names. It goes into .env, too.")
 @click.option("--non-interactive", is_flag=True, help="Ask nothing; the other options say what to set up.")
-@click.option("--offline", is_flag=True, help="Do not try whether the model answers and the tokens are good.")
+@click.option("--offline", is_flag=True, help="Do not try the model and the tokens.")
 @click.pass_obj
 def setup(
     options: Options,
+    /,
     only: str | None,
     model: str | None,
     api_key: str | None,
     base_url: str | None,
-    telegram_token: str | None,
-    discord_token: str | None,
+    token: str | None,
     non_interactive: bool,
     offline: bool,
+    **bot_tokens: str | None,
 ) -> None:
-    """Choose a model, connect Telegram and Discord, write hermes.yaml.
+    """Choose a model, connect bots, write hermes.yaml.
 
     Without options it asks about everything, with options only about what they are for. In hermes.yaml only these
-    settings are changed; comments and all else stay as they are. Keys and tokens go into the file .env in the
+    settings change; comments and all other settings stay as they are. Keys and tokens go into the file .env in the
     state directory, which only you can read.
     """
-    from gateway.cli.setup_bots import checked_token, set_up_bot  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.setup_bots import BotSetup, checked_token  # noqa: PLC0415 - not for `--help`
     from gateway.cli.setup_model import (  # noqa: PLC0415
-        Choice,
+        ModelAnswers,
         checked_key,
         checked_url,
         set_up_model,
     )
-    from gateway.config.loader import ensure_home, find, ignored_file, state_directory  # noqa: PLC0415
 
-    given = Choice(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
-    typed = {"telegram": telegram_token, "discord": discord_token}
-    tokens = {bot: None if token is None else checked_token(bot, token) for bot, token in typed.items()}
-    named = [*(["model"] if any((model, base_url, api_key)) else []), *(bot for bot in tokens if tokens[bot])]
-    parts = _parts(only, named)
-    if non_interactive:
-        _refuse_what_would_be_asked(parts, given, tokens)
+    answers = ModelAnswers(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
     home = state_directory()
-    ensure_home(home)
     path = find(options.config_path, home) or home / "hermes.yaml"
+    registry, sections = _known_platforms(path, home)
+    typed = {name.removesuffix("_token"): value for name, value in bot_tokens.items()}
+    if token is not None:
+        if only is None or only == _MODEL:
+            raise click.UsageError("--token needs --only and the name of a platform.")
+        typed[only] = token
+    _check_part(only, registry)
+    tokens = {
+        name: None if value is None else checked_token(registry[name], value) for name, value in typed.items()
+    }
+    given = [
+        *([_MODEL] if any((model, base_url, api_key)) else []),
+        *(name for name, value in tokens.items() if value),
+    ]
+    parts = _parts(only, given, registry)
+    if non_interactive:
+        _refuse_questions(parts, answers, tokens)
+    ensure_home(home)
     tell_ignored(ignored_file(options.config_path, path), str(path))
     ask, works = not non_interactive, True
     for part in parts:
-        if part == "model":
-            works &= set_up_model(given, home, path, ask=ask, offline=offline)
-        elif only or part in named or _wanted(part):
-            works &= set_up_bot(part, tokens[part], home, path, ask=ask, offline=offline)
+        if part == _MODEL:
+            works &= set_up_model(answers, home, path, ask=ask, offline=offline)
+        elif only or part in given or _confirm(registry[part].title):
+            bot = BotSetup(registry[part], registry, sections, home, path, ask=ask, offline=offline)
+            works &= bot.run(tokens.get(part))
     if not works:
         raise click.exceptions.Exit(1)
-    if "model" in parts:
+    if _MODEL in parts:
         click.echo("Start with `hermes chat`, or with `hermes run` and a browser.")
 
 
-def _parts(only: str | None, named: Sequence[str]) -> Sequence[str]:
-    """What to set up: `named` are those that options were given for."""
+def _check_part(only: str | None, registry: PlatformRegistry) -> None:
+    known = [_MODEL, *(spec.name for spec in registry.bots)]
+    if only is not None and only not in known:
+        raise click.BadParameter(
+            f"{only!r} is not one of {', '.join(known)}. `hermes plugins` shows whether a plugin that adds a platform "
+            "is enabled.",
+            param_hint="--only",
+        )
+
+
+def _parts(only: str | None, given: Sequence[str], registry: PlatformRegistry) -> Sequence[str]:
+    """List what to set up. `given` are the parts that have options."""
     if only is None:
-        return named or _PARTS
-    if others := [part for part in named if part != only]:
+        return given or (_MODEL, *(spec.name for spec in registry.bots))
+    if others := [part for part in given if part != only]:
         raise click.UsageError(f"--only {only} leaves out {' and '.join(others)}; give no options for that.")
     return [only]
 
 
-def _refuse_what_would_be_asked(
-    parts: Sequence[str], given: Choice, tokens: Mapping[str, str | None]
-) -> None:
-    if "model" in parts and not given.model:
+def _refuse_questions(parts: Sequence[str], answers: ModelAnswers, tokens: Mapping[str, Any]) -> None:
+    """Refuse a part that cannot be set up without a question."""
+    if _MODEL in parts and not answers.model:
         others = "" if len(parts) == 1 else ", --telegram-token or --discord-token"
         raise click.UsageError(f"--non-interactive needs --model{others}.")
     for part in parts:
-        if part in tokens and not tokens[part]:
-            raise click.UsageError(f"--non-interactive needs --{part}-token.")
+        if part != _MODEL and not tokens.get(part):
+            option = f"--{part}-token" if part in PlatformRegistry() else "--token"
+            raise click.UsageError(f"--non-interactive needs {option}.")
 
 
-def _wanted(part: str) -> bool:
+def _confirm(title: str) -> bool:
     try:
-        return click.confirm(f"\nConnect {_BOTS[part]}", default=False)
+        return click.confirm(f"\nConnect {title}", default=False)
     except click.Abort:
         if sys.stdin.isatty():
             raise

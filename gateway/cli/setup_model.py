@@ -1,4 +1,4 @@
-"""The part of `hermes setup` that is about the model."""
+"""Model part of `hermes setup`: asks for a provider, a model and a key, and tries the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from agent.errors import ModelError
 from gateway.cli.output import console
-from gateway.cli.setup import unfinished
+from gateway.cli.setup import incomplete_config
 from gateway.config.environment import PROVIDER_KEYS, environment, remember_secret
 from gateway.config.fields import URL_PATTERN
 from gateway.config.loader import SHIPPED, read_text
@@ -23,7 +23,7 @@ from gateway.observability.logs import configure_logging
 
 SECONDS_TO_ANSWER = 30
 OTHER_KEY = "HERMES_API_KEY"
-"""The variable for servers that are no provider with a variable of its own."""
+"""Variable for the key of a server that is not one of the known providers."""
 
 _OLLAMA = "http://127.0.0.1:11434/v1"
 _SERVER, _EMBEDDED = "server", "embedded"
@@ -37,17 +37,17 @@ _PROVIDERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What the person wants. There is no key where none is needed, or where it is set already."""
+class ModelAnswers:
+    """Model settings from the options and the person's answers. No key: none is needed, or it is already set."""
 
     model: str
-    """Empty until it is chosen."""
+    """Empty until the person chooses one."""
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
 
 
-def set_up_model(given: Choice, home: Path, path: Path, *, ask: bool, offline: bool) -> bool:
-    """False if the model said no; a network that is down says nothing about the settings."""
+def set_up_model(given: ModelAnswers, home: Path, path: Path, *, ask: bool, offline: bool) -> bool:
+    """Ask, save and try the model; False if the model refused. An unreachable network is not a refusal."""
     _save(_ask_person(home, given) if ask else given, path, home)
     return offline or _answers(path)
 
@@ -59,15 +59,15 @@ def checked_url(url: str) -> str:
 
 
 def checked_key(key: str) -> str:
-    """Keys are one printable word; anything else is a slip of the clipboard."""
+    """Return the stripped key, which must be one printable word."""
     key = key.strip()
     if not re.fullmatch(r"[!-~]+", key):
         raise click.BadParameter("expected a key without spaces or line breaks")
     return key
 
 
-def _ask_person(home: Path, given: Choice) -> Choice:
-    """Asks for what the options leave open."""
+def _ask_person(home: Path, given: ModelAnswers) -> ModelAnswers:
+    """Ask for what the options leave open."""
     known, model, base_url, api_key = environment(home), given.model, given.base_url, given.api_key
     provider = _provider(model, base_url) if model or base_url else _ask_provider(known)
     if provider == _SERVER and base_url is None:
@@ -76,12 +76,12 @@ def _ask_person(home: Path, given: Choice) -> Choice:
         model = _ask_model(provider)
     if api_key is None and provider != _EMBEDDED:
         api_key = _ask_key(_variable(model, base_url), known, optional=provider == _SERVER)
-    return Choice(model, base_url, api_key)
+    return ModelAnswers(model, base_url, api_key)
 
 
 def _ask_provider(known: Mapping[str, str]) -> str:
     out = console()
-    out.print("Who should answer?")
+    out.print("Which provider should answer?")
     for name, description in _PROVIDERS.items():
         out.print(f"  {name:<11} {description}")
     with_key = (name for name in _PROVIDERS if known.get(f"{name.upper()}_API_KEY"))
@@ -110,41 +110,41 @@ def _ask_key(variable: str, known: Mapping[str, str], *, optional: bool) -> str 
         question,
         default="" if may_be_empty else None,
         show_default=False,
-        # Without a terminal there is nobody to look over the shoulder, and hiding would bypass the pipe.
+        # Without a terminal there is nothing to hide, and hiding would bypass the pipe.
         hide_input=sys.stdin.isatty(),
         value_proc=lambda text: text and checked_key(text),
     )
     return key or None
 
 
-def _save(choice: Choice, path: Path, home: Path) -> None:
+def _save(answers: ModelAnswers, path: Path, home: Path) -> None:
     out = console()
-    variable = _variable(choice.model, choice.base_url)
-    needs_key = _provider(choice.model, choice.base_url) != _EMBEDDED
-    has_key = bool(choice.api_key or environment(home).get(variable))
+    variable = _variable(answers.model, answers.base_url)
+    needs_key = _provider(answers.model, answers.base_url) != _EMBEDDED
+    has_key = bool(answers.api_key or environment(home).get(variable))
     values = {
-        "name": choice.model,
-        "base_url": choice.base_url,
+        "name": answers.model,
+        "base_url": answers.base_url,
         "api_key": f"${{{variable}}}" if needs_key and has_key else None,
     }
     text = with_values(read_text(path if path.exists() else SHIPPED), "model", values)
-    if choice.api_key:
-        out.print(f"Wrote {variable} to {remember_secret(home, variable, choice.api_key)}", soft_wrap=True)
-        if environment(home)[variable] != choice.api_key:
+    if answers.api_key:
+        out.print(f"Wrote {variable} to {remember_secret(home, variable, answers.api_key)}", soft_wrap=True)
+        if environment(home)[variable] != answers.api_key:
             out.print(f"Note: the environment has another {variable}, and that one is used.", soft_wrap=True)
     write(path, text)
-    out.print(f"Wrote {choice.model} to {path}", soft_wrap=True)
+    out.print(f"Wrote {answers.model} to {path}", soft_wrap=True)
 
 
 def _answers(path: Path) -> bool:
-    from gateway.cli.model_probe import ask_model  # noqa: PLC0415 - brings the model client along
+    from gateway.cli.model_probe import ask_model  # noqa: PLC0415 - loads the model client
 
-    configure_logging("error", "human")  # log lines would stand between the answers
-    model = unfinished(path).model
+    configure_logging("error", "human")  # keep log lines out of the dialogue
+    model = incomplete_config(path).model
     out = console()
     if model.context_length:
         out.print(f"model.context_length stays {model.context_length}; is that the window of {model.name}?")
-    out.print(f"Asking {model.name} for a first word ...")
+    out.print(f"Asking {model.name} for an answer ...")
     try:
         ask_model(model, seconds=SECONDS_TO_ANSWER)
     except ModelError as error:

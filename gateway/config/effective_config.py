@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from gateway.config.loader import Loaded
+from gateway.config.secrets import is_secret_name
 
 _OPTIONS = "context.options."
 _MASK = "'**********'"
@@ -44,7 +45,8 @@ def _lines(section: Mapping[str, Any], prefix: str, depth: int, origins: Mapping
             yield Line(key, name, depth, "", "")
             yield from _lines(value, f"{key}.", depth + 1, origins)
         else:
-            text = _MASK if _is_from_a_variable(key, origins) else _as_yaml(value)
+            is_masked = _is_from_a_variable(key, origins) or (isinstance(value, str) and is_secret_name(name))
+            text = _MASK if is_masked else _as_yaml(value)
             yield Line(key, name, depth, text, origins.get(key, "default"))
 
 

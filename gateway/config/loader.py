@@ -11,15 +11,15 @@ import os
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from gateway.config.environment import environment, provider_keys, state_directory
-from gateway.config.schema import Config
-from gateway.config.schema_platforms import TOKEN_VARIABLES
+from gateway.config.schema import Config, PlatformSections, config_with
+from gateway.config.schema_platforms import PlatformsConfig, is_platform_name, token_variables
 from gateway.config.validate import dotted, messages, validate
 from gateway.config.yaml_document import Document, parse
 from gateway.errors import ConfigError, StateDirectoryUnusable
@@ -56,6 +56,8 @@ class Loaded:
     """Which keys are set where: `line 3` or `$VARIABLE`; the others have their defaults."""
     ignored: Path | None = None
     """A `hermes.yaml` in the current directory that is not in use, because the owner has not named it."""
+    sections: PlatformSections = field(default_factory=dict, repr=False)
+    """The configuration models of platforms that plugins add."""
 
     @property
     def source(self) -> str:
@@ -72,6 +74,10 @@ class Loaded:
         """The agents' folders, one per conversation."""
         return self.home / "workspaces"
 
+    def with_platforms(self, sections: PlatformSections) -> Loaded:
+        """Read the file again, now that the platforms of plugins are known. Raises ConfigError."""
+        return replace(load(self.path, sections=sections, strict=True), ignored=self.ignored)
+
     def place_of(self, key: str) -> str:
         """`hermes.yaml:12`, for a complaint that only somebody else can make; or the file, if the key is not in it."""
         source = self.path or SHIPPED
@@ -80,19 +86,33 @@ class Loaded:
         return f"{source}:{self.origins[key].removeprefix(_LINE)}" if key else str(source)
 
 
-def load(explicit: Path | None = None, *, assumed: Mapping[str, str] | None = None) -> Loaded:
-    """Raises ConfigError with all problems of the file. `assumed` are values for variables that are not set."""
+def load(
+    explicit: Path | None = None,
+    *,
+    assumed: Mapping[str, str] | None = None,
+    sections: PlatformSections | None = None,
+    strict: bool = False,
+) -> Loaded:
+    """Raises ConfigError with all problems of the file. `assumed` are values for variables that are not set.
+
+    `sections` are the models of platforms that plugins add. Unless `strict`, a file that enables plugins may hold more
+    sections under `platforms`, which stay unchecked: only the plugins know them.
+    """
+    sections = sections or {}
     home = state_directory()
     path = find(explicit, home)
     source = path or SHIPPED
     known = ChainMap(environment(home), dict(assumed or {}))
     document = parse(read_text(source), known)
-    _fill_in_tokens(document, known)
-    config = validate(document)
+    unchecked = () if strict else _unknown_platforms(document.tree, sections)
+    config_type = config_with(sections, unchecked=unchecked)
+    _fill_in_tokens(document, known, {**token_variables(), **_plugin_variables(sections)})
+    config = validate(document, config_type)
     if config is None:
         raise ConfigError(problems=messages(document, str(source)))
     origins = _origins(document, path)
-    return Loaded(config, path and path.absolute(), home, origins, ignored_file(explicit, path))
+    ignored = ignored_file(explicit, path)
+    return Loaded(config, path and path.absolute(), home, origins, ignored, sections)
 
 
 def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | None]:
@@ -197,9 +217,29 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"{path}:{line}: is not UTF-8 text.") from None
 
 
-def _fill_in_tokens(document: Document, known: Mapping[str, str]) -> None:
+def _unknown_platforms(tree: Any, sections: PlatformSections) -> list[str]:
+    """List the sections under `platforms` that only the plugins named in the file can know."""
+    if not isinstance(tree, dict) or not isinstance(tree.get("platforms"), dict):
+        return []
+    plugins = tree.get("plugins")
+    if not isinstance(plugins, dict) or not plugins.get("enabled"):
+        return []
+    known = {*PlatformsConfig.model_fields, *sections}
+    return [
+        name
+        for name, section in tree["platforms"].items()
+        if name not in known and is_platform_name(name) and isinstance(section, dict)
+    ]
+
+
+def _plugin_variables(sections: PlatformSections) -> dict[str, str]:
+    variables = {name: getattr(model, "token_variable", "") for name, model in sections.items()}
+    return {name: variable for name, variable in variables.items() if variable}
+
+
+def _fill_in_tokens(document: Document, known: Mapping[str, str], variables: Mapping[str, str]) -> None:
     """A bot whose token stands in its usual variable needs no line in the file."""
-    for platform, variable in TOKEN_VARIABLES.items():
+    for platform, variable in variables.items():
         settings = _section(_section(document.tree, "platforms"), platform)
         if known.get(variable) and settings is not None and "token" not in settings:
             settings["token"] = known[variable]

@@ -6,11 +6,11 @@ Descriptions stand in `Field(...)` because reading docstrings back costs 30 ms a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, create_model, model_validator
 
 from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word, setting
 from gateway.config.schema_limits import LimitsConfig, SandboxConfig
@@ -292,3 +292,20 @@ class Config(Section):
     prompt_caching: PromptCachingConfig = Field(default_factory=PromptCachingConfig)
     plugins: PluginsConfig = Field(default_factory=PluginsConfig)
     logging: LoggingConfig = Field(default_factory=LoggingConfig)
+
+
+PlatformSections = Mapping[str, type[Section]]
+"""Configuration models of the platforms that plugins add, by platform."""
+
+
+def config_with(sections: PlatformSections, *, unchecked: Iterable[str] = ()) -> type[Config]:
+    """Return `Config` with more sections under `platforms`. An `unchecked` section may hold anything."""
+    fields: dict[str, Any] = {
+        name: (model, Field(default_factory=model, description=model.__doc__))
+        for name, model in sections.items()
+    }
+    fields |= {name: (dict[str, Any], Field(default={}, description="")) for name in unchecked}
+    if not fields:
+        return Config
+    platforms = create_model("PlatformsConfig", __base__=PlatformsConfig, **fields)
+    return create_model("Config", __base__=Config, platforms=(platforms, Field(default_factory=platforms)))

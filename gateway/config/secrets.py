@@ -12,18 +12,6 @@ from pydantic import BaseModel, SecretStr
 from gateway.config.environment import environment
 from gateway.config.loader import Loaded
 
-_TELEGRAM_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
-_ONE_WORD = re.compile(r"[!-~]+")
-
-
-def token_problem(platform: str, token: str) -> str:
-    """What is wrong with it at first sight, if anything."""
-    if platform == "telegram" and not _TELEGRAM_TOKEN.fullmatch(token):
-        return "expected a token as BotFather gives it, such as 123456789:AAF-x2b…"
-    if not _ONE_WORD.fullmatch(token):
-        return "expected a token without spaces or line breaks"
-    return ""
-
 
 class Secret(NamedTuple):
     value: str
@@ -47,7 +35,9 @@ def secrets_in(value: object, *, for_own_server: bool = False) -> Iterator[Secre
         for name, inner in value:
             yield from secrets_in(inner, for_own_server=has_own_server and name == "api_key")
     elif isinstance(value, Mapping):
-        for inner in value.values():
+        for name, inner in value.items():
+            if isinstance(inner, str) and inner.strip() and is_secret_name(str(name)):
+                yield Secret(inner.strip(), for_own_server=False)  # in a section that no model describes
             yield from secrets_in(inner)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for inner in value:
@@ -57,6 +47,13 @@ def secrets_in(value: object, *, for_own_server: bool = False) -> Iterator[Secre
 _SECRET_NAME = re.compile(
     r"(?:_KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)\Z|\A(?:AWS|AZURE)_.*_KEY", re.IGNORECASE
 )
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a variable or key of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 _PLAIN_WORD = re.compile(r"[a-z-]{1,15}", re.IGNORECASE)
 """`anything`, `disabled`, `not-needed`: what stands where no key is asked for would be missed all over the place."""
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -79,7 +76,7 @@ def _in_environment(loaded: Loaded) -> Iterator[str]:
     for name, given in environment(loaded.home).items():
         value = given.strip()
         is_something_else = not value or value.startswith(_A_PATH) or _PLAIN_WORD.fullmatch(value)
-        if _SECRET_NAME.search(name) and not is_something_else:
+        if is_secret_name(name) and not is_something_else:
             yield value
         if name == _HEADERS:
             yield from filter(None, (header.partition("=")[2].strip() for header in value.split(",")))

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,9 +31,24 @@ class Key:
     reload: Reload
 
 
-@cache
-def _root() -> JsonSchema:
-    return Config.model_json_schema()
+@lru_cache(maxsize=4)
+def _root(of: type[Config] = Config) -> JsonSchema:
+    """Return the JSON schema of a configuration model, with every reference replaced by its definition."""
+    schema = of.model_json_schema()
+    inlined: JsonSchema = _inline(schema, schema.get("$defs", {}))
+    return inlined
+
+
+def _inline(schema: Any, definitions: JsonSchema) -> Any:
+    if isinstance(schema, list):
+        return [_inline(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        schema = {**definitions[schema["$ref"].rpartition("/")[2]], **schema}
+    return {
+        name: _inline(inner, definitions) for name, inner in schema.items() if name not in ("$ref", "$defs")
+    }
 
 
 def keys() -> Iterator[Key]:
@@ -46,9 +61,9 @@ def sections() -> list[tuple[str, str]]:
     return [(name, _meant(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
-def schema_at(place: KeyPath) -> JsonSchema | None:
+def schema_at(place: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
     """What the schema says about this place; None where it knows no such key."""
-    schema: JsonSchema | None = _root()
+    schema: JsonSchema | None = _root(of)
     for step in place:
         if schema is None:
             return None
@@ -56,8 +71,8 @@ def schema_at(place: KeyPath) -> JsonSchema | None:
     return schema
 
 
-def is_secret(place: KeyPath) -> bool:
-    schema = schema_at(place)
+def is_secret(place: KeyPath, of: type[Config] = Config) -> bool:
+    schema = schema_at(place, of)
     return schema is not None and schema.get("format") == "password"
 
 
@@ -82,10 +97,10 @@ def expected(schema: JsonSchema) -> str:
     return "text"
 
 
-def nearest(place: KeyPath) -> str | None:
+def nearest(place: KeyPath, of: type[Config] = Config) -> str | None:
     """The known key that was probably meant by an unknown one."""
     *parent, wrong = place
-    siblings = _names(schema_at(tuple(parent)))
+    siblings = _names(schema_at(tuple(parent), of))
     if close := difflib.get_close_matches(str(wrong), siblings, n=1):
         return dotted((*parent, close[0]))
     # Where several keys end alike, the first is meant.
@@ -117,10 +132,7 @@ def _keys_of(schema: JsonSchema, prefix: str) -> Iterator[Key]:
 
 
 def _meant(schema: JsonSchema) -> JsonSchema:
-    """Behind references, and without the null of an optional value."""
-    if "$ref" in schema:
-        definition: JsonSchema = _root()["$defs"][schema["$ref"].rpartition("/")[2]]
-        return definition
+    """Without the null of an optional value."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
             return _meant(choice)
@@ -151,18 +163,18 @@ LONGEST_SHOWN = 24
 """Slips are short and keys in the wrong place are long: longer text is not repeated in a message."""
 
 
-def validate(document: Document) -> Config | None:
+def validate(document: Document, of: type[Config] = Config) -> Config | None:
     """None if there are problems; the document has them all."""
     if not isinstance(document.tree, dict):
         document.complain((), f"expected a mapping of keys, found {_kind(document.tree)}")
         return None
     try:
-        config = Config.model_validate(document.tree)
+        config = of.model_validate(document.tree)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             place = details["loc"]
             if not any(place[: len(unread)] == unread for unread in document.unread):
-                document.complain(place, _sentence(details, document))
+                document.complain(place, _sentence(details, document, of))
         return None
     return None if document.problems else config
 
@@ -178,26 +190,26 @@ def _named(problem: Problem) -> str:
     return f"{dotted(problem.place)}: {problem.text}{end}" if problem.place else f"{problem.text}{end}"
 
 
-def _sentence(details: ErrorDetails, document: Document) -> str:
+def _sentence(details: ErrorDetails, document: Document, of: type[Config]) -> str:
     place, value = details["loc"], details["input"]
     match details["type"]:
         case "extra_forbidden":
-            near = nearest(place)
+            near = nearest(place, of)
             return f"unknown key; did you mean {near}?" if near else "unknown key"
         case "missing":
             return "is required"
         case "value_error":
             return str(details["ctx"]["error"])
-    wanted = expected(schema_at(place) or {})
+    wanted = expected(schema_at(place, of) or {})
     hint = "; put it in quotes" if wanted == "text" and isinstance(value, int | float | date) else ""
-    return f"expected {wanted}, found {_found(value, place, document)}{hint}"
+    return f"expected {wanted}, found {_found(value, place, document, of)}{hint}"
 
 
-def _found(value: Any, place: KeyPath, document: Document) -> str:
+def _found(value: Any, place: KeyPath, document: Document, of: type[Config]) -> str:
     """The value, unless that could give away a secret."""
     if names := document.variables.get(place):
         return f"the value of {' and '.join(names)}"
-    if is_secret(place) or (isinstance(value, str) and (len(value) > LONGEST_SHOWN or "@" in value)):
+    if is_secret(place, of) or (isinstance(value, str) and (len(value) > LONGEST_SHOWN or "@" in value)):
         return f"{_kind(value)} (not shown)"
     if isinstance(value, bool):
         return str(value).lower()

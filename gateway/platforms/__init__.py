@@ -1,1 +1,1 @@
-"""Where people talk to Hermes: one file or folder per platform."""
+"""Platforms where people talk to Hermes: one folder each, registered in `registry.py`."""

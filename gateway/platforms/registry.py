@@ -1,113 +1,141 @@
-"""Builds the platforms that are switched on. Imports each SDK only for a platform that is on."""
+"""Platform registry: the built-in platforms, and those that plugins add."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
-from gateway.chat.adapter import ChatPort
-from gateway.chat.receiver import ChatReceiver
-from gateway.config.schema_platforms import BotConfig, DiscordBotConfig, TelegramBotConfig, bot_in
-from gateway.core.gateway import Gateway
-from gateway.media.attachments import AttachmentReader
-from gateway.observability import Metrics
-from gateway.platforms.base import Platform
-from gateway.reload import LiveConfig
-from gateway.store.ports import Access
-from gateway.store.reports import Reports
+from agent.errors import HermesError
+from gateway.config.fields import Section
+from gateway.config.schema_platforms import BotConfig, PlatformsConfig, bot_config, bot_configs
+from gateway.platforms.base import (
+    BotAccount,
+    BotTokenRefused,
+    BotUnreachable,
+    Platform,
+    PlatformContext,
+    PlatformSpec,
+    Services,
+)
+from gateway.platforms.discord.spec import DISCORD
+from gateway.platforms.telegram.spec import TELEGRAM
+from gateway.platforms.web.spec import WEB
 
 if TYPE_CHECKING:
-    from gateway.platforms.discord import DiscordPlatform
-    from gateway.platforms.telegram import TelegramPlatform
+    from gateway.chat.adapter import ChatPort, InboundHandler
+    from gateway.config.loader import Loaded
+    from gateway.plugins import Plugins
+
+BUILT_IN = (WEB, TELEGRAM, DISCORD)
 
 
-Bot = TypeVar("Bot", bound=BotConfig)
+class PlatformRegistry(Mapping[str, PlatformSpec]):
+    """Platform specs by name, in the order in which platforms start."""
 
+    def __init__(self, added: Iterable[PlatformSpec] = ()) -> None:
+        self._specs = {spec.name: spec for spec in (*BUILT_IN, *added)}
 
-def build_platforms(
-    settings: LiveConfig,
-    gateway: Gateway,
-    people: Access,
-    insight: Reports,
-    media: AttachmentReader,
-    *,
-    model: str,
-    model_line: str,
-    metrics: Metrics | None = None,
-) -> list[Platform]:
-    config = settings.config
-    platforms: list[Platform] = []
-    web = config.platforms.web
-    if web.enabled:
-        from gateway.platforms.web import DashboardContext, WebPlatform  # noqa: PLC0415 - see above
+    @classmethod
+    def with_plugins(cls, plugins: Plugins) -> PlatformRegistry:
+        return cls(spec for spec in plugins.platforms.values() if isinstance(spec, PlatformSpec))
 
-        platforms.append(
-            WebPlatform(
-                gateway,
-                host=web.host,
-                port=web.port,
-                token=web.token.get_secret_value() if web.token else None,
-                read_token=web.read_token.get_secret_value() if web.read_token else None,
-                model_line=model_line,
+    def __getitem__(self, platform: str) -> PlatformSpec:
+        """Return the spec of `telegram`, which is also the spec of `telegram/work`."""
+        return self._specs[platform.partition("/")[0]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    @property
+    def bots(self) -> list[PlatformSpec]:
+        """The chat services: every platform that is set up with a token."""
+        return [spec for spec in self._specs.values() if spec.is_bot]
+
+    def configured(self, platforms: PlatformsConfig) -> Iterator[tuple[str, Any]]:
+        """Yield the name and section of every platform that is on: `web`, `telegram`, `telegram/work`."""
+        bots = dict(bot_configs(platforms))
+        for name in self._specs:
+            section: Section = getattr(platforms, name)
+            if not isinstance(section, BotConfig):
+                if getattr(section, "enabled", True):
+                    yield name, section
+                continue
+            for bot, config in bots.items():
+                if bot.partition("/")[0] == name and config.is_on:
+                    yield bot, config
+
+    def build(self, services: Services) -> list[Platform]:
+        """Build the platforms that are on. Only their SDKs are imported."""
+        receivers = _Receivers(services)
+        platforms: list[Platform] = []
+        for name, config in self.configured(services.live_config.config.platforms):
+            context = PlatformContext(
+                name=name,
+                config=config,
+                commands=services.gateway.commands.all,
+                receiver=receivers.factory(name, config),
+                on_config_change=receivers.subscriber(name),
+                services=services,
                 platforms=platforms,
-                house=DashboardContext(gateway, insight, people, settings, model, platforms, metrics),
-                metrics=metrics,
             )
-        )
-    pairing = Pairing(people)
+            platforms.append(self[name].build(context))
+        return platforms
 
-    def reception_for(bot: BotConfig) -> Callable[[ChatPort], ChatReceiver]:
-        def reception(port: ChatPort) -> ChatReceiver:
-            gate = Gate(port.platform, bot, people)
-            join_seconds = config.gateway.join_seconds
-            desk = ChatReceiver(gateway, port, gate, pairing, media, bot, join_seconds=join_seconds)
-            settings.followed_by(
-                lambda new: desk.apply(
-                    bot_in(new.platforms, port.platform), join_seconds=new.gateway.join_seconds
+
+class _Receivers:
+    """Builds the inbound handlers of bots, and passes on their reloaded configuration."""
+
+    def __init__(self, services: Services) -> None:
+        from gateway.access.pairing import Pairing  # noqa: PLC0415 - not for `hermes setup`
+
+        self._services = services
+        self._pairing = Pairing(services.access)
+
+    def factory(self, platform: str, config: Any) -> Callable[[ChatPort], InboundHandler]:
+        from gateway.access.gate import Gate  # noqa: PLC0415
+        from gateway.chat.receiver import ChatReceiver  # noqa: PLC0415
+
+        app = self._services
+
+        def receiver(port: ChatPort) -> InboundHandler:
+            gate = Gate(platform, config, app.access)
+            join_seconds = app.live_config.config.gateway.join_seconds
+            handler = ChatReceiver(
+                app.gateway, port, gate, self._pairing, app.media, config, join_seconds=join_seconds
+            )
+            app.live_config.followed_by(
+                lambda new: handler.apply(
+                    bot_config(new.platforms, platform), join_seconds=new.gateway.join_seconds
                 )
             )
-            return desk
+            return handler
 
-        return reception
+        return receiver
 
-    for name, telegram in _bots(config.platforms.telegram, config.platforms.telegram.bots):
-        platforms.append(_telegram(name, telegram, settings, gateway, reception_for(telegram)))
-    for name, discord in _bots(config.platforms.discord, config.platforms.discord.bots):
-        platforms.append(_discord(name, discord, settings, gateway, reception_for(discord)))
-    return platforms
+    def subscriber(self, platform: str) -> Callable[[Callable[[Any], None]], None]:
+        live_config = self._services.live_config
+        return lambda apply: live_config.followed_by(lambda new: apply(bot_config(new.platforms, platform)))
 
 
-def _bots(main: Bot, named: Mapping[str, Bot]) -> Iterator[tuple[str, Bot]]:
-    for name, bot in {"": main, **named}.items():
-        if bot.is_on:
-            yield name, bot
+async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAccount:
+    """Ask the service whose token this is. Raises BotTokenRefused or BotUnreachable, without the token."""
+    assert spec.probe is not None
+    token = token.strip()
+    if problem := config.token_problem(token):
+        raise BotTokenRefused(f"{problem}.")
+    try:
+        return await spec.probe(config, token)
+    except HermesError:
+        raise
+    except Exception as error:
+        raise BotUnreachable(f"the probe of {spec.title} failed ({type(error).__name__}).") from error
 
 
-def _telegram(
-    name: str,
-    bot: TelegramBotConfig,
-    settings: LiveConfig,
-    gateway: Gateway,
-    reception: Callable[[ChatPort], ChatReceiver],
-) -> TelegramPlatform:
-    from gateway.platforms.telegram import TelegramPlatform  # noqa: PLC0415 - see above
-
-    platform = TelegramPlatform(bot, reception, gateway.commands.all, bot_name=name)
-    settings.followed_by(platform.follow)
-    return platform
-
-
-def _discord(
-    name: str,
-    bot: DiscordBotConfig,
-    settings: LiveConfig,
-    gateway: Gateway,
-    reception: Callable[[ChatPort], ChatReceiver],
-) -> DiscordPlatform:
-    from gateway.platforms.discord import DiscordPlatform  # noqa: PLC0415 - see above
-
-    platform = DiscordPlatform(bot, reception, gateway.commands.all, bot_name=name)
-    settings.followed_by(platform.follow)
-    return platform
+def resolve(loaded: Loaded, plugins: Plugins) -> tuple[PlatformRegistry, Loaded]:
+    """Add the platforms of plugins, and check their sections of the configuration. Raises ConfigError."""
+    if plugins.names:
+        loaded = loaded.with_platforms(plugins.platform_sections)
+    return PlatformRegistry.with_plugins(plugins), loaded

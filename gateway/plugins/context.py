@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol, runtime_checkable
 
 import structlog
 
@@ -16,6 +17,8 @@ from agent.aio import run_in_daemon_thread
 from agent.context_engine import ContextEngine
 from agent.tool import Tool, did_you_mean
 from gateway.commands import Command, CommandContext, is_command
+from gateway.config.fields import Section
+from gateway.config.schema_platforms import BotConfig, is_platform_name
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
 from gateway.plugins.plugin_folder import PluginFault, await_foreign, run_foreign
@@ -31,6 +34,20 @@ _HANDLER_SECONDS = 60.0
 _ONE_WORD = re.compile(r"\W*(\w+)\W*")
 
 
+@runtime_checkable
+class PlatformDeclaration(Protocol):
+    """A `gateway.platforms.base.PlatformSpec`, as far as plugins and the configuration read it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def config(self) -> type[Section]: ...
+
+
 @dataclass(slots=True)
 class Registrations:
     """All that one call of `register(ctx)` has offered."""
@@ -41,6 +58,7 @@ class Registrations:
     tools: list[Tool] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     hooks: list[Hook] = field(default_factory=list)
+    platforms: list[PlatformDeclaration] = field(default_factory=list)
 
 
 class PluginContext:
@@ -132,6 +150,23 @@ class PluginContext:
         if not callable(callback):
             raise TypeError(f"register_hook() takes a function; this is {callback!r}.")
         self._offered.hooks.append(Hook(self.name, self._folder, event, callback))
+
+    def register_platform(self, spec: PlatformDeclaration) -> None:
+        """Add a chat platform: a `gateway.platforms.base.PlatformSpec`. Its settings are in `platforms.<name>`."""
+        if not isinstance(spec, PlatformDeclaration) or not callable(getattr(spec, "build", None)):
+            raise TypeError(
+                f"register_platform() takes a gateway.platforms.base.PlatformSpec; this is {spec!r}."
+            )
+        if not is_platform_name(spec.name):
+            raise ValueError(f"A platform cannot be named {spec.name!r}: use lower case, digits and _.")
+        if not (isinstance(spec.config, type) and issubclass(spec.config, BotConfig)):
+            raise TypeError(
+                "The `config` of a platform must extend gateway.config.schema_platforms.BotConfig; "
+                f"this is {spec.config!r}."
+            )
+        if not spec.config.token_variable:
+            raise ValueError(f"{spec.config.__name__}.token_variable must name the variable of the token.")
+        self._offered.platforms.append(spec)
 
     def offered_by(self, register: Register) -> Registrations:
         """Calls `register` with this context. Raises PluginFault."""

@@ -9,8 +9,17 @@ from typing import Any
 
 from agent.tool import Tool, did_you_mean, discover
 from gateway.commands import Command, Commands
+from gateway.config.schema import PlatformSections
+from gateway.config.schema_platforms import PlatformsConfig
 from gateway.errors import PluginBroken, UnknownPlugin
-from gateway.plugins.context import PluginContext, Register, Registrations, register_of, warn_of_refused
+from gateway.plugins.context import (
+    PlatformDeclaration,
+    PluginContext,
+    Register,
+    Registrations,
+    register_of,
+    warn_of_refused,
+)
 from gateway.plugins.hooks import Event, Hook, Hooks
 from gateway.plugins.permissions import check_permissions
 from gateway.plugins.plugin_folder import (
@@ -60,6 +69,7 @@ class Plugins:
         self.names: list[str] = []
         self.tools: dict[str, Tool] = {}
         self.commands: list[Command] = []
+        self.platforms: dict[str, PlatformDeclaration] = {}
         self.engine: OfferedEngine | None = None
         self.notices: list[str] = []
         """What the owner should know about them: said at the start, by `/status` and by doctor."""
@@ -71,15 +81,21 @@ class Plugins:
     def hooks(self) -> Sequence[Hook]:
         return self._hooks.all
 
+    @property
+    def platform_sections(self) -> PlatformSections:
+        """The configuration models of the platforms that plugins add, by platform."""
+        return {name: spec.config for name, spec in self.platforms.items()}
+
     async def emit(self, event: Event, **data: Any) -> None:
         """Tells the hooks. Returns when they are done or late, and raises nothing they raise."""
         await self._hooks.emit(event, **data)
 
     def add(self, offered: Registrations) -> None:
-        """Takes over tools, commands and hooks, or none of them. Raises PluginFault where a name is taken."""
+        """Takes over everything a plugin offers, or none of it. Raises PluginFault where a name is taken."""
         self._check_names(offered)
         self.tools |= {tool.name: tool for tool in offered.tools}
         self.commands += offered.commands
+        self.platforms |= {spec.name: spec for spec in offered.platforms}
         for hook in offered.hooks:
             self._hooks.add(hook)
 
@@ -95,6 +111,11 @@ class Plugins:
             if name in commands:
                 raise PluginFault(f"there is a command /{name} already.")
             commands.append(name)
+        platforms = [*PlatformsConfig.model_fields, *self.platforms]
+        for spec in offered.platforms:
+            if spec.name in platforms:
+                raise PluginFault(f"there is a platform named `{spec.name}` already.")
+            platforms.append(spec.name)
 
 
 def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SECONDS) -> Plugins:

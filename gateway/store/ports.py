@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -398,20 +397,6 @@ class Access(Protocol):
     async def sign_outs(self) -> set[str]:
         """Return the digests of invalid cookies."""
         ...
-
-
-_NUMBER = re.compile(r"-?[0-9]{1,30}")
-
-
-def number_in(text: str) -> int | None:
-    """Parse the number of an account or a group; None for anything else, such as a name."""
-    return int(text) if _NUMBER.fullmatch(text) else None
-
-
-def person_in(text: str) -> int | None:
-    """Parse the number of a person's account. Groups and channels, which can send messages too, have negative ones."""
-    number = number_in(text)
-    return number if number is not None and number > 0 else None
 
 
 # -- imports, export, health

@@ -118,10 +118,11 @@ async def test_a_code_that_gave_way_can_be_asked_for_again(pairing: Pairing) -> 
 
 
 @pytest.mark.parametrize(
-    "author", [Author("1001", "Robot", is_bot=True), Author("ada", "Ada"), Author("-5", "A")]
+    "author",
+    [Author("1001", "Robot", is_bot=True), Author("", "Ada"), Author("U0 2", "A"), Author("x" * 129, "A")],
 )
 async def test_who_gets_no_code(pairing: Pairing, author: Author) -> None:
-    """A bot, or what is no account."""
+    """A bot, or an author without a usable id."""
     assert await pairing.request("telegram", author) is None
     assert await pairing.pending() == []
 
@@ -235,7 +236,7 @@ async def test_revoking(pairing: Pairing, people: Access) -> None:
     assert not await pairing.revoke("telegram", "1002")
     assert not await pairing.revoke("telegram", "Ada")
     assert await people.is_approved("telegram", "1001")
-    assert await pairing.revoke("telegram", "001001")
+    assert await pairing.revoke("telegram", "1001")
     assert not await people.is_approved("telegram", "1001")
     assert not await pairing.revoke("telegram", "1001")
 

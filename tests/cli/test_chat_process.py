@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.platforms.web import WebPlatform
+from gateway.platforms.web.platform import WebPlatform
 from gateway.process_lock import hold_lock
 from gateway.store.sqlite.store import SqliteStore
 from tests.cli.house import LOOK_UP, Gate, House, Shell

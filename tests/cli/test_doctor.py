@@ -101,7 +101,7 @@ def test_an_unknown_tool(file: Path) -> None:
     code, findings = examined("--offline")
     assert code == 1
     assert finding(findings, "There is no tool `todoo`") == "fail"
-    assert finding(findings, "the chat page is off") == "ok"
+    assert finding(findings, "web: off") == "ok"
 
 
 def test_keys_are_named_and_not_shown(file: Path) -> None:

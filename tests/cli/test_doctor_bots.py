@@ -87,7 +87,7 @@ async def test_bots_that_work(private_home: Path) -> None:
         "ok telegram: the token is good, the bot is @hermes_bot",
         "ok telegram: allowed users 2, allowed groups 0, people approved 2; newcomers get a code",
         "ok telegram/work: the token is good, the bot is @work_bot",
-        "ok telegram/work: allowed users 0, allowed groups 1, people approved 1; newcomers hear nothing",
+        "ok telegram/work: allowed users 0, allowed groups 1, people approved 1; newcomers get no answer",
         f"ok discord: the token is good, the bot is {name}",
         "ok discord: allowed users 0, allowed groups 0, people approved 1; newcomers get a code",
     ]

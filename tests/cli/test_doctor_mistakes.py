@@ -101,7 +101,7 @@ platforms:
             "There is no tool `todoo`. Did you mean `todo`?",
             "the plugin weather cannot be loaded: broken: There is no `weather` in",
             "There is no engine `lmc`. Did you mean `lcm`?",
-            "telegram/a and telegram/b have the same token; each bot needs one of its own",
+            "telegram/a and telegram/b have the same token; each bot needs its own",
             "Copy it again and run `hermes setup --only telegram`, or set TELEGRAM_BOT_TOKEN",
             "telegram/work: expected a token as BotFather gives it, such as 123456789:AAF-x2b…. Copy it again and set "
             "platforms.telegram.bots.work.token",

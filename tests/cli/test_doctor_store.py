@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.doctor_checks import Finding
 from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import load
 from gateway.models.catalog import DEFAULT_WINDOW
+from gateway.platforms.base import Finding
 from tests.config.ordinary_user import hermes
 from tests.store.backup_house import StateDirectory, with_texts
 from tests.store.test_repair import DAMAGE

@@ -11,9 +11,9 @@ from pathlib import Path
 import discord
 import pytest
 
-from gateway.cli.bots import PERMISSIONS
 from gateway.config.loader import SHIPPED, load
 from gateway.config.schema import Config
+from gateway.platforms.discord.spec import PERMISSIONS
 from tests.config.ordinary_user import hermes
 from tests.worlds.discord import DiscordWorld, Intent
 from tests.worlds.discord import Fault as DiscordFault
@@ -96,7 +96,7 @@ async def test_telegram_step_by_step(telegram: TelegramWorld, private_home: Path
     assert file.read_text().startswith("# mine\n")
     settings = (await written(file)).platforms.telegram
     assert settings.token and settings.token.get_secret_value() == TOKEN
-    assert (settings.is_on, settings.admins) == (True, (1001,))
+    assert (settings.is_on, settings.admins) == (True, ("1001",))
 
 
 async def test_without_a_number_a_code_lets_the_owner_in(telegram: TelegramWorld, private_home: Path) -> None:
@@ -105,7 +105,7 @@ async def test_without_a_number_a_code_lets_the_owner_in(telegram: TelegramWorld
     before = file.read_text()
     result = await setup("--only=telegram", typed=f"{TOKEN}\n\n")
     assert result.returncode == 0, result.stdout
-    assert "It gives you a code then; `hermes pairing approve CODE` lets you in." in result.stdout
+    assert "Then it gives you a code; `hermes pairing approve CODE` lets you in." in result.stdout
     assert file.read_text() == before
 
 
@@ -113,8 +113,11 @@ async def test_a_name_is_no_number(telegram: TelegramWorld, private_home: Path) 
     """It is asked again, with the reason."""
     file = configure(private_home, at(telegram))
     result = await setup("--only=telegram", typed=f"{TOKEN}\n@ada\n1001\n")
-    assert "expected digits only, or none; a name can change hands" in result.stdout + result.stderr
-    assert (await written(file)).platforms.telegram.admins == (1001,)
+    assert (
+        "expected a numeric id, because a name can change hands; /whoami tells it; or none"
+        in result.stdout + result.stderr
+    )
+    assert (await written(file)).platforms.telegram.admins == ("1001",)
 
 
 async def test_a_token_in_an_option(telegram: TelegramWorld, private_home: Path) -> None:
@@ -131,7 +134,7 @@ async def test_beside_a_running_hermes(private_home: Path) -> None:
     """A token counts from the next start on, and the person is told."""
     async with running_hermes(private_home, {"logging": {"format": "json"}}) as process:
         done = await setup("--non-interactive", "--offline", "--telegram-token", TOKEN)
-        assert "It answers once Hermes is started again: it runs already." in done.stdout
+        assert "It answers once you restart Hermes, which is running." in done.stdout
         line = await process.logs("config.needs_restart")
     assert line["keys"] == ["platforms.telegram.token"]
 
@@ -218,7 +221,7 @@ async def test_offline_asks_nobody(telegram: TelegramWorld, private_home: Path) 
     result = await setup("--offline", "--only=telegram", typed=f"{TOKEN}\n1001\n")
     assert result.returncode == 0, result.stdout + result.stderr
     assert telegram.calls == []
-    assert (await written(file)).platforms.telegram.admins == (1001,)
+    assert (await written(file)).platforms.telegram.admins == ("1001",)
 
 
 async def test_enter_keeps_the_token_that_is_set(telegram: TelegramWorld, private_home: Path) -> None:
@@ -258,7 +261,7 @@ def test_the_shipped_file_gets_one_line(private_home: Path) -> None:
     written = (private_home / "hermes.yaml").read_text()
     pairs = list(zip(SHIPPED.read_text().splitlines(), written.splitlines(), strict=True))
     assert [new for old, new in pairs if old != new] == ["    admins: [42]"]
-    assert load().config.platforms.discord.admins == (42,)
+    assert load().config.platforms.discord.admins == ("42",)
     assert load().config.platforms.telegram.admins == ()
 
 
@@ -286,7 +289,7 @@ async def test_discord_step_by_step(discord_world: DiscordWorld, private_home: P
     ):
         assert part in result.stdout
     assert (private_home / ".env").read_text() == f"DISCORD_BOT_TOKEN='{DISCORD_TOKEN}'\n"
-    assert (await written(file)).platforms.discord.admins == (owner.id,)
+    assert (await written(file)).platforms.discord.admins == (str(owner.id),)
 
 
 def test_the_invitation_asks_for_what_the_bot_needs() -> None:
@@ -346,7 +349,7 @@ async def test_everything_in_one_go(
     assert result.returncode == 0, result.stdout + result.stderr
     config = await written(file)
     assert config.model.name == "embedded/smollm2"
-    assert (config.platforms.telegram.admins, config.platforms.discord.admins) == ((1001,), ())
+    assert (config.platforms.telegram.admins, config.platforms.discord.admins) == (("1001",), ())
     assert config.platforms.telegram.is_on and config.platforms.discord.is_on
 
 

@@ -17,7 +17,7 @@ from gateway.config.schema import Config
 from gateway.limits import Limits
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
-from gateway.platforms.web import DashboardContext
+from gateway.platforms.web.dashboard import DashboardContext
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.web.browser import Tab

@@ -13,7 +13,7 @@ from agent.errors import StoreFull
 from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.commands import Command, CommandContext
 from gateway.config.schema_platforms import DiscordBotConfig
-from gateway.platforms.discord import DiscordPlatform
+from gateway.platforms.discord.platform import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
 from gateway.types import ChatMessage, Place, Press
 from tests.worlds.discord import Channel, DiscordWorld, Intent

@@ -20,7 +20,7 @@ from agent.events import TurnEvent
 from agent.llm import Usage
 from gateway.commands import Commands
 from gateway.config.environment import PROVIDER_KEYS
-from gateway.config.schema_platforms import TOKEN_VARIABLES
+from gateway.config.schema_platforms import token_variables
 from gateway.config.validate import keys, sections
 from gateway.plugins import EVENTS, Plugins, available_engines, engine_factory
 from tests.docs.pages import ROOT, TODAY, blocks, name_of, spans, tables
@@ -198,7 +198,7 @@ def variables_of_hermes() -> frozenset[str]:
         for file in ("hermes.yaml", "compose.yaml")
         for name in re.findall(r"\$\{([A-Z_]+)[:}]", (ROOT / file).read_text())
     }
-    return frozenset({*read, *named, *PROVIDER_KEYS, *TOKEN_VARIABLES.values()} - {"NAME"})
+    return frozenset({*read, *named, *PROVIDER_KEYS, *token_variables().values()} - {"NAME"})
 
 
 @cache

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from gateway.chat.adapter import ChatPort
 from gateway.chat.errors import ContentRefused, DeliveryError, SlowDown, Undeliverable, Unreachable
 from gateway.config.schema_platforms import DiscordBotConfig
-from gateway.platforms.discord import DiscordPlatform
+from gateway.platforms.discord.platform import DiscordPlatform
 from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort

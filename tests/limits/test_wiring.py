@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.llm import ChatRequest
-from gateway.cli.doctor_checks import Finding
 from gateway.cli.doctor_checks_host import limits as examined
 from gateway.config.schema import Config
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
+from gateway.platforms.base import Finding
 from tests.web.world import web_world
 
 ASK = ChatRequest([{"role": "user", "content": "hi"}])

@@ -16,11 +16,11 @@ import pytest
 
 from gateway.backup.create import Sources, make_backup
 from gateway.backup.restore import restore
-from gateway.cli.doctor_checks import Finding
 from gateway.cli.doctor_checks_host import store
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
 from gateway.errors import BackupUnusable
+from gateway.platforms.base import Finding
 from gateway.process_lock import hold_lock
 from gateway.store.sqlite import file_swap as swap
 from tests.store.backup_house import StateDirectory, with_texts

@@ -14,7 +14,7 @@ from gateway.chat.adapter import ChatPort
 from gateway.commands import Again, Command, CommandContext
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.platforms.base import Health
-from gateway.platforms.telegram import TelegramPlatform
+from gateway.platforms.telegram.platform import TelegramPlatform
 from gateway.types import ChatMessage, Place, Press
 from tests.worlds.telegram import Chat, Message, Person, TelegramWorld
 from tests.worlds.watch import PATIENCE

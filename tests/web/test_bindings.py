@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.config.schema_platforms import WebConfig
 from gateway.errors import OpenWithoutToken
-from gateway.platforms.web import WebPlatform
+from gateway.platforms.web.platform import WebPlatform
 from gateway.platforms.web.security import is_open_to_others, only_our_own_requests
 from tests.web.world import World
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import CannotListen, PortTaken
 from gateway.platforms.base import Platform
-from gateway.platforms.web import WebPlatform
+from gateway.platforms.web.platform import WebPlatform
 from tests.web.world import World, serving
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.config.loader import Loaded
 from gateway.config.schema import Config
-from gateway.platforms.web import DashboardContext
+from gateway.platforms.web.dashboard import DashboardContext
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import Script, World, make_gateway, serving

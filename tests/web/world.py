@@ -20,7 +20,7 @@ from agent.tools.read_file import read_file
 from agent.tools.send_file import send_file
 from gateway.commands import Commands
 from gateway.core.gateway import Busy, Gateway
-from gateway.platforms.web import WebPlatform
+from gateway.platforms.web.platform import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent

@@ -1,7 +1,1 @@
-"""Discord, on discord.py."""
-
-from __future__ import annotations
-
-from gateway.platforms.discord.platform import DiscordPlatform
-
-__all__ = ["DiscordPlatform"]
+"""Discord, on discord.py. Importing this package does not import the SDK."""

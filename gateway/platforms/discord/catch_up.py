@@ -104,7 +104,7 @@ class Missed:
         known = set(self.known_direct_chats())
         for user_id in list(self._people)[:_MOST_PEOPLE]:
             try:
-                place = place_of(await self._client.create_dm(discord.Object(user_id)))
+                place = place_of(await self._client.create_dm(discord.Object(int(user_id))))
             except SERVICE_ERRORS as error:
                 log.info("discord.direct_chat_not_opened", user=user_id, error=str(error))
             else:
@@ -113,9 +113,9 @@ class Missed:
 
     def places_of(self, guild: discord.Guild) -> Iterator[tuple[Place, Channel | None]]:
         """Those of an allowed server that may have news, once. One that is not there yet is still waited for."""
-        if guild.unavailable or guild.id not in self._waited_for:
+        if guild.unavailable or str(guild.id) not in self._waited_for:
             return
-        self._waited_for.discard(guild.id)
+        self._waited_for.discard(str(guild.id))
         for channel in (*guild.channels, *guild.threads):
             if isinstance(channel, Channel) and self._has_news(channel):
                 yield place_of(channel), channel

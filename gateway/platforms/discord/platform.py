@@ -12,8 +12,7 @@ from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.chat.errors import ConnectionRefused, Unreachable
 from gateway.chat.keyed_queue import KeyedQueue
 from gateway.commands import Command
-from gateway.config.schema import Config
-from gateway.config.schema_platforms import BotConfig, DiscordBotConfig, bot_in
+from gateway.config.schema_platforms import BotConfig, DiscordBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.discord.catch_up import LastSeen
@@ -21,15 +20,7 @@ from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
 from gateway.platforms.discord.endpoints import discord_at
 from gateway.platforms.discord.errors import DEAF, INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
 from gateway.platforms.discord.port import DiscordPort
-
-PERMISSIONS = discord.Permissions(
-    view_channel=True,
-    send_messages=True,
-    send_messages_in_threads=True,
-    attach_files=True,
-    read_message_history=True,
-)
-SCOPES = ("bot", "applications.commands")
+from gateway.platforms.discord.spec import PERMISSIONS, SCOPES
 
 _LOGIN_SECONDS = 60.0
 _CLOSING_SECONDS = 5.0
@@ -73,9 +64,9 @@ class DiscordPlatform:
     def health(self) -> Health:
         return self._supervised.health
 
-    def follow(self, config: Config) -> None:
-        """Where to look for what was missed depends on who may write."""
-        self._access = bot_in(config.platforms, self.name)
+    def apply(self, settings: BotConfig) -> None:
+        """Use a reloaded configuration: it says where to look for missed messages."""
+        self._access = settings
         if self._client is not None:
             self._client.access = self._access
 
@@ -137,5 +128,7 @@ class DiscordPlatform:
 
 def _introduction(client: discord.Client) -> str:
     assert client.application_id is not None, "known since login"
-    invitation = discord.utils.oauth_url(client.application_id, permissions=PERMISSIONS, scopes=SCOPES)
+    invitation = discord.utils.oauth_url(
+        client.application_id, permissions=discord.Permissions(PERMISSIONS), scopes=SCOPES
+    )
     return f"{client.user}, to be invited with {invitation}"

@@ -1,5 +1,1 @@
-"""Telegram, on python-telegram-bot."""
-
-from gateway.platforms.telegram.platform import TelegramPlatform
-
-__all__ = ["TelegramPlatform"]
+"""Telegram, on python-telegram-bot. Importing this package does not import the SDK."""

@@ -26,14 +26,14 @@ log = structlog.get_logger(__name__)
 _POSSIBLE_NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
-async def show_menu(bot: Bot, commands: Sequence[Command], admins: Iterable[int]) -> bool:
+async def show_menu(bot: Bot, commands: Sequence[Command], admins: Iterable[str]) -> bool:
     """Whether every list that could be brought up to date was. One that is right already is left alone."""
     for_everybody = _entries(command for command in commands if not command.for_admins)
     lists: list[tuple[BotCommandScope, list[BotCommand]]] = [
         (BotCommandScopeDefault(), for_everybody),
         (BotCommandScopeAllPrivateChats(), for_everybody),
         (BotCommandScopeAllGroupChats(), for_everybody),
-        *((BotCommandScopeChat(admin), _entries(commands)) for admin in admins),
+        *((BotCommandScopeChat(int(admin)), _entries(commands)) for admin in admins),
     ]
     return all([await _show(bot, scope, entries) for scope, entries in lists])
 

@@ -13,9 +13,7 @@ from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.chat.errors import ConnectionRefused
 from gateway.chat.keyed_queue import KeyedQueue
 from gateway.commands import Command, spelled
-from gateway.config.schema import Config
-from gateway.config.schema_platforms import BotConfig, TelegramBotConfig, bot_in
-from gateway.config.secrets import token_problem
+from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
 from gateway.platforms.connection import ReconnectingConnection
@@ -57,7 +55,7 @@ class TelegramPlatform:
     ) -> None:
         self.name = f"telegram/{bot_name}" if bot_name else "telegram"
         self._bot_name = bot_name
-        self._settings: BotConfig = settings
+        self._settings = settings
         self._commands = commands
         self._api = BotApi(settings.token.get_secret_value() if settings.token else "", settings.base_url)
         self.port: ChatPort = TelegramPort(self.name, self._api.bot)
@@ -87,9 +85,9 @@ class TelegramPlatform:
     def health(self) -> Health:
         return self._supervised.health
 
-    def follow(self, config: Config) -> None:
-        """Who is an admin now gets the admins' menu."""
-        before, self._settings = self._settings.admins, bot_in(config.platforms, self.name)
+    def apply(self, settings: TelegramBotConfig) -> None:
+        """Use a reloaded configuration: the command menu depends on who is an admin."""
+        before, self._settings = self._settings.admins, settings
         if self._menu is not None and before != self._settings.admins:
             self._menu.cancel()
             self._menu = None
@@ -110,7 +108,7 @@ class TelegramPlatform:
     async def _connect(self, up: Callable[[], None]) -> None:
         if self._settings.token is None:
             raise ConnectionRefused("it has no token; ask @BotFather for one and set TELEGRAM_BOT_TOKEN.")
-        if problem := token_problem("telegram", self._settings.token.get_secret_value()):
+        if problem := self._settings.token_problem(self._settings.token.get_secret_value()):
             # Such a token makes addresses that lead nowhere, and the network would be blamed for it.
             raise ConnectionRefused(f"{problem}. Copy it again and set {token_place(self._bot_name)}.")
         async with self._api.connection() as bot:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import structlog
 from aiohttp import web
 
-from gateway.config.schema_platforms import url_of
+from gateway.config.schema_platforms import local_url
 from gateway.core.gateway import Gateway
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.observability import Metrics
@@ -80,7 +80,7 @@ class WebPlatform:
 
     @property
     def where(self) -> str:
-        return url_of(self._host, self._port)
+        return local_url(self._host, self._port)
 
     @property
     def health(self) -> Health:
