@@ -69,6 +69,6 @@ async def test_a_stranger_is_let_in_by_a_code(surface: ChatSurface, model: Model
     assert elsewhere.visible() == []
     used_again, sentence = await house.cli("pairing", "approve", code)
     assert used_again != 0
-    assert "Nobody is waiting with this code" in sentence
+    assert "No one is waiting with this code" in sentence
     assert not model.was_told("said the stranger")
     assert not await house.stores("said the stranger")

@@ -89,7 +89,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         # The owner takes Ada from the list and saves. Nobody restarts anything, and Bob is answered now.
         async with scene.logging("config.reloaded") as line:
             scene.change("platforms.telegram", allowed_users=[BOB])
-        assert line["changed"] == {"platforms.telegram.allowed_users": [BOB]}
+        assert line["changed"] == {"platforms.telegram.allowed_users": [str(BOB)]}
         async with scene.logging("chat.refused") as line:
             await ada.says("And me?")
         assert line["author"] == str(ADA)
@@ -254,7 +254,7 @@ async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_hom
             settings.ask()
             await until(lambda: any(line["event"].startswith("config.") for line in logs))
             assert applied.is_set(), logs
-            assert settings.config.platforms.telegram.allowed_users == (ADA,)
+            assert settings.config.platforms.telegram.allowed_users == (str(ADA),)
             settings_in_file["context"]["engine"] = "nosuch_either"
             await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
             settings.ask()
