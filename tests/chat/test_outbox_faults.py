@@ -118,6 +118,7 @@ async def test_a_pause_of_hours_loses_nothing() -> None:
     await world.run(answering)
     assert len([call for call in service.made("send") if call.chat_id == "alice"]) == 1
     assert await world.states() == {step_id(0): "pending"}
+    world.timing = AT_ONCE
     await world.run(nothing_new)
     alices = [message for message in service.messages if message.place.chat_id == "alice"]
     assert reads_as(alices, STORY)
@@ -142,6 +143,7 @@ async def test_a_call_that_a_shutdown_cuts_off_is_in_doubt() -> None:
     service.hold("send")
     await world.run(_answering(SHORT))
     assert await world.states() == {step_id(0): "sending"}
+    world.timing = FAST
     assert await _shown(world) == [f"{POSSIBLY_TWICE}\n\n{SHORT}"]
 
 
