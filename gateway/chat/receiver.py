@@ -327,7 +327,7 @@ class ChatReceiver:
             return inbound
         workspace = self._gateway.workspace(conversation.id)
         with spending_for(inbound.by):
-            taken = await self._media.take_in(message.attachments, conversation, workspace)
+            taken = await self._media.read(message.attachments, conversation, workspace)
         around = [
             *self._overhearing.take(message.place, conversation.id),
             *self._changes.take(conversation.address),

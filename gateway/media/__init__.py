@@ -1,1 +1,1 @@
-"""Files that people send: pictures for models that see, text of documents, voice written down."""
+"""Files that people send: images for models that see, text of documents, transcripts of voice messages."""

@@ -1,4 +1,4 @@
-"""The text of documents that people send."""
+"""Extracts the text of documents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from agent.sandbox.process import run_process
 
 log = structlog.get_logger(__name__)
 
-_SECONDS = 20.0
-_MOST_BYTES = 1_000_000
+_PDF_TIMEOUT = 20.0
+_MAX_PDF_TEXT_BYTES = 1_000_000
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -25,13 +25,13 @@ _BYTE_ORDER_MARKS = {
 
 
 async def extract_text(data: bytes) -> str | None:
-    """None where there is no text to be had. What it is is told by its content, not by its name."""
+    """Return the text of a PDF or text file, detected by its content; None for other files."""
     if data.startswith(b"%PDF-"):
-        return await _text_of_pdf(data)
-    return await asyncio.to_thread(_decoded, data)
+        return await _extract_pdf_text(data)
+    return await asyncio.to_thread(_decode, data)
 
 
-def _decoded(data: bytes) -> str | None:
+def _decode(data: bytes) -> str | None:
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
             return data.decode(encoding, errors="replace")
@@ -43,27 +43,27 @@ def _decoded(data: bytes) -> str | None:
         return None
 
 
-async def _text_of_pdf(data: bytes) -> str | None:
-    """By a process of its own: a small hostile file can keep a reader busy for hours, and a process can be killed.
+async def _extract_pdf_text(data: bytes) -> str | None:
+    """Extract the text in a separate process, which can be killed: a small hostile file can occupy a parser for hours.
 
-    From a copy, because in the workspace a command that runs just now could put a link in the file's place."""
-    copy = await asyncio.to_thread(_copied, data)
+    The process reads a copy, because a running command could replace the file in the workspace by a link."""
+    copy = await asyncio.to_thread(_write_copy, data)
     worker = str(Path(__file__).with_name("pdf_worker.py"))
-    # -I: nothing but this script and the installed packages; no variables, which hold keys.
+    # -I isolates the script from the current directory; an empty environment contains no keys.
     command = (sys.executable, "-I", worker, str(copy))
     try:
         finished = await run_process(
-            command, cwd=copy.parent, env={}, seconds=_SECONDS, keep_bytes=_MOST_BYTES
+            command, cwd=copy.parent, env={}, seconds=_PDF_TIMEOUT, keep_bytes=_MAX_PDF_TEXT_BYTES
         )
     finally:
         await asyncio.to_thread(shutil.rmtree, copy.parent, ignore_errors=True)
     if finished.exit_code != 0:
         log.info("media.pdf_unreadable", exit_code=finished.exit_code)
-    # What was read until the time was over or the file broke off is still worth having.
+    # The pages before a timeout or an error are still useful.
     return finished.output.decode(errors="replace").strip() or None
 
 
-def _copied(data: bytes) -> Path:
+def _write_copy(data: bytes) -> Path:
     copy = Path(mkdtemp(prefix="hermes-pdf-"), "document.pdf")
     copy.write_bytes(data)
     return copy

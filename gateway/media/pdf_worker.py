@@ -15,19 +15,19 @@ MAX_CHARACTERS = 200_000
 
 def main() -> None:
     logging.disable(logging.CRITICAL)
-    # Only text may come out, also if the reader has something to say about the file.
+    # The parent reads only text: silence the parser's warnings.
     sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    from pypdf import PdfReader  # noqa: PLC0415 - under the limit
+    from pypdf import PdfReader  # noqa: PLC0415 - after the memory limit
 
-    room = MAX_CHARACTERS
+    remaining = MAX_CHARACTERS
     for page in PdfReader(sys.argv[1]).pages[:MAX_PAGES]:
-        text = page.extract_text()[:room]
+        text = page.extract_text()[:remaining]
         sys.stdout.buffer.write(text.encode(errors="replace") + b"\n\n")
         sys.stdout.buffer.flush()
-        room -= len(text)
-        if room <= 0:
+        remaining -= len(text)
+        if remaining <= 0:
             break
 
 

@@ -36,9 +36,7 @@ async def take_in(
         return (await transcriber(name, data)).text
 
     given: Sequence[Attachment] = attachments
-    return await AttachmentReader(sees_images, transcribe if transcriber else None).take_in(
-        given, CHAT, folder
-    )
+    return await AttachmentReader(sees_images, transcribe if transcriber else None).read(given, CHAT, folder)
 
 
 def decoded(taken: AttachmentText) -> Image.Image:
@@ -70,7 +68,7 @@ async def test_what_is_no_picture_is_only_kept(tmp_path: Path, data: bytes) -> N
     """Neither a bomb nor a broken file costs more than its own bytes."""
     taken = await take_in(tmp_path, attachment("x.png", data, kind="image"))
     assert not taken.images
-    assert "no image that can be shown" in taken.paragraphs[0]
+    assert "not an image that can be shown" in taken.paragraphs[0]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ async def _take_in(workspace: Path, *files: Attachment) -> AttachmentText:
     async def sees_images(conversation: Conversation) -> bool:
         return True
 
-    return await AttachmentReader(sees_images).take_in(files, CHAT, workspace)
+    return await AttachmentReader(sees_images).read(files, CHAT, workspace)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -220,7 +220,7 @@ WORK: dict[str, Work] = {
     "split_finished": split_finished,
     # files and foreign programs
     "safe_filename": attachments.safe_filename,
-    "documents": lambda text: documents._decoded(text.encode("utf-8", "surrogatepass")),
+    "documents": lambda text: documents._decode(text.encode("utf-8", "surrogatepass")),
     "import of a time": lambda text: values._seconds(text),
     "error of a provider": lambda text: error_map._message(Exception(text)),
 }

@@ -1,4 +1,4 @@
-"""Markdown from models, as HTML that can do nothing: no raw HTML, no images, only plain links."""
+"""Renders Markdown from models as safe HTML: no raw HTML, no images, only absolute links."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-_LONGEST = 200_000
-_MOST_MARKS = 20_000
-"""Beyond these the text is shown as it is, for parsing it would take seconds: the parser takes a microsecond for a
-letter and ten for a character that may mean something. Ordinary text has one such in ten."""
+_MAX_LENGTH = 200_000
+_MAX_MARKS = 20_000
+"""Longer texts are shown as plain text, because parsing them takes seconds: a microsecond per letter and ten per
+Markdown character. One in ten characters of ordinary text is a Markdown character."""
 _MARK = re.compile(r"[*_`~\[\]()|!\\<>&#+\n-]")
 
 _LINK_SCHEMES = ("http://", "https://", "mailto:")
@@ -23,12 +23,12 @@ _LINK_SCHEMES = ("http://", "https://", "mailto:")
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:
-        """An allow-list, and no relative links: they would lead into the API."""
+        """Allow only known schemes; a relative link would point into the API."""
         return url.strip().lower().startswith(_LINK_SCHEMES)
 
 
 class _Renderer(RendererHTML):
-    """Rules are named after tokens; each gets the tokens and its own position."""
+    """Overrides render rules, which are named after tokens and get all tokens and their own position."""
 
     def link_open(self, tokens: Sequence[Token], at: int, options: Any, env: MutableMapping[str, Any]) -> str:
         tokens[at].attrSet("target", "_blank")
@@ -62,8 +62,8 @@ class _Renderer(RendererHTML):
         return self.th_open(tokens, at, options, env)
 
 
-# Line breaks are kept: an answer is shown as plain text while it arrives, and its lines should stay in place.
-# Images are off: an address made up by a model could carry what was said to a stranger's server.
+# Line breaks are kept: an answer appears as plain text while it arrives, and its lines should stay in place.
+# Images are off: the URL of an image could leak the conversation to a foreign server.
 _PARSER = (
     _Parser("commonmark", {"html": False, "breaks": True}, renderer_cls=_Renderer)
     .enable(["table", "strikethrough"])
@@ -72,18 +72,18 @@ _PARSER = (
 
 
 def render_markdown(text: str) -> Markup:
-    """The text as HTML. Takes milliseconds for a long answer: call it in a thread."""
-    if len(text) > _LONGEST or len(_MARK.findall(text)) > _MOST_MARKS:
+    """Render Markdown as HTML. A long answer takes milliseconds: call this in a thread."""
+    if len(text) > _MAX_LENGTH or len(_MARK.findall(text)) > _MAX_MARKS:
         return Markup("<pre>{}</pre>").format(text)
-    return Markup(_PARSER.render(text))  # noqa: S704  the renderer escapes everything it is given
+    return Markup(_PARSER.render(text))  # noqa: S704  the renderer escapes all text
 
 
 render_markdown_cached = lru_cache(maxsize=512)(render_markdown)
-"""For finished answers, which are drawn again and again."""
+"""For finished answers, which are rendered again and again."""
 
 
 def _align_by_class(cell: Token) -> None:
-    """The library writes a style attribute, which the content security policy forbids."""
+    """Replace the style attribute, which the content security policy forbids, by a class."""
     style = str(cell.attrs.pop("style", ""))
     if style.startswith("text-align:"):
         cell.attrSet("class", style.removeprefix("text-align:"))
