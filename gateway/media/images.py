@@ -26,7 +26,7 @@ _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP")
 
 
 def image_part(data: bytes) -> ChatDict | None:
-    """Return a content part with the image, or None if the data is not a readable image. Blocks: call it in a thread."""
+    """Return a content part with the image, or None if it is unreadable. Blocks: call this in a thread."""
     try:
         jpeg = _to_jpeg(data)
     except Exception as error:  # noqa: BLE001 - image decoders raise anything for hostile data

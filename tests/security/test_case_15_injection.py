@@ -102,7 +102,7 @@ async def _taken(folder: Path, *files: Any, transcript: str = "") -> str:
     async def transcribe(name: str, data: bytes, conversation: Conversation) -> str:
         return transcript
 
-    taken = await AttachmentReader(sees_images, transcribe).take_in(files, CHAT, folder)
+    taken = await AttachmentReader(sees_images, transcribe).read(files, CHAT, folder)
     return as_read(_message("Look at this."), (), taken.paragraphs)
 
 
