@@ -22,7 +22,7 @@ from gateway.commands import Commands
 from gateway.config.schema_platforms import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
-from gateway.store import SqliteStore
+from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
 
