@@ -26,7 +26,7 @@ from agent.redaction import redact
 from gateway.backup.engine_databases import is_engine_name
 from gateway.errors import BackupUnusable
 from gateway.progress import open_with_progress
-from gateway.store.sqlite.backup import Contents
+from gateway.store.sqlite.backup import Contents as Contents
 
 _SHORTEST = 4
 """What is shorter is found in any text, and protects nothing."""

@@ -22,6 +22,7 @@ from gateway.store.sqlite.backup import (
     Contents,
     bring_up_to_date,
     copy_database,
+    held_by,
     newest_message,
     take_in_log,
     verify,
@@ -43,6 +44,8 @@ class Staged:
     """The names of their databases."""
     newest: float | None = None
     """When its newest message was stored."""
+    replaces: tuple[Contents, float | None] | None = None
+    """The contents of the present database and the time of its newest message; None if it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
     except StoreError as error:
         raise BackupUnusable(error.detail) from error
     bring_up_to_date(new)
-    return replace(staged, newest=newest_message(new))
+    return replace(staged, newest=newest_message(new), replaces=held_by(database))
 
 
 def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:

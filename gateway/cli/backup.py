@@ -14,10 +14,10 @@ from gateway.cli.progress import progress_shown
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
+    from gateway.backup.archive import Contents
     from gateway.backup.create import Made
     from gateway.backup.restore import Restored, Staged
     from gateway.config.loader import Loaded
-    from gateway.store.sqlite.backup import Contents
 
 _RUNNING = "Hermes is running; stop it first, then restore."
 _MOST_LEFT_OUT = 20
@@ -78,20 +78,18 @@ def restore(options: Options, file: Path, yes: bool) -> None:
                 home=loaded.home,
                 database=loaded.database,
                 workspaces=loaded.workspaces,
-                agreed=lambda staged: _agree(staged, loaded, ask=not yes),
+                agreed=lambda staged: _agree(staged, ask=not yes),
             )
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)
 
 
-def _agree(staged: Staged, loaded: Loaded, *, ask: bool) -> None:
+def _agree(staged: Staged, *, ask: bool) -> None:
     """A script that says nothing has agreed, as ever."""
-    from gateway.store.sqlite.backup import held_by  # noqa: PLC0415
-
     click.echo(f"The backup holds {_contents(staged.contents)}{_newest(staged.newest)}.")
-    if held := held_by(loaded.database):
-        contents, newest = held
+    if staged.replaces:
+        contents, newest = staged.replaces
         click.echo(f"It takes the place of {_contents(contents)}{_newest(newest)}.")
     if ask and sys.stdin.isatty() and sys.stdout.isatty() and not click.confirm("Restore it?"):
         raise click.ClickException("Nothing was changed.")

@@ -13,6 +13,7 @@ import pytest
 from blockbuster import BlockingError
 
 from agent.errors import NotFound, StoreError
+from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Fact, Split
 from gateway.store.sqlite import writes
@@ -221,18 +222,44 @@ async def test_a_repeated_transaction_changes_nothing(path: Path) -> None:
     split = Split(conversation.live_session_id, "command", [message.id])
     other = replace(conversation, id="conv_new", address=Address("web", "43"), live_session_id="ses_new")
     fact = Fact("fact_1", "Ada likes tea.", 1.0)
+    said = [Message("user", "one"), Message("assistant", "two", state={"a": 1})]
+    usage = Usage(100, 10, cost_usd=0.5)
 
     def work(connection: sqlite3.Connection) -> object:
         opened = writes.open_conversation(connection, other)
         writes.remember(connection, "ada", fact)
-        return opened, writes.split(connection, split)
+        writes.record_usage(connection, other.live_session_id, usage, "m", "turn", "ada", 1_800_000_000.0)
+        stored = writes.append(connection, other.live_session_id, said)
+        return opened, stored, writes.split(connection, split)
 
     try:
         once, again = [await store.database.write(work, fence=None) for _ in range(2)]
-        assert once == again == (other, await store.sessions.session(split.child_id))
+        assert once == again
+        assert once[0] == other and once[2] == await store.sessions.session(split.child_id)
+        assert await store.sessions.history(other.live_session_id) == once[1]
+        assert await store.sessions.usage(conversation_id=other.id) == usage
+        assert (await store.sessions.spent(spender="ada")).usd == 0.5
+        (spending,) = await store.reports.spending(since=0.0, by=["model"])
+        assert (spending.calls, spending.usd) == (1, 0.5)
         assert [session.id for session in await store.sessions.sessions(conversation.id)][1:] == [
             split.child_id
         ]
         assert await store.sessions.facts("ada") == [fact]
+    finally:
+        await store.close()
+
+
+async def test_an_id_of_another_message_is_refused(path: Path) -> None:
+    """Only the very same message may be stored again: nothing is rewritten, and nothing is lost in silence."""
+    store = await SqliteStore.open(path)
+    conversation = await store.sessions.open_conversation(Address("web", "42"), person="ada")
+    live = conversation.live_session_id
+    try:
+        one = (await store.sessions.append(live, [Message("user", "one")]))[0]
+        later = Message("user", "later")
+        for other in ([replace(one, content="two"), later], [one, one, later]):
+            with pytest.raises(StoreError):
+                await store.sessions.append(live, other)
+        assert await store.sessions.append(live, [one, later]) == await store.sessions.history(live)
     finally:
         await store.close()

@@ -36,22 +36,24 @@ _PRAGMAS = (
 
 
 class ThreadedConnection(aiosqlite.Connection):
-    """An aiosqlite connection that does a whole operation in one hop to its thread.
+    """An aiosqlite connection that runs a whole function on its thread in one hop.
 
-    aiosqlite offers a hop per statement, and the hop is what costs. So an operation of ours is a function
-    that runs over there with the plain connection in its hand.
+    aiosqlite offers one hop per statement, and the hop is the expensive part. This class is the only one that uses
+    private parts of aiosqlite: `_thread`, the thread; `_tx`, the queue of (future, function) that the thread works
+    through in order; `_connection` and `_conn`, the sqlite3 connection. `tests/store/test_connection.py` fails when a
+    new aiosqlite changes one of them.
     """
 
     running = 0
-    """How many operations are over there or on the way."""
+    """How many functions are running or queued."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, iter_chunk_size=64)
-        # Else a program that dies without closing its store would never end. What was committed is safe.
+        # A process that fails to close its store must still be able to end. Committed transactions are safe.
         self._thread.daemon = True
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """`work(connection, *arguments)` on the connection's thread."""
+        """Run `work(connection, *arguments)` on the thread of the connection."""
         self.running += 1
         try:
             return await self.submit(work, *arguments)
@@ -59,14 +61,15 @@ class ThreadedConnection(aiosqlite.Connection):
             self.running -= 1
 
     def submit(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-        """The same for those who do not wait; it is on its way when this returns."""
+        """Queue `work(connection, *arguments)`; it is queued when this returns."""
         if self._connection is None:
             raise StoreError("It is closed.")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
         return done
 
-    async def thread_ended(self) -> None:
+    async def join(self) -> None:
+        """Wait until the thread has ended."""
         await asyncio.to_thread(self._thread.join)
 
 
@@ -86,7 +89,7 @@ async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection
         with translated():
             await connection
     except StoreError:
-        await connection.thread_ended()  # it would report its end to an event loop that may be gone by then
+        await connection.join()  # the thread reports its end to this event loop
         raise
     return connection
 

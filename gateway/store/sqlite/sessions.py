@@ -111,7 +111,7 @@ class SqliteSessions:
         self, session_id: str, usage: Usage, *, model: str, purpose: str = "turn", spender: str = ""
     ) -> None:
         await self._database.write(
-            writes.record_usage, session_id, usage, model, purpose, spender, fence=self._fence
+            writes.record_usage, session_id, usage, model, purpose, spender, time.time(), fence=self._fence
         )
 
     async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage:

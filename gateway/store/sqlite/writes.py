@@ -1,7 +1,8 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""The changes the store makes. Each runs on the writer's thread, in a transaction that others may share.
+"""The writes of `SqliteSessions`. Each runs on the writer's thread, in a transaction that other writes may share.
 
-A transaction may be repeated: every id is made before it begins.
+A transaction can be repeated when the outcome of its commit is unknown: ids and times are made before it begins, and a
+repeated write changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Compaction, Conversation, Fact, LearnedWindow, Session, Split
 from gateway.store.sqlite import inbox, reads
-from gateway.store.sqlite.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, message_row, messages_from
+from gateway.store.sqlite.rows import MESSAGE_COLUMNS, SESSION_COLUMNS, Row, message_row, messages_from
 from gateway.store.sqlite.validation import check_same_conversation, context_ids, storable
 
 _INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -65,17 +66,31 @@ def append(
     answers: str = "",
     settles: Sequence[str] = (),
 ) -> list[Message]:
+    """Store messages; those that an earlier run of the same transaction stored are left as they are."""
     rows = [message_row(message, session_id) for message in messages]
     try:
         connection.executemany(_INSERT_MESSAGE, rows)
     except sqlite3.IntegrityError as error:
-        raise _explained(error, session_id) from error
+        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE or len(set(rows)) < len(rows):
+            raise _explained(error, session_id) from error
+        _insert_missing(connection, messages, rows)
     if not rows:
         reads.session(connection, session_id)
     if answers or settles:
         conversation_id = reads.session(connection, session_id).conversation_id
         inbox.answer(connection, conversation_id, messages, answers, settles)
     return messages_from(rows)
+
+
+def _insert_missing(connection: sqlite3.Connection, messages: Sequence[Message], rows: Sequence[Row]) -> None:
+    """Insert the rows that are not stored. Raises IntegrityError if another message has the id of one of them."""
+    for message, row in zip(messages, rows, strict=True):
+        is_stored = connection.execute(
+            f"SELECT 1 FROM messages WHERE id = ? AND ({MESSAGE_COLUMNS}) IS ({', '.join('?' * len(row))})",
+            (message.id, *row),
+        ).fetchone()
+        if not is_stored:
+            connection.execute(_INSERT_MESSAGE, row)
 
 
 def pin(
@@ -128,20 +143,33 @@ def make_live(connection: sqlite3.Connection, session_id: str, instead_of: str) 
 
 
 def record_usage(
-    connection: sqlite3.Connection, session_id: str, usage: Usage, model: str, purpose: str, spender: str
+    connection: sqlite3.Connection,
+    session_id: str,
+    usage: Usage,
+    model: str,
+    purpose: str,
+    spender: str,
+    called_at: float,
 ) -> None:
+    """Store a model call once. Its session, its time and its numbers are its identity: `called_at` is taken before
+    the transaction, so that a repeated transaction counts the call once."""
+    row = (session_id, purpose, model, *astuple(usage), called_at, spender)
+    columns = """session_id, purpose, model, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens,
+        cost_usd, created_at, spender"""
+    places = ", ".join("?" * len(row))
     try:
-        connection.execute(
-            """
-            INSERT INTO model_calls (session_id, purpose, model, prompt_tokens, completion_tokens,
-                cache_read_tokens, cache_write_tokens, cost_usd, created_at, spender)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        is_new = connection.execute(
+            f"""
+            INSERT INTO model_calls ({columns}) SELECT {places}
+            WHERE NOT EXISTS (
+                SELECT 1 FROM model_calls WHERE session_id = ? AND created_at = ? AND ({columns}) IS ({places})
+            )
             """,
-            (session_id, purpose, model, *astuple(usage), time.time(), spender),
-        )
+            (*row, session_id, called_at, *row),
+        ).rowcount
     except sqlite3.IntegrityError as error:
         raise _explained(error, session_id) from error
-    if purpose == "turn":
+    if is_new and purpose == "turn":
         connection.execute(
             "UPDATE sessions SET prompt_tokens = ? WHERE id = ?", (usage.prompt_tokens, session_id)
         )
