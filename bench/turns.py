@@ -56,7 +56,7 @@ class SteadyLLM:
 async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncIterator[Gateway]:
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = make_agent(metrics.observed(llm) if metrics else llm, store.sessions)
+        agent = make_agent(metrics.observe_llm(llm) if metrics else llm, store.sessions)
         gateway = Gateway(
             agent,
             store,

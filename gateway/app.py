@@ -110,14 +110,16 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
         metrics, traces_line = await _open_metrics(stack, loaded)
         clients = await _open_clients(stack, config)
         new_engine, toolbox_for = await _load_engine_and_tools(loaded, clients, plugins)
-        metrics.know_tools(each["function"]["name"] for each in toolbox_for("").definitions)
+        metrics.register_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await _open_store(stack, loaded)
         limits, windows = Limits(config.limits, store.sessions), await Windows.load(store.sessions)
 
         def metered(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
             """Wrap a client so that its calls are counted, stay within the budget and correct the known window."""
-            return measured(budgeted(metrics.observed(client), limits.budget), windows, max_tokens=max_tokens)
+            return measured(
+                budgeted(metrics.observe_llm(client), limits.budget), windows, max_tokens=max_tokens
+            )
 
         models = await _build_models(config, clients.main, store, windows, metered)
         stack.push_async_callback(models.close)
@@ -138,7 +140,7 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
         stack.push_async_callback(agent.close)
         gateway = _build_gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
         settings.followed_by(gateway.apply)
-        metrics.follow(gateway)
+        metrics.attach(gateway)
         stack.push_async_callback(gateway.close)
         yield App(
             loaded,
@@ -164,7 +166,7 @@ def build_platforms(app: App) -> list[Platform]:
     config, gateway = app.loaded.config, app.gateway
     vision = Vision(gateway.agent.models, config.model.vision)
     configured = transcriber(config.auxiliary.transcription)
-    counted = app.metrics.observed_transcriber(configured) if configured else None
+    counted = app.metrics.observe_transcriber(configured) if configured else None
     transcribe = PaidTranscriber(counted, gateway.store.sessions, gateway.limits.budget) if counted else None
     return app.platforms.build(
         Services(
@@ -185,7 +187,7 @@ async def _open_metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics,
     tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
     stack.push_async_callback(asyncio.to_thread, tracing.close)
     metrics = Metrics(tracing)
-    stack.enter_context(on_warning(metrics.logged))
+    stack.enter_context(on_warning(metrics.count_warning))
     return metrics, traces_line
 
 

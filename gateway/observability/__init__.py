@@ -1,5 +1,5 @@
-"""What is measured: counters for Prometheus, spans for OpenTelemetry, and a snapshot for the dashboard."""
+"""Logs, metrics for Prometheus, traces for OpenTelemetry, and a snapshot of the gateway for the dashboard."""
 
-from gateway.observability.metrics import Failure, Metrics, Snapshot
+from gateway.observability.metrics import Metrics, Snapshot, WarningCount
 
-__all__ = ["Failure", "Metrics", "Snapshot"]
+__all__ = ["Metrics", "Snapshot", "WarningCount"]

@@ -1,6 +1,6 @@
-"""Every metric of Hermes, in one place. `docs/metrics.md` says what each means; a test compares the two.
+"""Definitions of all metrics. `docs/metrics.md` explains them; a test compares the two.
 
-No label ever holds a conversation, a person or a text. What a model or a plugin could invent is bounded.
+No label holds a conversation, a person or text. Labels whose values a model or a plugin chooses are bounded.
 """
 
 from __future__ import annotations
@@ -9,40 +9,40 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from agent.llm import Usage
 
-# A series that says when another one began doubles everything and is used by nobody.
+# The `_created` series would double the output and nothing reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves this one without types
 
 TURN_OUTCOMES = ("answered", "command", "stopped", "failed", "interrupted")
 DELIVERY_OUTCOMES = ("sent", "parked")
 OTHER = "other"
 
-_MOST_VALUES = 64
-_LONGEST_VALUE = 100
+_MAX_VALUES = 64
+_MAX_VALUE_LENGTH = 100
 
-_SECONDS_OF_WORK = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-_SECONDS_OF_A_CALL = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_SECONDS_OF_LAG = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_WORK_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_CALL_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
-class Bounded:
-    """The first values of a label as they are; from then on `other`. A label with ever new values would fill the memory
-    of whoever collects them."""
+class BoundedLabel:
+    """Passes the first values of a label and maps all later ones to `other`: unbounded labels fill the memory of the
+    collector."""
 
-    def __init__(self, most: int = _MOST_VALUES) -> None:
-        self._most = most
+    def __init__(self, max_values: int = _MAX_VALUES) -> None:
+        self._max_values = max_values
         self._known: set[str] = set()
 
     def __call__(self, value: str) -> str:
         if value in self._known:
             return value
-        if len(self._known) >= self._most or len(value) > _LONGEST_VALUE:
+        if len(self._known) >= self._max_values or len(value) > _MAX_VALUE_LENGTH:
             return OTHER
         self._known.add(value)
         return value
 
 
 class Meters:
-    """On a registry of their own: two Hermes in one process do not count for each other."""
+    """The counters, gauges and histograms of one gateway, on one registry: two gateways in a process stay apart."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, meaning: str, *labels: str) -> Counter:
@@ -51,53 +51,59 @@ class Meters:
         def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(f"hermes_{name}", meaning, labels, registry=registry, buckets=buckets)
 
-        work, call = _SECONDS_OF_WORK, _SECONDS_OF_A_CALL
-        self.turns = counter("turns", "Turns that are over.", "platform", "outcome")
-        self.turns_active = Gauge("hermes_turns_active", "Turns under way.", ["platform"], registry=registry)
-        self.turn_seconds = histogram("turn_seconds", "A turn, commands left out.", "platform", buckets=work)
+        work, call = _WORK_BUCKETS, _CALL_BUCKETS
+        self.turns = counter("turns", "Finished turns.", "platform", "outcome")
+        self.turns_active = Gauge("hermes_turns_active", "Running turns.", ["platform"], registry=registry)
+        self.turn_seconds = histogram(
+            "turn_seconds", "Duration of turns without commands.", "platform", buckets=work
+        )
         self.first_token_seconds = histogram(
-            "first_token_seconds", "From the beginning of a turn to its first text.", "platform", buckets=work
+            "first_token_seconds",
+            "Time from the start of a turn to its first text.",
+            "platform",
+            buckets=work,
         )
         self.wait_seconds = histogram(
-            "wait_seconds", "A message in line, until its turn began.", "platform", buckets=(0.01, *work)
+            "wait_seconds", "Time a message waited for its turn.", "platform", buckets=(0.01, *work)
         )
         self.model_calls = counter("model_calls", "Model calls.", "model", "purpose", "outcome")
-        self.model_call_seconds = histogram("model_call_seconds", "A model call.", "model", buckets=work)
-        self.tokens_in = counter("tokens_in", "Prompt tokens, cached ones included.", "model")
-        self.tokens_out = counter("tokens_out", "Tokens the models wrote.", "model")
-        self.tokens_cached = counter("tokens_cached", "Prompt tokens that a cache served.", "model")
-        self.tokens_cache_written = counter("tokens_cache_written", "Tokens put into a cache.", "model")
-        self.cost_usd = counter("cost_usd", "What models cost, in US dollars.", "model", "purpose")
+        self.model_call_seconds = histogram(
+            "model_call_seconds", "Duration of model calls.", "model", buckets=work
+        )
+        self.tokens_in = counter("tokens_in", "Prompt tokens, including cached ones.", "model")
+        self.tokens_out = counter("tokens_out", "Completion tokens.", "model")
+        self.tokens_cached = counter("tokens_cached", "Prompt tokens read from a cache.", "model")
+        self.tokens_cache_written = counter("tokens_cache_written", "Tokens written to a cache.", "model")
+        self.cost_usd = counter("cost_usd", "Cost of model calls in US dollars.", "model", "purpose")
         self.unpriced_calls = counter("unpriced_calls", "Model calls of unknown price.", "model")
         self.tool_calls = counter("tool_calls", "Tool calls.", "tool", "outcome")
-        self.tool_seconds = histogram("tool_seconds", "A tool call.", "tool", buckets=call)
+        self.tool_seconds = histogram("tool_seconds", "Duration of tool calls.", "tool", buckets=call)
         self.compactions = counter("compactions", "Compactions.", "trigger", "outcome")
         self.compaction_seconds = histogram(
-            "compaction_seconds", "What a compaction took.", "trigger", buckets=work
+            "compaction_seconds", "Duration of compactions.", "trigger", buckets=work
         )
         self.deliveries = counter(
             "deliveries", "Answers, notices and files for a chat.", "platform", "outcome"
         )
         self.platform_calls = counter(
-            "platform_calls", "Calls of a chat service.", "platform", "call", "outcome"
+            "platform_calls", "Calls to a chat service.", "platform", "call", "outcome"
         )
         self.platform_call_seconds = histogram(
-            "platform_call_seconds", "A call of a chat service.", "platform", buckets=call
+            "platform_call_seconds", "Duration of calls to a chat service.", "platform", buckets=call
         )
         self.errors = counter("errors", "Warnings and errors in the log.", "kind", "error")
         self.event_loop_lag = histogram(
-            "event_loop_lag_seconds", "How late the event loop was.", buckets=_SECONDS_OF_LAG
+            "event_loop_lag_seconds", "Delay of the event loop.", buckets=_LAG_BUCKETS
         )
-        self._model, self._purpose = Bounded(), Bounded()
+        self._model, self._purpose = BoundedLabel(), BoundedLabel()
 
-    def begin_at_zero(self, platform: str) -> None:
-        """A rate can be computed from the first turn on."""
+    def initialize_platform(self, platform: str) -> None:
+        """Create the series of a platform at zero, so that rates work from the first turn on."""
         for outcome in TURN_OUTCOMES:
             self.turns.labels(platform, outcome)
         self.turns_active.labels(platform)
 
-    def used(self, model: str, purpose: str, usage: Usage) -> None:
-        """What one call took."""
+    def count_usage(self, model: str, purpose: str, usage: Usage) -> None:
         model, purpose = self._model(model), self._purpose(purpose)
         self.tokens_in.labels(model).inc(usage.prompt_tokens)
         self.tokens_out.labels(model).inc(usage.completion_tokens)
@@ -108,7 +114,7 @@ class Meters:
         else:
             self.cost_usd.labels(model, purpose).inc(max(usage.cost_usd, 0.0))
 
-    def asked(self, model: str, purpose: str, outcome: str, seconds: float) -> None:
+    def count_call(self, model: str, purpose: str, outcome: str, seconds: float) -> None:
         model = self._model(model)
         self.model_calls.labels(model, self._purpose(purpose), outcome).inc()
         self.model_call_seconds.labels(model).observe(seconds)

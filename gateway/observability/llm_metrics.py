@@ -1,4 +1,4 @@
-"""A model that is asked while somebody counts: every attempt, whatever it is for."""
+"""Wrappers of model clients that count and trace every call."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ if TYPE_CHECKING:
 
 
 def observed_llm(llm: LLMClient, meters: Meters, tracing: Tracing) -> LLMClient:
-    """With a chain, each of its attempts."""
+    """Wrap a client; of a client with retries and fallbacks, wrap each attempt."""
     if isinstance(llm, RetryingLLM):
         return llm.around_each(lambda client: ObservedLLM(client, meters, tracing))
     return ObservedLLM(llm, meters, tracing)
 
 
 class ObservedLLM(Wrapped):
+    """A model client whose calls are counted and traced."""
+
     def __init__(self, llm: LLMClient, meters: Meters, tracing: Tracing) -> None:
         super().__init__(llm)
-        self._call = _Calls(meters, tracing)
+        self._recorder = _CallRecorder(meters, tracing)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
-        with self._call.of(self.model, request.purpose) as call:
+        with self._recorder.record(self.model, request.purpose) as call:
             async with aclosing(self._llm.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Completion):
-                        call.came(event)
+                        call.complete(event)
                     yield event
 
     async def complete(self, request: ChatRequest) -> Completion:
-        with self._call.of(self.model, request.purpose) as call:
+        with self._recorder.record(self.model, request.purpose) as call:
             completion = await self._llm.complete(request)
-            call.came(completion)
+            call.complete(completion)
             return completion
 
     async def close(self) -> None:
@@ -47,44 +49,52 @@ class ObservedLLM(Wrapped):
 
 
 class ObservedTranscriber:
-    """Voice costs money, too."""
+    """A transcriber whose calls are counted and traced."""
 
     def __init__(self, transcribe: Transcribes, meters: Meters, tracing: Tracing) -> None:
         self._transcribe = transcribe
-        self._call = _Calls(meters, tracing)
+        self._recorder = _CallRecorder(meters, tracing)
 
     @property
     def model(self) -> str:
         return self._transcribe.model
 
     async def __call__(self, name: str, data: bytes) -> Transcript:
-        with self._call.of(self.model, "transcription") as call:
-            heard = await self._transcribe(name, data)
-            call.came(Completion(usage=heard.usage))
-            return heard
+        with self._recorder.record(self.model, "transcription") as call:
+            transcript = await self._transcribe(name, data)
+            call.complete(Completion(usage=transcript.usage))
+            return transcript
 
 
-class _Calls:
+class _CallRecorder:
     def __init__(self, meters: Meters, tracing: Tracing) -> None:
         self._meters = meters
         self._tracing = tracing
 
     @contextmanager
-    def of(self, model: str, purpose: str) -> Iterator[_Call]:
-        """Not made the current span: the pieces of a stream are read in whatever context its reader has."""
-        facts = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, "hermes.purpose": purpose}
-        span, began, outcome = self._tracing.begin("model call", facts), time.perf_counter(), "stopped"
+    def record(self, model: str, purpose: str) -> Iterator[_Call]:
+        """Count and trace one call. Its span is not made the current one: a stream may be read in another context."""
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": model,
+            "hermes.purpose": purpose,
+        }
+        span, began, outcome = (
+            self._tracing.start_span("model call", attributes),
+            time.perf_counter(),
+            "stopped",
+        )
         call = _Call(self._meters, span, model, purpose)
         try:
             yield call
             outcome = "ok"
-        except Exception as error:
+        except Exception as error:  # re-raised: only its class is recorded
             outcome = type(error).__name__
             raise
         finally:
-            # Who has the whole answer need not read on to the end of the stream.
-            outcome = "ok" if call.has_come else outcome
-            self._meters.asked(model, purpose, outcome, time.perf_counter() - began)
+            # A reader that has the complete answer may close the stream before its end.
+            outcome = "ok" if call.is_complete else outcome
+            self._meters.count_call(model, purpose, outcome, time.perf_counter() - began)
             span.end(outcome, failed=outcome not in ("ok", "stopped"))
 
 
@@ -94,13 +104,13 @@ class _Call:
         self._span = span
         self._model = model
         self._purpose = purpose
-        self.has_come = False
+        self.is_complete = False
 
-    def came(self, completion: Completion) -> None:
-        self.has_come = True
+    def complete(self, completion: Completion) -> None:
+        self.is_complete = True
         usage = completion.usage
-        self._meters.used(self._model, self._purpose, usage)
-        self._span.note(
+        self._meters.count_usage(self._model, self._purpose, usage)
+        self._span.set_attributes(
             {
                 "gen_ai.usage.input_tokens": usage.prompt_tokens,
                 "gen_ai.usage.output_tokens": usage.completion_tokens,

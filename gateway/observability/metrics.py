@@ -1,133 +1,141 @@
-"""What is measured of one Hermes: fed by the gateway as things happen, read by `/metrics` and by the dashboard."""
+"""Metrics and traces of one gateway, read by `/metrics` and by the dashboard."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 
 from agent.context.compaction import Attempt
 from agent.events import TurnEvent
 from agent.llm import LLMClient
-from gateway.observability.definitions import OTHER, Bounded, Meters
-from gateway.observability.event_loop_lag import EventLoopLag
+from gateway.observability.definitions import OTHER, BoundedLabel, Meters
 from gateway.observability.llm_metrics import ObservedTranscriber, observed_llm
-from gateway.observability.tracing import NoTracing, Tracing
-from gateway.observability.turn_metrics import TurnMeter
+from gateway.observability.tracing import NullTracing, Tracing
+from gateway.observability.turn_metrics import TurnMetrics
 from gateway.types import InboundMessage
 
 if TYPE_CHECKING:
     from gateway.core.gateway import Gateway
     from gateway.models.transcription import Transcribes
 
+_LAG_INTERVAL_SECONDS = 0.5
+_LAG_SAMPLES = 120
+"""The samples of the last minute."""
 _KIND = re.compile(r"(library:)?[\w.-]{1,60}")
-"""A plugin may log whole sentences; those are no kind of error."""
+"""A plugin may log whole sentences, which are not usable as a label."""
 _CLASS_NAME = re.compile(r"[A-Z][A-Za-z]{0,60}")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Warnings or errors of one kind since the start."""
+class WarningCount:
+    """Number of warnings or errors of one kind since the start."""
 
     kind: str
-    """The name of the log line: `turn.failed`. `library:` and its name for what a library complains of."""
+    """The name of the log event, such as `turn.failed`; `library:NAME` for the warnings of a library."""
     error: str
-    """The class of what was raised, where the line names it: `RateLimited`."""
+    """The exception class if the event names one, such as `RateLimited`."""
     count: int
     last_at: float
-    """Seconds since 1970."""
+    """Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How Hermes is at this moment."""
+    """State of the gateway at one moment."""
 
     started_at: float
     uptime_seconds: float
     active_turns: int
     queue_depth: int
-    """Messages that wait for their turn."""
-    failures: tuple[Failure, ...]
-    """The newest first."""
+    """Messages that wait for a turn."""
+    warnings: tuple[WarningCount, ...]
+    """Newest first."""
     event_loop_lag: float
-    """Seconds, as last measured; measured twice a second while Hermes serves."""
+    """Seconds, measured twice a second while the gateway runs."""
     worst_event_loop_lag: float
-    """In the last minute."""
+    """The worst of the last minute."""
 
 
 class Metrics:
-    """The gateway's `Observer`, and whatever else there is to count with."""
+    """The `Observer` of the gateway, and the wrappers that count model calls and compactions."""
 
     def __init__(self, tracing: Tracing | None = None) -> None:
         self.registry = CollectorRegistry()
-        self.tracing = tracing or NoTracing()
+        self.tracing = tracing or NullTracing()
         self.meters = Meters(self.registry)
         self.lag = EventLoopLag(self.meters.event_loop_lag)
         self._gateway: Gateway | None = None
-        self._turns = TurnMeter(
+        self._turns = TurnMetrics(
             self.meters, self.tracing, lambda: bool(self._gateway and self._gateway.is_closing)
         )
-        self._failures: dict[tuple[str, str], Failure] = {}
+        self._warnings: dict[tuple[str, str], WarningCount] = {}
         self._writing = threading.Lock()
-        self._kind, self._error, self._result, self._outcome = Bounded(), Bounded(), Bounded(8), Bounded()
+        self._kind, self._error, self._result, self._outcome = (
+            BoundedLabel(),
+            BoundedLabel(),
+            BoundedLabel(8),
+            BoundedLabel(),
+        )
         self._started_at, self._began = time.time(), time.monotonic()
 
-    def follow(self, gateway: Gateway) -> None:
-        """Whose queue it is that is measured."""
+    def attach(self, gateway: Gateway) -> None:
+        """Set the gateway whose queue is measured."""
         self._gateway = gateway
 
-    def know_tools(self, names: Iterable[str]) -> None:
-        """Which tools there are; by any other name one counts as `other`, until it has worked."""
-        self._turns.know_tools(names)
+    def register_tools(self, names: Iterable[str]) -> None:
+        """Allow these names as labels; other tools count as `other` until one of their calls succeeds."""
+        self._turns.register_tools(names)
 
     def snapshot(self) -> Snapshot:
-        """Costs nothing worth mentioning; asks nobody."""
-        failures = sorted(self._failures.copy().values(), key=lambda each: each.last_at, reverse=True)
+        warnings = sorted(self._warnings.copy().values(), key=lambda each: each.last_at, reverse=True)
         return Snapshot(
             self._started_at,
             time.monotonic() - self._began,
             self._turns.active,
             self._gateway.waiting if self._gateway else 0,
-            tuple(failures),
+            tuple(warnings),
             self.lag.last,
             self.lag.worst,
         )
 
-    def logged(self, kind: str, error: object) -> None:
-        """A warning or an error was written to the log; from any thread."""
+    def count_warning(self, kind: str, error: object) -> None:
+        """Count a warning or an error of the log. Thread-safe."""
         name = error if isinstance(error, str) and _CLASS_NAME.fullmatch(error) else ""
         kind = self._kind(kind) if _KIND.fullmatch(kind) else OTHER
         key = kind, name = kind, self._error(name)
         self.meters.errors.labels(*key).inc()
         with self._writing:
-            known = self._failures.get(key) or Failure(kind, name, 0, 0.0)
-            self._failures[key] = replace(known, count=known.count + 1, last_at=time.time())
+            known = self._warnings.get(key) or WarningCount(kind, name, 0, 0.0)
+            self._warnings[key] = replace(known, count=known.count + 1, last_at=time.time())
 
     # -- models ----------------------------------------------------------------------------------------------
 
-    def observed(self, llm: LLMClient) -> LLMClient:
+    def observe_llm(self, llm: LLMClient) -> LLMClient:
         return observed_llm(llm, self.meters, self.tracing)
 
-    def observed_transcriber(self, transcribe: Transcribes) -> ObservedTranscriber:
+    def observe_transcriber(self, transcribe: Transcribes) -> ObservedTranscriber:
         return ObservedTranscriber(transcribe, self.meters, self.tracing)
 
     @contextmanager
     def compaction(self, attempt: Attempt) -> Iterator[None]:
-        span = self.tracing.begin("compaction", {"hermes.trigger": attempt.trigger})
+        span = self.tracing.start_span("compaction", {"hermes.trigger": attempt.trigger})
         try:
-            with span.under_way():
+            with span.active():
                 yield
         finally:
             result = self._result(attempt.result)
             self.meters.compactions.labels(attempt.trigger, result).inc()
             self.meters.compaction_seconds.labels(attempt.trigger).observe(attempt.seconds)
-            span.note({"hermes.engine_seconds": attempt.seconds})
+            span.set_attributes({"hermes.engine_seconds": attempt.seconds})
             span.end(result, failed=result == "failed")
 
     # -- gateway.core.observer.Observer ---------------------------------------------------------------------------
@@ -143,15 +151,12 @@ class Metrics:
 
     @contextmanager
     def call(self, platform: str, name: str, turn_id: str) -> Iterator[None]:
-        facts = {"hermes.platform": platform, "hermes.call": name}
-        span, began, outcome = (
-            self.tracing.begin("delivery", facts, turn_id=turn_id),
-            time.perf_counter(),
-            "ok",
-        )
+        attributes = {"hermes.platform": platform, "hermes.call": name}
+        span = self.tracing.start_span("delivery", attributes, turn_id=turn_id)
+        began, outcome = time.perf_counter(), "ok"
         try:
             yield
-        except BaseException as error:
+        except BaseException as error:  # re-raised: only its class is recorded
             outcome = self._outcome(type(error).__name__)
             raise
         finally:
@@ -161,3 +166,30 @@ class Metrics:
 
     def delivered(self, platform: str, outcome: str) -> None:
         self.meters.deliveries.labels(platform, outcome).inc()
+
+
+class EventLoopLag:
+    """Measures how late the event loop runs its callbacks: blocking code delays everything."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._recent: deque[float] = deque(maxlen=_LAG_SAMPLES)
+
+    @property
+    def last(self) -> float:
+        return self._recent[-1] if self._recent else 0.0
+
+    @property
+    def worst(self) -> float:
+        """The worst lag of the last minute."""
+        return max(self._recent, default=0.0)
+
+    async def measure(self) -> None:
+        """Measure until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            due = clock() + _LAG_INTERVAL_SECONDS
+            await asyncio.sleep(_LAG_INTERVAL_SECONDS)
+            late = max(0.0, clock() - due)
+            self._recent.append(late)
+            self._histogram.observe(late)

@@ -1,4 +1,4 @@
-"""Traces by OTLP over HTTP. Imported only where they are wanted: the extra `otel` is not always installed."""
+"""Traces sent by OTLP over HTTP. Imported only if tracing is on: the extra `otel` is optional."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 from opentelemetry.util.re import parse_env_headers
 
-from gateway.observability.tracing import Facts, Span
-from gateway.observability.tracing_setup import TracingSettings
+from gateway.observability.tracing import Attributes, Span, TracingSettings
 
-_SECONDS = 3.0
-"""To hand in one batch, tries included: a stop must not wait for a collector that is gone."""
+_EXPORT_SECONDS = 3.0
+"""Time limit for one batch, retries included: a stop does not wait for an unreachable collector."""
 
-_KNOWN_TURNS = 1_000
-"""What is delivered after its turn is over still belongs to it; the oldest are forgotten."""
+_MAX_TURNS = 1_000
+"""Remembered turns: a delivery after the end of its turn is still traced as a part of it."""
 
 
 class OpenTelemetryTracing:
-    """With a provider of its own, not the process's: nothing else is traced."""
+    """Tracing with a private provider, not the global one, so that libraries are not traced."""
 
     def __init__(self, settings: TracingSettings) -> None:
         exporter = OTLPSpanExporter(
             endpoint=f"{settings.endpoint}/v1/traces",
             headers=parse_env_headers(settings.headers, liberal=True),
-            timeout=_SECONDS,
+            timeout=_EXPORT_SECONDS,
         )
         resource = Resource.create({"service.name": settings.service})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -39,16 +38,16 @@ class OpenTelemetryTracing:
         self._tracer = self._provider.get_tracer("hermes")
         self._turns: OrderedDict[str, SpanContext] = OrderedDict()
 
-    def begin(self, name: str, facts: Facts, *, turn_id: str = "") -> Span:
+    def start_span(self, name: str, attributes: Attributes, *, turn_id: str = "") -> Span:
         parent = self._turns.get(turn_id)
         within = trace.set_span_in_context(NonRecordingSpan(parent)) if parent else None
-        return _Span(self._tracer.start_span(name, context=within, attributes=dict(facts)))
+        return _Span(self._tracer.start_span(name, context=within, attributes=dict(attributes)))
 
-    def begin_turn(self, turn_id: str, facts: Facts) -> Span:
-        """What led to it, a request of the page, is no part of it."""
-        span = self._tracer.start_span("turn", context=Context(), attributes=dict(facts))
+    def start_turn(self, turn_id: str, attributes: Attributes) -> Span:
+        """Start a root span: the web request that caused the turn is not its parent."""
+        span = self._tracer.start_span("turn", context=Context(), attributes=dict(attributes))
         self._turns[turn_id] = span.get_span_context()
-        if len(self._turns) > _KNOWN_TURNS:
+        if len(self._turns) > _MAX_TURNS:
             self._turns.popitem(last=False)
         return _Span(span)
 
@@ -60,8 +59,8 @@ class _Span:
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 
-    def note(self, facts: Facts) -> None:
-        self._span.set_attributes(dict(facts))
+    def set_attributes(self, attributes: Attributes) -> None:
+        self._span.set_attributes(dict(attributes))
 
     def end(self, outcome: str, *, failed: bool = False) -> None:
         if not self._span.is_recording():
@@ -71,6 +70,6 @@ class _Span:
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
 
-    def under_way(self) -> AbstractContextManager[object]:
-        # An exception's words may quote what was said, so they are not recorded.
+    def active(self) -> AbstractContextManager[object]:
+        # Exceptions are not recorded: their messages may quote what people said.
         return trace.use_span(self._span, record_exception=False, set_status_on_exception=False)

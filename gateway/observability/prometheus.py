@@ -1,4 +1,4 @@
-"""What `/metrics` answers: what was counted, and how things stand at this moment."""
+"""The text of `/metrics`: counters, and gauges that are read at each scrape."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _INBOX = ("waiting", "parked")
 _OUTBOX = ("pending", "sending", "parked")
 
 Counts = Mapping[tuple[str, str], int]
-"""By platform and state."""
+"""Number of messages by (platform, state)."""
 
 
 @dataclass(slots=True)
-class _Present:
-    """As it was asked for just now."""
+class _Gauges:
+    """Values read at a scrape."""
 
     queue: int = 0
     inbox: Counts = field(default_factory=dict)
@@ -37,59 +37,60 @@ class _Present:
     is_ready: bool = False
 
 
-class Scrape:
-    """Reads files, so it is not made on the event loop."""
+class PrometheusExporter:
+    """Renders `/metrics`. The constructor reads files, so it does not run on the event loop."""
 
     def __init__(self, metrics: Metrics, gateway: Gateway, readiness: Readiness) -> None:
         self._meters = metrics.meters
         self._gateway = gateway
         self._readiness = readiness
-        self._present = _Present()
+        self._gauges = _Gauges()
         self._lock = asyncio.Lock()
-        # A registry around the other one: the same metrics may be served again by a server that is started anew.
+        # A registry around that of `metrics`: a restarted web server exports the same metrics again.
         self._registry = CollectorRegistry()
         self._registry.register(metrics.registry)
-        self._registry.register(_PresentCollector(lambda: self._present, metrics.meters))
+        self._registry.register(_GaugeCollector(lambda: self._gauges, metrics.meters))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
     async def __call__(self, accept: str) -> tuple[bytes, str]:
-        """The text and its content type."""
+        """Return the text and its content type."""
         encode, content_type = choose_encoder(accept)
         async with self._lock:
-            self._present = await self._look()
-            # In a thread: the process's own figures are read from files.
+            self._gauges = await self._read_gauges()
+            # In a thread: the figures of the process are read from files.
             return await asyncio.to_thread(encode, self._registry), content_type
 
-    async def _look(self) -> _Present:
-        verdict = await self._readiness.check()
-        present = _Present(self._gateway.waiting, up=verdict.platforms_up, is_ready=verdict.is_ready)
-        for platform in present.up:
-            self._meters.begin_at_zero(platform)
-        with suppress(StoreError):  # what was counted is told all the same
+    async def _read_gauges(self) -> _Gauges:
+        report = await self._readiness.check()
+        gauges = _Gauges(self._gateway.waiting, up=report.platforms_up, is_ready=report.is_ready)
+        for platform in gauges.up:
+            self._meters.initialize_platform(platform)
+        with suppress(StoreError):  # counters are exported without the store, too
             store = self._gateway.store
-            present.inbox, present.outbox = await store.inbox.counts(), await store.outbox.counts()
-        return present
+            gauges.inbox, gauges.outbox = await store.inbox.counts(), await store.outbox.counts()
+        return gauges
 
 
-class _PresentCollector(Collector):
-    def __init__(self, present: Callable[[], _Present], meters: Meters) -> None:
-        self._present = present
+class _GaugeCollector(Collector):
+    def __init__(self, gauges: Callable[[], _Gauges], meters: Meters) -> None:
+        self._gauges = gauges
         self._meters = meters
 
     def collect(self) -> Iterable[Metric]:
-        now = self._present()
-        yield _gauge("hermes_queue_depth", "Messages that wait for their turn.", now.queue)
-        yield _by_state("hermes_inbox_messages", "Messages not dealt with.", now.inbox, now.up, _INBOX)
-        yield _by_state("hermes_outbox_messages", "Replies not delivered.", now.outbox, now.up, _OUTBOX)
-        yield _labelled("hermes_platform_up", "Whether it takes messages.", "platform", now.up)
-        yield _gauge("hermes_ready", "What /readyz says.", now.is_ready)
-        yield _gauge("hermes_cache_hit_ratio", "Prompt tokens from a cache, since the start.", self._ratio())
-        yield _labelled("hermes_info", "Which Hermes this is.", "version", {version("hermes-gateway"): 1})
+        now = self._gauges()
+        yield _gauge("hermes_queue_depth", "Messages that wait for a turn.", now.queue)
+        yield _by_state("hermes_inbox_messages", "Unfinished messages.", now.inbox, now.up, _INBOX)
+        yield _by_state("hermes_outbox_messages", "Undelivered replies.", now.outbox, now.up, _OUTBOX)
+        yield _labelled("hermes_platform_up", "1 if the platform takes messages.", "platform", now.up)
+        yield _gauge("hermes_ready", "1 if /readyz answers 200.", now.is_ready)
+        ratio = self._cache_hit_ratio()
+        yield _gauge("hermes_cache_hit_ratio", "Share of prompt tokens read from a cache.", ratio)
+        yield _labelled("hermes_info", "Version of Hermes.", "version", {version("hermes-gateway"): 1})
 
-    def _ratio(self) -> float:
-        asked, cached = _sum(self._meters.tokens_in), _sum(self._meters.tokens_cached)
-        return cached / asked if asked else 0.0
+    def _cache_hit_ratio(self) -> float:
+        tokens, cached = _sum(self._meters.tokens_in), _sum(self._meters.tokens_cached)
+        return cached / tokens if tokens else 0.0
 
 
 def _sum(counter: Counter) -> float:
@@ -110,7 +111,7 @@ def _labelled(name: str, meaning: str, label: str, values: Mapping[str, float]) 
 def _by_state(
     name: str, meaning: str, counts: Counts, platforms: Iterable[str], states: Sequence[str]
 ) -> GaugeMetricFamily:
-    """With noughts: what has no series cannot be alerted on."""
+    """Include zeros: an alert needs a series."""
     family = GaugeMetricFamily(name, meaning, labels=["platform", "state"])
     for key, count in ({(each, state): 0 for each in platforms for state in states} | dict(counts)).items():
         family.add_metric(key, count)

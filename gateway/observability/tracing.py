@@ -1,83 +1,118 @@
-"""Spans: what a turn was made of, for whoever collects traces. Ids, names, numbers and outcomes; never a text.
+"""The tracing port and its configuration. Spans hold ids, names, numbers and outcomes; never message text.
 
-Nothing of OpenTelemetry is imported unless `OTEL_EXPORTER_OTLP_ENDPOINT` is set and the extra `otel` installed.
+OpenTelemetry is imported only if `OTEL_EXPORTER_OTLP_ENDPOINT` is set and the extra `otel` is installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from gateway.config.environment import environment
 from gateway.config.loader import Loaded
-from gateway.observability.tracing_setup import tracing_settings
 
-Facts = Mapping[str, str | int | float]
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
+_NAME = "OTEL_SERVICE_NAME"
+
+Attributes = Mapping[str, str | int | float]
 
 NOT_INSTALLED = (
-    "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; pip install -e '.[otel]'"
+    "not sent: OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra is missing; pip install -e '.[otel]'"
 )
-NO_ADDRESS = "none are sent: OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, as in http://127.0.0.1:4318"
+NO_ADDRESS = (
+    "not sent: OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://, as in http://127.0.0.1:4318"
+)
 
 
 class Span(Protocol):
-    def note(self, facts: Facts) -> None: ...
+    def set_attributes(self, attributes: Attributes) -> None: ...
 
     def end(self, outcome: str, *, failed: bool = False) -> None:
-        """Only the first time counts."""
+        """End the span; later calls do nothing."""
         ...
 
-    def under_way(self) -> AbstractContextManager[object]:
-        """What the code inside begins is a part of this one."""
+    def active(self) -> AbstractContextManager[object]:
+        """Make this span the parent of spans started inside the `with` block."""
         ...
 
 
 class Tracing(Protocol):
-    def begin(self, name: str, facts: Facts, *, turn_id: str = "") -> Span:
-        """A part of what is under way where this is called; or of that turn, which may be over."""
+    def start_span(self, name: str, attributes: Attributes, *, turn_id: str = "") -> Span:
+        """Start a span below the active span, or below the turn `turn_id`, which may have ended."""
         ...
 
-    def begin_turn(self, turn_id: str, facts: Facts) -> Span: ...
+    def start_turn(self, turn_id: str, attributes: Attributes) -> Span: ...
 
     def close(self) -> None:
-        """Sends what was not sent yet. Takes up to a few seconds, so not on the event loop."""
+        """Send the remaining spans. Takes up to a few seconds, so do not call it on the event loop."""
         ...
 
 
-class _NoSpan:
-    def note(self, facts: Facts) -> None: ...
+class _NullSpan:
+    def set_attributes(self, attributes: Attributes) -> None: ...
 
     def end(self, outcome: str, *, failed: bool = False) -> None: ...
 
-    def under_way(self) -> AbstractContextManager[object]:
+    def active(self) -> AbstractContextManager[object]:
         return nullcontext()
 
 
-_NO_SPAN = _NoSpan()
+_NULL_SPAN = _NullSpan()
 
 
-class NoTracing:
-    """Nobody collects them."""
+class NullTracing:
+    """Tracing that is off."""
 
-    def begin(self, name: str, facts: Facts, *, turn_id: str = "") -> Span:
-        return _NO_SPAN
+    def start_span(self, name: str, attributes: Attributes, *, turn_id: str = "") -> Span:
+        return _NULL_SPAN
 
-    def begin_turn(self, turn_id: str, facts: Facts) -> Span:
-        return _NO_SPAN
+    def start_turn(self, turn_id: str, attributes: Attributes) -> Span:
+        return _NULL_SPAN
 
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Settings from the standard variables of OpenTelemetry."""
+
+    endpoint: str
+    """URL of the collector; traces go to `/v1/traces` below it."""
+    headers: str = field(default="", repr=False)
+    """`name=value,name=value`; may hold a key."""
+    service: str = "hermes"
+
+    @property
+    def public_endpoint(self) -> str:
+        """The endpoint without a user name and password."""
+        parts = urlsplit(self.endpoint)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def tracing_settings(home: Path) -> TracingSettings | None:
+    """Read the settings; None if tracing is off."""
+    known = environment(home)
+    endpoint = known.get(_ENDPOINT, "").strip().rstrip("/")
+    if not endpoint:
+        return None
+    return TracingSettings(endpoint, known.get(_HEADERS, ""), known.get(_NAME) or "hermes")
+
+
 def configured_tracing(loaded: Loaded) -> tuple[Tracing, str]:
-    """With a line about it for the person who starts Hermes; empty where no traces are wanted. Imports a good deal, so
-    not on the event loop."""
+    """Return the tracing and a start-up line about it, which is empty if tracing is off. Imports slowly, so do not call
+    it on the event loop."""
     settings = tracing_settings(loaded.home)
     if settings is None:
-        return NoTracing(), ""
+        return NullTracing(), ""
     if not settings.endpoint.startswith(("http://", "https://")):
-        return NoTracing(), NO_ADDRESS
+        return NullTracing(), NO_ADDRESS
     try:
-        from gateway.observability.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - see above
+        from gateway.observability.opentelemetry import OpenTelemetryTracing  # noqa: PLC0415 - optional
     except ImportError:
-        return NoTracing(), NOT_INSTALLED
-    return OpenTelemetryTracing(settings), f"sent to {settings.shown}"
+        return NullTracing(), NOT_INSTALLED
+    return OpenTelemetryTracing(settings), f"sent to {settings.public_endpoint}"

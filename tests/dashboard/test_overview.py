@@ -99,8 +99,8 @@ async def test_compactions_of_today(house: Watched) -> None:
 async def test_errors_are_sentences(tmp_path: Path) -> None:
     """Each known one says what it means; of any other, where to read about it."""
     metrics = Metrics()
-    metrics.logged("config.refused", None)
-    metrics.logged("some.plugin_broke", "KeyError")
+    metrics.count_warning("config.refused", None)
+    metrics.count_warning("some.plugin_broke", "KeyError")
     async with watched(tmp_path, metrics=metrics) as house:
         page = await house.page("/dashboard")
     assert "has a mistake" in page and "<code>hermes config check</code>" in page

@@ -67,15 +67,15 @@ async def measured_world(
 ) -> AsyncIterator[Measured]:
     metrics, script, store = Metrics(), Script(), store or await SqliteStore.open(folder / "measured.db")
     agent = make_agent(
-        metrics.observed(script.llm),
+        metrics.observe_llm(script.llm),
         store.sessions,
         [look_up],
         watch=metrics.compaction,
         home=folder / "home",
     )
-    metrics.know_tools(["look_up"])
+    metrics.register_tools(["look_up"])
     gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, observer=metrics)
-    metrics.follow(gateway)
+    metrics.attach(gateway)
     platforms: list[Platform] = []
     async with (
         serving(gateway, metrics=metrics, platforms=platforms, **options) as web,

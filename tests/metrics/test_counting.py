@@ -15,7 +15,7 @@ from agent.messages import ToolCall
 from agent.testing import ScriptedLLM
 from gateway.chat.errors import SlowDown, Undeliverable
 from gateway.observability import Metrics
-from gateway.observability.definitions import Bounded
+from gateway.observability.definitions import BoundedLabel
 from gateway.observability.logs import on_warning
 from tests.chat.service import ChatService
 from tests.faults.house import house
@@ -128,8 +128,8 @@ async def test_a_compaction_is_counted_by_what_led_to_it(world: Measured) -> Non
 async def test_what_the_cache_served_and_what_it_cost() -> None:
     """The ratio follows from the counters; a call of unknown price is not taken for a free one."""
     metrics = Metrics()
-    metrics.meters.used("a", "turn", Usage(1_000, 10, cache_read_tokens=750, cost_usd=0.25))
-    metrics.meters.used("b", "compression", Usage(1_000, 10))
+    metrics.meters.count_usage("a", "turn", Usage(1_000, 10, cache_read_tokens=750, cost_usd=0.25))
+    metrics.meters.count_usage("b", "compression", Usage(1_000, 10))
     value = metrics.registry.get_sample_value
     assert value("hermes_tokens_cached_total", {"model": "a"}) == 750
     assert value("hermes_cost_usd_total", {"model": "a", "purpose": "turn"}) == 0.25
@@ -165,7 +165,7 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
     """By the name of the line and the class it names; also where warnings are kept out of the log, and without any of
     the words that a line or a library brings."""
     metrics = Metrics()
-    with logging_as_configured(level, "json"), on_warning(metrics.logged):
+    with logging_as_configured(level, "json"), on_warning(metrics.count_warning):
         ours = structlog.get_logger("tests")
         ours.info("turn.done")
         ours.warning("turn.failed", error="RateLimited")
@@ -173,8 +173,8 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
         ours.error("leases.not_renewed", error="Ada said: it is full")
         ours.warning("Ada said this to a plugin")
         logging.getLogger("somebody.else").warning("Ada said something odd")
-    failures = {(each.kind, each.error): each.count for each in metrics.snapshot().failures}
-    assert failures == {
+    warnings = {(each.kind, each.error): each.count for each in metrics.snapshot().warnings}
+    assert warnings == {
         ("turn.failed", "RateLimited"): 2,
         ("leases.not_renewed", ""): 1,
         ("library:somebody", ""): 1,
@@ -187,9 +187,9 @@ def test_errors_are_those_of_the_log(level: str, capsys: pytest.CaptureFixture[s
 
 def test_a_label_has_an_end() -> None:
     """Whatever is invented beyond that is `other`; what was known stays."""
-    bounded = Bounded(2)
+    bounded = BoundedLabel(2)
     assert [bounded(each) for each in ("a", "b", "c", "a")] == ["a", "b", "other", "a"]
-    assert Bounded()("long" * 100) == "other"
+    assert BoundedLabel()("long" * 100) == "other"
 
 
 async def test_a_blocked_event_loop_shows() -> None:

@@ -23,7 +23,7 @@ async def _busy(world: Measured) -> Scraped:
     metrics = world.metrics
     with metrics.call("telegram", "Send", ""), metrics.compaction(Attempt("loop")):
         metrics.delivered("telegram", "sent")
-    metrics.logged("turn.failed", "RateLimited")
+    metrics.count_warning("turn.failed", "RateLimited")
     metrics.meters.unpriced_calls.labels("a").inc()
     return await world.scraped()
 

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from gateway.core.gateway import Gateway
 from gateway.core.health import Readiness
 from gateway.observability import Metrics
-from gateway.observability.prometheus import Scrape
+from gateway.observability.prometheus import PrometheusExporter
 from gateway.platforms.base import Platform
 from gateway.platforms.web.dashboard import DashboardContext
 
@@ -52,7 +52,7 @@ class Operations:
     def __init__(self, gateway: Gateway, platforms: Sequence[Platform], metrics: Metrics | None) -> None:
         self._platforms = platforms
         self._readiness = Readiness(gateway, platforms)
-        self._scrape = Scrape(metrics, gateway, self._readiness) if metrics else None
+        self._scrape = PrometheusExporter(metrics, gateway, self._readiness) if metrics else None
 
     def routes(self) -> Iterable[web.RouteDef]:
         yield web.get("/healthz", self._health)

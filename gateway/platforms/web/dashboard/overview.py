@@ -50,7 +50,7 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
             "spent": await house.gateway.limits.budget.of_everybody(),
             "person_cap": limits.daily_usd_per_person,
             "now": now,
-            "failures": [(each, meaning(each.kind)) for each in now.failures[:_MOST_FAILURES]] if now else [],
+            "failures": [(each, meaning(each.kind)) for each in now.warnings[:_MOST_FAILURES]] if now else [],
             "model": house.model,
         }
 
