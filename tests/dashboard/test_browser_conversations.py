@@ -143,9 +143,9 @@ async def test_a_turn_is_seen_while_it_runs(browser: Browser, chat: Told) -> Non
 async def test_reading_needs_no_script(browser: Browser, chat: Told) -> None:
     """The search, its hits, the chart and the tree; buttons that would do nothing are not there."""
     async with Tab.visiting(browser, chat.house.url + PAGES, java_script_enabled=False) as tab:
-        await tab.page.get_by_label("Words that were said").fill("pier")
+        await tab.page.get_by_label("Search messages").fill("pier")
         await tab.page.get_by_label("Platform").select_option("discord")
-        await tab.page.get_by_role("button", name="Find").click()
+        await tab.page.get_by_role("button", name="Search").click()
         await tab.sees(".hits li", count=1)
         await tab.page.locator(".hits a").click()
         await expect(tab.page).to_have_url(re.compile("#msg_"))

@@ -120,8 +120,8 @@ async def test_a_newcomer_is_let_in(browser: Browser, house: Watched) -> None:
         await tab.sees(".rows .card", "Zoe <b>Stranger</b>")
         await tab.page.get_by_role("button", name="Approve Zoe").focus()
         await tab.page.keyboard.press("Enter")
-        await tab.sees("#said", "may talk to telegram now")
-        await tab.sees("#live", "Nobody is waiting")
+        await tab.sees("#said", "can talk to telegram now")
+        await tab.sees("#live", "There are no requests")
         await tab.sees("tbody tr", count=2)
         assert tab.complaints == []
 

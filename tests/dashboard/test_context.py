@@ -16,8 +16,14 @@ from agent.store import Compaction, Split
 from gateway.config.schema import Config
 from gateway.core.admin_commands import command
 from gateway.core.inbox_codec import encode, inbox_id
-from gateway.platforms.web.dashboard.context_chart import Limit, Window, drawn, stretches, thinned
-from gateway.platforms.web.dashboard.session_graph import family
+from gateway.platforms.web.dashboard.context_chart import (
+    ContextWindow,
+    Limit,
+    downsample,
+    render_context_chart,
+    session_segments,
+)
+from gateway.platforms.web.dashboard.session_graph import build_session_graph
 from gateway.store.ports import InboxMessage
 from gateway.store.reports import ContextSample, SessionInfo
 from gateway.types import Author, ChatMessage, Place
@@ -26,7 +32,9 @@ from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, t
 from tests.dashboard.world import Watched, watched
 from tests.web.world import Gate
 
-WINDOW = Window("m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_000, 0.5, "compressor")])
+WINDOW = ContextWindow(
+    "m", 100_000, [Limit(85_000, 0.85, "session hygiene"), Limit(50_000, 0.5, "compressor")]
+)
 
 
 def session(session_id: str, parent_id: str | None = None) -> SessionInfo:
@@ -40,14 +48,14 @@ def compacted(session_id: str, parent_id: str) -> SessionInfo:
 
 def picture_of(tokens: list[int]) -> Markup:
     calls = [ContextSample("a", float(at), each) for at, each in enumerate(tokens)]
-    return drawn(stretches([session("a")], ["a"], calls), WINDOW)
+    return render_context_chart(session_segments([session("a")], ["a"], calls), WINDOW)
 
 
 def test_peaks_are_never_left_out() -> None:
     """However few points are drawn; nor are both ends."""
     calls = [(at, 10) for at in range(10_000)]
     calls[4_321], calls[7_000] = (4_321, 999), (7_000, 1)
-    kept = thinned(calls, 100)
+    kept = downsample(calls, 100)
     assert len(kept) <= 102 and kept == sorted(kept)
     assert {calls[0], calls[4_321], calls[7_000], calls[-1]} <= set(kept)
 
@@ -67,7 +75,7 @@ def test_many_drops_stay_readable() -> None:
     for times, dots, numbers in ((12, 12, 12), (100, 100, 0), (1_000, 0, 0)):
         line = [session("s0"), *(compacted(f"s{at}", f"s{at - 1}") for at in range(1, times + 1))]
         calls = [ContextSample(each.id, 0.0, 20_000) for each in line]
-        picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
+        picture = render_context_chart(session_segments(line, [each.id for each in line], calls), WINDOW)
         drops = re.search(r'<path d="([^"]*)" class="drop"', picture)
         assert drops and drops[1].count("V") == times
         assert (picture.count("<circle"), picture.count('<text x="') - 4) == (dots, numbers)
@@ -77,7 +85,7 @@ def test_a_call_that_is_alone_in_its_session_is_drawn() -> None:
     """As a step as wide as its place: a point alone would be nothing."""
     line = [session("s0"), *(session(f"s{at}", f"s{at - 1}") for at in range(1, 5))]
     calls = [ContextSample(each.id, 0.0, 20_000) for each in line]
-    picture = drawn(stretches(line, [each.id for each in line], calls), WINDOW)
+    picture = render_context_chart(session_segments(line, [each.id for each in line], calls), WINDOW)
     curve = re.search(r'<path d="([^"]*)" class="curve"', picture)
     assert curve
     steps = re.findall(r"M([\d.]+),[\d.]+L([\d.]+),[\d.]+", curve[1])
@@ -88,7 +96,10 @@ def test_a_curve_is_broken_where_it_begins_anew() -> None:
     """Nothing leads from the end of a session to the one after a reset."""
     line = [session("a"), session("b", "a")]
     calls = [ContextSample("a", 0.0, 900), ContextSample("b", 1.0, 100)]
-    curve = re.search(r'<path d="([^"]*)" class="curve"', drawn(stretches(line, ["a", "b"], calls), WINDOW))
+    curve = re.search(
+        r'<path d="([^"]*)" class="curve"',
+        render_context_chart(session_segments(line, ["a", "b"], calls), WINDOW),
+    )
     assert curve and curve[1].count("M") == 2
 
 
@@ -101,7 +112,7 @@ def test_small_charts(tokens: list[int]) -> None:
 def test_the_tree_of_a_family() -> None:
     """The line to the live session is straight, what left it is beside it, and every track is drawn to its end."""
     sessions = [session("a"), session("b", "a"), session("x", "a"), session("y", "x"), session("c", "b")]
-    shown = family(sessions, "c", unfolded_from=None)
+    shown = build_session_graph(sessions, "c", unfolded_from=None)
     assert [node.session and node.session.id for node in shown.nodes] == ["a", "x", "y", "b", "c"]
     assert [node.is_ancestor for node in shown.nodes] == [True, False, False, True, False]
     assert shown.tracks == 2 and [node.is_live for node in shown.nodes] == [False] * 4 + [True]
@@ -144,7 +155,11 @@ async def test_nothing_was_reported(house: Watched) -> None:
     conversation = await opened(house.store)
     await said(house.store, conversation, "Hello")
     page = await house.page(f"{PAGES}/{conversation.id}/context")
-    assert "has reported how full" in page and "<figure" not in page and "One session so far" in page
+    assert (
+        "has reported the size of the context" in page
+        and "<figure" not in page
+        and "One session so far" in page
+    )
 
 
 async def test_back_to_the_first_session(house: Watched) -> None:
@@ -156,7 +171,7 @@ async def test_back_to_the_first_session(house: Watched) -> None:
     assert (await chat.restore(first)).startswith("Restored: 49 -> 85 messages")
     history = await house.store.sessions.history(await chat.live())
     assert len(history) == 85 and history[-1].content == "Since then"
-    assert "Branched off" in await house.page(f"{chat.page}/context")
+    assert "Branched or rewound" in await house.page(f"{chat.page}/context")
 
 
 async def test_what_cannot_be_restored(house: Watched) -> None:
@@ -167,12 +182,12 @@ async def test_what_cannot_be_restored(house: Watched) -> None:
     beside = (await house.store.sessions.split(Split(live, "branch", [], "Prompt."))).id
     await house.store.sessions.make_live(live, instead_of=beside)
     for body, status, sentence in (
-        ({"session": live, "instead_of": live}, 409, "live already"),
-        ({"session": first, "instead_of": first}, 409, "load it again"),
+        ({"session": live, "instead_of": live}, 409, "already live"),
+        ({"session": first, "instead_of": first}, 409, "Reload the page"),
         ({"session": "ses_forged", "instead_of": live}, 404, "no such session"),
         ({"session": beside, "instead_of": live}, 409, "not an ancestor"),
-        ({"session": 7, "instead_of": live}, 400, "must be text"),
-        ({}, 409, "load it again"),
+        ({"session": 7, "instead_of": live}, 400, "must be a string"),
+        ({}, 409, "Reload the page"),
         ([], 400, "JSON object"),
     ):
         found, answer = await house.post(f"{chat.api}/restore", body)
@@ -238,7 +253,7 @@ async def test_nobody_waits_for_ever(house: Watched) -> None:
 
 @pytest.mark.parametrize(
     ("topic", "status", "sentence"),
-    [("x" * 201, 400, "at most 200"), (7, 400, "must be text"), ("--preview", 400, "dash")],
+    [("x" * 201, 400, "at most 200"), (7, 400, "must be a string"), ("--preview", 400, "dash")],
 )
 async def test_topics_that_are_none(house: Watched, topic: object, status: int, sentence: str) -> None:
     """Nothing is compressed."""

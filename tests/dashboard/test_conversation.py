@@ -38,7 +38,7 @@ async def test_a_picture_is_mentioned(house: Watched) -> None:
     message = Message("user", "Look", parts=({"type": "text", "text": "Look"}, picture))
     await house.store.sessions.append(conversation.live_session_id, [message])
     page = await house.page(f"{PAGES}/{conversation.id}")
-    assert "With a picture" in page and "base64" not in page
+    assert "With an image" in page and "base64" not in page
 
 
 async def test_secrets_are_left_out(house: Watched) -> None:
@@ -103,7 +103,7 @@ async def test_a_message_in_a_line_that_was_left_behind(house: Watched) -> None:
     await house.store.sessions.make_live(first, instead_of=branch.id)
     assert "the other road" not in await house.page(chat.page)
     page = await house.page(f"{chat.page}?message={left.id}")
-    assert "the other road" in page and "As it was in session 2." in page and "Branched off" in page
+    assert "the other road" in page and "up to session 2." in page and "Branched or rewound" in page
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,7 @@ async def test_the_summary_beside_what_it_replaced(house: Watched) -> None:
     page = await house.page(split)
     left, _, right = page.partition('id="gone"')
     assert (
-        "<strong>lighthouse</strong>" in left
-        and "Kept word for word" in left
-        and "47 messages stayed" in left
+        "<strong>lighthouse</strong>" in left and "Kept verbatim" in left and "47 messages unchanged" in left
     )
     assert re.search(r"37 messages, about 11,\d\d\d tokens", right) and "Question 1 about" in right
     assert "Question 0 about the lighthouse. The keeper wants" not in right.partition("transcript")[2]
@@ -195,7 +193,7 @@ async def test_what_was_replaced_has_pages(house: Watched) -> None:
     assert "1 to 50 of 97" in first
     assert "51 to 97 of 97" in await house.page(f"{split}?from=51")
     status, page = await house.get(f"{split}?from=98")
-    assert status == 404 and "Only 97 messages were replaced here." in page
+    assert status == 404 and "This compaction replaced only 97 messages." in page
 
 
 async def test_what_was_only_shortened_is_beside_what_it_was(house: Watched) -> None:
@@ -212,10 +210,10 @@ async def test_what_was_only_shortened_is_beside_what_it_was(house: Watched) -> 
     )
     page = f"{PAGES}/{conversation.id}"
     context = await house.page(f"{page}/context")
-    assert "What was shortened or left out" in context and "Summary and what it replaced" not in context
+    assert "Shortened and removed messages" in context and "Summary and replaced messages" not in context
     _, _, shortened = (await house.page(f"{page}/splits/{child.id}")).partition('id="shortened"')
     assert (
-        shortened.index("[shortened]") < shortened.index("As it was") < shortened.index("a very long result")
+        shortened.index("[shortened]") < shortened.index("Original") < shortened.index("a very long result")
     )
 
 
@@ -225,7 +223,7 @@ async def test_a_reset_has_no_summary(house: Watched) -> None:
     house.script.will("Nothing to note.")
     await (await house.open("desk")).ask("/reset")
     page = await house.page(f"{chat.page}/splits/{await chat.live()}")
-    assert "Begun anew" in page and "No summary was written." in page and "8 messages, about" in page
+    assert "Reset: started" in page and "No summary was written." in page and "8 messages, about" in page
 
 
 async def test_a_stream_whose_place_is_gone(house: Watched) -> None:

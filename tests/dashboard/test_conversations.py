@@ -48,7 +48,7 @@ async def test_only_one_platform_or_person(house: Watched) -> None:
     page = await house.page(f"{PAGES}?person=discord:12")
     assert titles(page) == ["Hello from discord"]
     assert '<option value="discord:12" selected>' in page
-    assert "Nothing was said there." in await house.page(f"{PAGES}?platform=telegram&person=discord:12")
+    assert "No conversations match." in await house.page(f"{PAGES}?platform=telegram&person=discord:12")
 
 
 async def test_a_name_instead_of_a_number(house: Watched) -> None:
@@ -79,7 +79,7 @@ async def test_a_search_in_one_platform(house: Watched) -> None:
     assert (await house.page(f"{PAGES}?q=vessel")).count("<mark>") == 3
     page = await house.page(f"{PAGES}?q=vessel&platform=telegram")
     assert page.count("<mark>") == 1 and "Hello from telegram" in page
-    assert "Nothing that was said" in await house.page(f"{PAGES}?q=vessel&person=nobody")
+    assert "No message contains these words" in await house.page(f"{PAGES}?q=vessel&person=nobody")
 
 
 async def test_pages(house: Watched) -> None:
@@ -151,8 +151,8 @@ async def test_a_conversation_of_many_sessions(house: Watched) -> None:
     assert ">301<" in await house.page(PAGES)
     assert len(await house.page(f"{PAGES}/{long.id}")) < 20_000
     context = await house.page(f"{PAGES}/{long.id}/context")
-    assert context.count('class="track"') < 20 and "288 more in this line" in context
-    assert "The newest 100 sessions" in context and "And 200 sessions before these." in context
+    assert context.count('class="track"') < 20 and "288 more sessions." in context
+    assert "the newest 100 sessions" in context and "And 200 earlier sessions." in context
     assert "The newest" not in await house.page(f"{PAGES}/{long.id}/context?chart=all")
     unfolded = await house.page(f"{PAGES}/{long.id}/context?unfold=4")
-    assert "Session 103<" in unfolded and "188 more in this line" in unfolded
+    assert "Session 103<" in unfolded and "188 more sessions." in unfolded

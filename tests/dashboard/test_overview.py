@@ -13,7 +13,7 @@ from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
 from gateway.observability import Metrics
 from gateway.platforms.base import Health
-from gateway.platforms.web.dashboard.log_event_help import MEANINGS
+from gateway.platforms.web.dashboard.log_event_help import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
 from tests.dashboard.world import SCRIPT, Watched, watched
 from tests.web.world import Gate
@@ -41,7 +41,12 @@ async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
     ]
     async with watched(tmp_path, platforms=services) as house:
         page = await house.page("/dashboard")
-    for text in ("@hermes_bot", "<code>TELEGRAM_BOT_TOKEN</code>", "It needs you", "tried again by itself"):
+    for text in (
+        "@hermes_bot",
+        "<code>TELEGRAM_BOT_TOKEN</code>",
+        "You need to fix this",
+        "Hermes retries by itself",
+    ):
         assert text in page
     assert "<script>alert" not in page
 
@@ -57,7 +62,7 @@ async def test_what_is_being_answered(house: Watched) -> None:
     async with house.http.get(f"{house.url}/dashboard/live") as stream:
         html = await _next_html(stream.content)
         assert f"/dashboard/conversations/{conversation.id}" in html and "owner" in html
-        assert "1 behind the one that is answered" in html
+        assert "1 queued behind a running turn" in html
         gate.set()
         while "Being answered" in html:
             html = await _next_html(stream.content)
@@ -105,19 +110,19 @@ async def test_errors_are_sentences(tmp_path: Path) -> None:
         page = await house.page("/dashboard")
     assert "has a mistake" in page and "<code>hermes config check</code>" in page
     assert "See <code>hermes logs --level warning</code>." in page and "some.plugin_broke" in page
-    assert "the longest wait for Hermes itself" in page
+    assert "the longest delay of the event loop" in page
 
 
-def test_every_meaning_is_of_something_that_is_logged() -> None:
-    """A name that was changed would be explained no more."""
+def test_every_explained_event_is_logged() -> None:
+    """A renamed event would lose its explanation."""
     root = Path(gateway.__file__).parents[1]
     sources = [
         file.read_text()
         for folder in ("agent", "gateway", "plugins")
         for file in (root / folder).rglob("*.py")
-        if file.name != "troubles.py"
+        if file.name != "log_event_help.py"
     ]
-    for kind in MEANINGS:
+    for kind in EXPLANATIONS:
         assert any(f'"{kind}"' in source for source in sources), kind
 
 

@@ -17,12 +17,12 @@ async def test_a_newcomer_is_let_in_and_told(house: Watched) -> None:
         await here.shows("I do not know you yet")
         assert "Zoe" in await house.page("/dashboard/people")
         said = await house.act("/api/dashboard/people/approve", ZOE)
-        assert said == "Zoe (id 7) may talk to memory now."
+        assert said == "Zoe (id 7) can talk to memory now."
         await here.shows("You may talk to me now.")
         await here.hears("And now?", STRANGER)
         await here.shows("Yes.")
         page = await house.page("/dashboard/people")
-        assert "Nobody is waiting" in page and "dashboard" in page
+        assert "There are no requests" in page and "dashboard" in page
         assert (await house.act("/api/dashboard/people/revoke", ZOE)).startswith("Revoked")
         assert not await house.store.access.is_approved("memory", "7")
         assert "not approved any more" in await house.act("/api/dashboard/people/revoke", ZOE)
@@ -50,7 +50,7 @@ async def test_somebody_else_is_not_let_in(house: Watched) -> None:
 async def test_where_the_bot_is_not_connected(house: Watched) -> None:
     """The newcomer is let in all the same, and the owner hears that they do not know."""
     await Pairing(house.store.access).request("memory", STRANGER)
-    assert "could not be told" in await house.act("/api/dashboard/people/approve", ZOE)
+    assert "could not notify them" in await house.act("/api/dashboard/people/approve", ZOE)
     await until(lambda: house.store.access.is_approved("memory", "7"))
 
 
@@ -60,7 +60,7 @@ async def test_a_name_is_only_a_name(house: Watched) -> None:
     await pairing.request("memory", Author("7", SCRIPT))
     await pairing.request("memory", Author("8", ""))
     page = await house.page("/dashboard/people")
-    assert SCRIPT[:20] not in page and "&lt;script&gt;" in page and "Somebody without a name" in page
+    assert SCRIPT[:20] not in page and "&lt;script&gt;" in page and "Unnamed account" in page
     await house.act("/api/dashboard/people/approve", ZOE)
     assert "&lt;script&gt;" in await house.page("/dashboard/people")
 

@@ -29,7 +29,7 @@ async def spend(house: Watched, *calls: tuple[str, str, Usage]) -> None:
 
 async def test_nothing_was_spent(house: Watched) -> None:
     """Says so, in words."""
-    assert "No model was asked" in await house.page("/dashboard/spend")
+    assert "There were no model calls" in await house.page("/dashboard/spend")
 
 
 async def test_every_figure(house: Watched) -> None:
@@ -39,7 +39,7 @@ async def test_every_figure(house: Watched) -> None:
     for text in (
         "telegram:1",
         "telegram:2",
-        "nobody in particular",
+        "unknown",
         CLAUDE,
         "x/unknown",
         "10,000",
@@ -50,7 +50,7 @@ async def test_every_figure(house: Watched) -> None:
     assert date.today().isoformat() in page
     assert page.count('role="img"') == 2
     assert "<title" in page and "<desc" in page
-    assert "are left out" in page  # whoever knows no price says so
+    assert "are excluded" in page
 
 
 async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
@@ -82,7 +82,7 @@ async def test_a_price_that_nobody_knows(house: Watched) -> None:
     """Is called unknown, not nothing."""
     await spend(house, ("x/unknown", "owner", Usage(100, 10)))
     page = await house.page("/dashboard/spend")
-    assert "unknown" in page and "without 1 call of unknown price" in page
+    assert "unknown" in page and "excluding 1 call of unknown price" in page
 
 
 async def test_names_are_text(house: Watched) -> None:
@@ -96,7 +96,7 @@ async def test_older_days_are_left_out(house: Watched) -> None:
     """Only so many days are looked at."""
     await spend(house, (CLAUDE, "owner", CALL))
     await house.store.database.write(_long_ago, fence=None)
-    assert "No model was asked" in await house.page("/dashboard/spend?days=7")
+    assert "There were no model calls" in await house.page("/dashboard/spend?days=7")
     assert "10,000" in await house.page("/dashboard/spend?days=30")
 
 

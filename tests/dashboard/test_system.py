@@ -17,7 +17,7 @@ async def test_engines_tools_and_places(house: Watched) -> None:
     page = await house.page("/dashboard/system")
     for text in ("compressor", "in use", "lcm", "sliding_window", "available", "look_up", "dangerous"):
         assert text in page, text
-    assert str(house.house.loaded.database) in page
+    assert str(house.context.loaded.database) in page
     assert "hermes-gateway" in page and "Prompt caching" in page
 
 

@@ -35,7 +35,7 @@ PHONE = {"width": 375, "height": 740}
 class Watched(World):
     """A running Hermes and whoever looks at its dashboard. `get` and `post` are the owner's."""
 
-    house: DashboardContext
+    context: DashboardContext
 
     async def page(self, path: str) -> str:
         """As the owner sees it."""
@@ -67,14 +67,14 @@ async def watched(
     loaded = loaded or Loaded(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store.sessions)
     settings = await asyncio.to_thread(LiveConfig, loaded)
-    house = DashboardContext(gateway, store.reports, store.access, settings, "A model.", platforms, metrics)
+    context = DashboardContext(gateway, store.reports, store.access, settings, "A model.", platforms, metrics)
     tokens = {"token": OWNER, "read_token": READER} if guarded else {}
     headers = bearer(OWNER) if guarded else {}
     async with (
-        serving(gateway, house=house, **tokens) as web,
+        serving(gateway, context=context, **tokens) as web,
         aiohttp.ClientSession(headers=headers) as http,
     ):
-        yield Watched(script, store, gateway, web, http, house)
+        yield Watched(script, store, gateway, web, http, context)
     await store.close()
 
 

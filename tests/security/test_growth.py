@@ -52,8 +52,7 @@ from gateway.platforms.telegram import formatting as mentions
 from gateway.platforms.telegram import message_reader as addressing
 from gateway.platforms.telegram import message_reader as content
 from gateway.platforms.telegram.formatting import LIMIT, formatted
-from gateway.platforms.web import renderer as views
-from gateway.platforms.web import tool_history as stored_calls
+from gateway.platforms.web import renderer, tool_history
 from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
 from gateway.store.sqlite import validation as store_rules
@@ -214,9 +213,9 @@ WORK: dict[str, Work] = {
     "a command's words": lambda text: commands._split("/" + text),
     # the web and the terminal
     "render_markdown": render_markdown,
-    "views.beginning": lambda text: views.beginning(text, 6_000),
-    "views of a call": lambda text: views._pretty(text, stored_calls.parsed_arguments(text)),
-    "dashboard marked": conversations.marked,
+    "renderer.redact_and_truncate": lambda text: renderer.redact_and_truncate(text, 6_000),
+    "renderer of a call": lambda text: renderer._pretty(text, tool_history.parse_arguments(text)),
+    "dashboard render_snippet": conversations.render_snippet,
     "split_finished": split_finished,
     # files and foreign programs
     "safe_filename": attachments.safe_filename,

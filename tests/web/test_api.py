@@ -160,9 +160,9 @@ async def test_a_command_that_overtakes_says_so(world: World, chat: Chat) -> Non
     [
         ({"text": ""}, 400, "empty"),
         ({"text": " \n\t"}, 400, "empty"),
-        ({"text": 7}, 400, "must be text"),
-        ({"text": None}, 400, "must be text"),
-        ({}, 400, "must be text"),
+        ({"text": 7}, 400, "must be a string"),
+        ({"text": None}, 400, "must be a string"),
+        ({}, 400, "must be a string"),
         (["text"], 400, "JSON object"),
         ({"text": "\ud800"}, 400, "half a character"),
         ({"text": "x" * 100_001}, 413, "100 kB"),
@@ -261,7 +261,7 @@ async def test_other_conversations_do_not_exist_here(world: World) -> None:
 
 async def test_unknown_addresses_and_methods_get_a_sentence(world: World) -> None:
     """A typo in a script is answered in JSON, as everything under /api is."""
-    assert await world.get("/api/nothing") == (404, {"error": _starting("There is nothing here")})
+    assert await world.get("/api/nothing") == (404, {"error": _starting("This page does not exist")})
     async with world.http.delete(
         f"{world.url}/api/conversations", headers={"Content-Type": "application/json"}
     ) as response:

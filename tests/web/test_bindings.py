@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.config.schema_platforms import WebConfig
 from gateway.errors import OpenWithoutToken
 from gateway.platforms.web.platform import WebPlatform
-from gateway.platforms.web.security import is_open_to_others, only_our_own_requests
+from gateway.platforms.web.security import is_publicly_reachable, same_origin_middleware
 from tests.web.world import World
 
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -74,7 +74,7 @@ async def test_nobody_else_without_a_token(world: World, host: str) -> None:
 )
 def test_which_addresses_others_can_reach(addresses: list[tuple[Any, ...]], is_open: bool) -> None:
     """A name can stand for several; one that is not loopback is enough."""
-    assert is_open_to_others(addresses) is is_open
+    assert is_publicly_reachable(addresses) is is_open
 
 
 @pytest.mark.parametrize("host", ["localhost", pytest.param("::1", marks=needs_ipv6)])
@@ -115,7 +115,7 @@ async def test_a_host_by_name(world: World, named: str, status: int) -> None:
     async def hello(request: web.Request) -> web.Response:
         return web.Response()
 
-    app = web.Application(middlewares=[only_our_own_requests("box.lan", lambda: port)])
+    app = web.Application(middlewares=[same_origin_middleware("box.lan", lambda: port)])
     app.router.add_get("/", hello)
     runner = web.AppRunner(app)
     await runner.setup()

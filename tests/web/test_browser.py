@@ -156,7 +156,7 @@ async def test_the_page_survives_a_restart_of_the_gateway(browser: Browser, tmp_
             await tab.sees(".writing")
             await tab.type("Unread")
             await tab.sees(".waiting[data-waiting]")
-        await tab.sees("#trouble", "The connection to Hermes is lost")
+        await tab.sees("#trouble", "Connection to Hermes lost")
 
         port = int(world.url.rpartition(":")[2])
         store = await SqliteStore.open(database)

@@ -58,7 +58,7 @@ async def test_the_keyboard_alone_can_decide(tab: Tab, world: World) -> None:
     await asked(tab, world)
     await tab.page.locator("#text").focus()
     await tab.page.keyboard.press("Shift+Tab")
-    await tab.sees("#asks:focus", "Hermes waits for your decision")
+    await tab.sees("#asks:focus", "Hermes is waiting for your decision")
     await tab.page.keyboard.press("Enter")
     await tab.sees("[data-choice=once]:focus")
     await tab.page.keyboard.press("Tab")
@@ -72,7 +72,7 @@ async def test_the_keyboard_alone_can_decide(tab: Tab, world: World) -> None:
 async def test_a_screen_reader_is_told_and_finds_names(tab: Tab, world: World) -> None:
     """The log is silent while it is busy, so an alert outside of it speaks; the card is named by its question."""
     await asked(tab, world)
-    await tab.sees("[role=alert] >> text=Hermes waits for your decision")
+    await tab.sees("[role=alert] >> text=Hermes is waiting for your decision")
     card = tab.page.get_by_role("region", name="May Hermes run terminal?")
     assert await card.get_by_role("button").all_text_contents() == ["Once", "This conversation", "Deny"]
 
@@ -85,7 +85,7 @@ async def test_a_card_expires_before_the_eyes(tab: Tab, world: World) -> None:
     await tab.sees(f"{OPEN} .left", " s left")
     await tab.page.clock.resume()
     await tab.page.get_by_label("Stop the answer").click()
-    await tab.sees(".approval[data-state=expired] h2", "Not answered, so not run")
+    await tab.sees(".approval[data-state=expired] h2", "Expired without an answer, not run")
     await tab.sees_no(".choices, #asks")
 
 
@@ -124,7 +124,11 @@ async def test_a_file_is_downloaded(tab: Tab, world: World, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("busy", "label"),
-    [("queue", "after this answer"), ("steer", "at its next step"), ("interrupt", "ends the answer")],
+    [
+        ("queue", "after this answer"),
+        ("steer", "at its next step"),
+        ("interrupt", "Stops the current answer"),
+    ],
 )
 async def test_a_waiting_message_is_marked_in_every_tab(
     browser: Browser, tmp_path: Path, busy: Any, label: str

@@ -51,7 +51,7 @@ async def test_a_token_is_asked_for_and_remembered(browser: Browser, tmp_path: P
     async with web_world(tmp_path, token="open sesame") as world, Tab.visiting(browser, world.url) as tab:
         await tab.page.get_by_label("Token").fill("wrong")
         await tab.page.keyboard.press("Enter")
-        await tab.sees("p", "not the token")
+        await tab.sees("p", "token is wrong")
         await tab.page.get_by_label("Token").fill("open sesame")
         await tab.page.keyboard.press("Enter")
         await tab.type("Hello")

@@ -127,9 +127,9 @@ async def test_a_steered_message_is_drawn_where_it_was_read(views: HtmlRenderer)
     ("how", "ahead", "label"),
     [
         ("queue", 1, "after this answer"),
-        ("queue", 3, "after the messages before it"),
+        ("queue", 3, "after the earlier messages"),
         ("steer", 1, "at its next step"),
-        ("interrupt", 1, "ends the answer"),
+        ("interrupt", 1, "Stops the current answer"),
     ],
 )
 async def test_a_message_that_waits_says_what_becomes_of_it(
@@ -161,7 +161,7 @@ async def test_a_question_shows_the_whole_command_and_nothing_hidden(views: Html
         ("once", "Allowed once"),
         ("conversation", "Allowed in this conversation"),
         ("deny", "Denied"),
-        ("expired", "Not answered, so not run"),
+        ("expired", "Expired without an answer, not run"),
     ],
 )
 async def test_a_question_that_is_settled_has_no_buttons(

@@ -29,11 +29,11 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
     script = Script()
     gateway = make_gateway(store, script, tmp_path)
     loaded = Loaded(Config(), None, tmp_path)
-    house = DashboardContext(
+    context = DashboardContext(
         gateway, store.reports, store.access, await asyncio.to_thread(LiveConfig, loaded), "A model."
     )
     async with (
-        serving(gateway, token=OWNER, read_token=READER, house=house) as web,
+        serving(gateway, token=OWNER, read_token=READER, context=context) as web,
         aiohttp.ClientSession() as http,
     ):
         yield World(script, store, gateway, web, http)

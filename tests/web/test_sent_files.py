@@ -79,7 +79,7 @@ async def test_what_was_not_sent_does_not_exist(world: World, chat: Chat, tmp_pa
         (other, file_id),
     ]:
         status, answer = await world.get(f"/api/conversations/{place.id}/files/{name}")
-        assert (status, answer["error"]) == (404, "No such file was sent in this conversation.")
+        assert (status, answer["error"]) == (404, "This conversation has no such file.")
 
     world.script.will([sending("later.md")], ["It is not there."])
     await chat.ask("Send what is not there yet")

@@ -52,7 +52,7 @@ async def test_a_wrong_token_sets_nothing(guarded: World, wrong: str) -> None:
     status, page, headers = await _sign_in(guarded, wrong)
     assert status == 401
     assert "Set-Cookie" not in headers
-    assert "not the token" in page and 'name="token"' in page
+    assert "token is wrong" in page and 'name="token"' in page
     assert 'role="alert"' in page and "platforms.web.token" not in page
     assert wrong not in ("guess",) or wrong not in page
 

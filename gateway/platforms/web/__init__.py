@@ -1,1 +1,1 @@
-"""Web chat: a page without a build step, the HTTP API that the terminal also uses, and the dashboard."""
+"""Web platform: the chat page, the HTTP API that `hermes chat` also uses, and the dashboard."""

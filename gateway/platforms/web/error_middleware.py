@@ -1,4 +1,4 @@
-"""Everything that goes wrong with a request, as a sentence: JSON for programs, a page for people."""
+"""Middleware that turns errors into a sentence: JSON for programs, a page for people."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ from aiohttp.typedefs import Handler, Middleware
 
 from agent.errors import HermesError, NotFound
 from gateway.platforms.web.renderer import HtmlRenderer
-from gateway.platforms.web.security import may_act
+from gateway.platforms.web.security import is_owner
 
 log = structlog.get_logger(__name__)
 
 _SENTENCES = {
-    404: "There is nothing here; it may belong to an earlier installation, or the address is wrong.",
-    405: "This address does not take that kind of request.",
-    413: "That is too much at once; a message may have 100 kB.",
+    404: "This page does not exist: the address is wrong, or it belongs to an earlier installation.",
+    405: "This address does not accept that kind of request.",
+    413: "The request is too large; a message may have 100 kB.",
 }
 
 
-def problems_as_sentences(views: HtmlRenderer) -> Middleware:
-    """Bugs are not handled here: the server logs them and answers 500."""
+def error_middleware(renderer: HtmlRenderer) -> Middleware:
+    """Handle expected errors; the server logs any other exception and answers 500."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except NotFound:
-            return _answer(views, request, 404, _SENTENCES[404])
+            return _answer(renderer, request, 404, _SENTENCES[404])
         except HermesError as error:
-            log.warning("web.failed", path=request.path, error=type(error).__name__)
-            return _answer(views, request, 503, str(error))
+            log.warning("web.request_failed", path=request.path, error=type(error).__name__)
+            return _answer(renderer, request, 503, str(error))
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return _answer(views, request, error.status, _sentence(error))
+            return _answer(renderer, request, error.status, _sentence(error))
 
     return middleware
 
 
-def for_programs(request: web.Request) -> bool:
+def _wants_json(request: web.Request) -> bool:
     return request.path.startswith("/api/") or request.path in ("/healthz", "/readyz", "/metrics")
 
 
 def _sentence(error: web.HTTPException) -> str:
-    """Ours where we raised it; aiohttp's own are only a number and a phrase."""
-    said = error.text or ""
-    if said.startswith(f"{error.status}: ") or error.status == 413:
+    """Return the sentence of the error; an error of aiohttp has only a number and a phrase."""
+    text = error.text or ""
+    if text.startswith(f"{error.status}: ") or error.status == 413:
         return _SENTENCES.get(error.status, f"The request was refused: {error.reason}.")
-    return said
+    return text
 
 
-def _answer(views: HtmlRenderer, request: web.Request, status: int, sentence: str) -> web.Response:
+def _answer(renderer: HtmlRenderer, request: web.Request, status: int, sentence: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if for_programs(request):
+    if _wants_json(request):
         return web.json_response({"error": sentence}, status=status, headers=headers)
-    is_reader = not may_act(request)
-    html = views.problem(
+    is_reader = not is_owner(request)
+    html = renderer.error_page(
         sentence,
         asks_for_token=status == 401 or (is_reader and status == 403),
         is_reader=is_reader,

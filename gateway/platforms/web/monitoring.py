@@ -1,4 +1,4 @@
-"""For whoever looks after Hermes by machine: is it alive, does it take messages, and how is it doing?"""
+"""Endpoints for monitoring: `/healthz`, `/readyz`, `/metrics` and `/api/status`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from gateway.platforms.base import Platform
 from gateway.platforms.web.dashboard import DashboardContext
 
 
-def routes(house: DashboardContext) -> list[web.RouteDef]:
-    began, installed = time.time(), version("hermes-gateway")  # which is read from a file
+def status_routes(context: DashboardContext) -> list[web.RouteDef]:
+    """Build the route that `hermes status` asks. Reads the version from a file."""
+    began, installed = time.time(), version("hermes-gateway")
 
     async def status(request: web.Request) -> web.Response:
         return web.json_response(
@@ -28,55 +29,55 @@ def routes(house: DashboardContext) -> list[web.RouteDef]:
                 "version": installed,
                 "pid": os.getpid(),
                 "since": began,
-                "database": str(house.loaded.database),
+                "database": str(context.loaded.database),
                 "platforms": {
                     platform.name: {**asdict(platform.health), "where": platform.where}
-                    for platform in house.platforms
+                    for platform in context.platforms
                 },
-                "active_turns": house.gateway.at_work,
-                "waiting": house.gateway.waiting,
-                "model": house.model,
-                "engine": house.engine,
-                "notices": list(house.gateway.plugins.notices),
-                "needs_restart": list(house.gateway.needs_restart()),
-                "refused": list(house.gateway.refused()),
+                "active_turns": context.gateway.at_work,
+                "waiting": context.gateway.waiting,
+                "model": context.model,
+                "engine": context.engine,
+                "notices": list(context.gateway.plugins.notices),
+                "needs_restart": list(context.gateway.needs_restart()),
+                "refused": list(context.gateway.refused()),
             }
         )
 
     return [web.get("/api/status", status)]
 
 
-class Operations:
-    """`/healthz` and `/readyz` are open to everybody; `/metrics` wants the token, if there is one."""
+class Monitoring:
+    """Handlers of `/healthz` and `/readyz`, which need no token, and of `/metrics`, which does."""
 
     def __init__(self, gateway: Gateway, platforms: Sequence[Platform], metrics: Metrics | None) -> None:
         self._platforms = platforms
         self._readiness = Readiness(gateway, platforms)
-        self._scrape = PrometheusExporter(metrics, gateway, self._readiness) if metrics else None
+        self._exporter = PrometheusExporter(metrics, gateway, self._readiness) if metrics else None
 
     def routes(self) -> Iterable[web.RouteDef]:
         yield web.get("/healthz", self._health)
         yield web.get("/readyz", self._ready)
-        if self._scrape:
+        if self._exporter:
             yield web.get("/metrics", self._metrics)
 
     async def _health(self, request: web.Request) -> web.Response:
-        """One platform that is down does not take the others down, so this is always an answer."""
+        """Answer 200 even if a platform is down: the others still work."""
         states = {platform.name: asdict(platform.health) for platform in self._platforms}
         all_up = all(state["state"] == "up" for state in states.values())
         status = "ok" if all_up else "degraded"
         return web.json_response({"status": status, "service": "hermes", "platforms": states})
 
     async def _ready(self, request: web.Request) -> web.Response:
-        verdict = await self._readiness.check()
-        told = {
-            "status": "ready" if verdict.is_ready else "not ready",
-            "platforms": dict(verdict.platforms),
-            "problems": dict(verdict.problems),
+        report = await self._readiness.check()
+        body = {
+            "status": "ready" if report.is_ready else "not ready",
+            "platforms": dict(report.platforms),
+            "problems": dict(report.problems),
         }
-        return web.json_response(told, status=200 if verdict.is_ready else 503)
+        return web.json_response(body, status=200 if report.is_ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        assert self._scrape
-        text, content_type = await self._scrape(request.headers.get(hdrs.ACCEPT, ""))
+        assert self._exporter
+        text, content_type = await self._exporter(request.headers.get(hdrs.ACCEPT, ""))
         return web.Response(body=text, headers={hdrs.CONTENT_TYPE: content_type})

@@ -1,4 +1,4 @@
-"""Which conversations are seen here: the owner's own, from the page and the terminal. No others exist."""
+"""The conversations of the owner on the web and in the terminal: the only ones the chat page and the API can see."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from gateway.types import ONE_SHOT_PREFIX, OWNER
 
 PLATFORMS = ("web", "terminal")
 
-_LISTED = 50
-_LOOKED_THROUGH = 500
-"""Conversations of one platform among which those that are listed are found."""
+_MAX_LISTED = 50
+_MAX_SEARCHED = 500
+"""Conversations read per platform, before empty ones and single questions are filtered out."""
 
 
 class OwnerConversations:
-    """The owner's conversations in the store."""
+    """Access to the conversations of the owner in the store."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._store = gateway.store
 
     async def open(self, platform: str, chat_id: str | None) -> Conversation:
-        """The conversation of that chat, or a new one."""
+        """Return the conversation of a chat; start a new one without a `chat_id`."""
         return await self._store.sessions.open_conversation(
             Address(platform, chat_id or new_id("chat")), person=OWNER
         )
 
     async def conversation(self, conversation_id: str) -> Conversation:
-        """Raises NotFound, and says the same for what is missing and for what belongs to somebody else."""
+        """Return a conversation; raise NotFound if it does not exist or belongs to another person."""
         conversation = await self._store.sessions.conversation(conversation_id)
         if conversation.person != OWNER or conversation.address.platform not in PLATFORMS:
             raise NotFound
         return conversation
 
     async def overviews(self) -> list[Overview]:
-        """Newest activity first; neither chats in which nothing was said nor single questions."""
+        """List conversations by latest activity, without empty ones and single questions."""
         lists = await asyncio.gather(
             *(
-                self._store.sessions.conversations(person=OWNER, platform=name, limit=_LOOKED_THROUGH)
+                self._store.sessions.conversations(person=OWNER, platform=name, limit=_MAX_SEARCHED)
                 for name in PLATFORMS
             )
         )
         listed = filter(_is_listed, chain(*lists))
-        return sorted(listed, key=lambda overview: overview.updated_at, reverse=True)[:_LISTED]
+        return sorted(listed, key=lambda overview: overview.updated_at, reverse=True)[:_MAX_LISTED]
 
     async def latest_on_the_web(self) -> Overview | None:
         found = (each for each in await self.overviews() if each.conversation.address.platform == "web")
@@ -57,7 +57,8 @@ class OwnerConversations:
         return await self._store.sessions.transcript(conversation_id, limit=limit)
 
     async def whole_turns(self, conversation_id: str, limit: int) -> tuple[list[Message], bool]:
-        """About the newest `limit` messages, from something the person said; and whether more came before."""
+        """Return about `limit` of the newest messages, starting with one of the person, and whether there are older
+        ones."""
         messages = await self.transcript(conversation_id, limit)
         if len(messages) < limit:
             return messages, False

@@ -1,4 +1,4 @@
-"""The pages, and the stream that keeps an open page up to date."""
+"""The chat page, and the event stream that keeps an open page up to date."""
 
 from __future__ import annotations
 
@@ -13,28 +13,32 @@ from agent.events import TurnStarted
 from agent.store import Conversation
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
-from gateway.platforms.web.api import whole_number
 from gateway.platforms.web.owner_conversations import OwnerConversations
 from gateway.platforms.web.renderer import HtmlRenderer, title_of
+from gateway.platforms.web.request_params import optional_int
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.turn_stream import LiveTurn, Update
 
 STATIC = Path(__file__).parent / "static"
 
 _SHOWN_MESSAGES = 200
-_MOST_SHOWN = 10_000
+_MAX_SHOWN = 10_000
 
 
 class Pages:
     """Handlers that answer with HTML."""
 
     def __init__(
-        self, gateway: Gateway, desk: OwnerConversations, streams: EventStreams, views: HtmlRenderer
+        self,
+        gateway: Gateway,
+        conversations: OwnerConversations,
+        streams: EventStreams,
+        renderer: HtmlRenderer,
     ) -> None:
         self._gateway = gateway
-        self._desk = desk
+        self._conversations = conversations
         self._streams = streams
-        self._views = views
+        self._renderer = renderer
 
     def routes(self) -> Iterable[web.RouteDef]:
         return [
@@ -45,31 +49,31 @@ class Pages:
         ]
 
     async def _home(self, request: web.Request) -> web.Response:
-        latest = await self._desk.latest_on_the_web()
+        latest = await self._conversations.latest_on_the_web()
         location = f"/c/{latest.conversation.id}" if latest else "/new"
         return web.Response(status=303, headers={"Location": location})
 
     async def _new(self, request: web.Request) -> web.Response:
-        overviews = await self._desk.overviews()
-        html = self._views.chat(None, overviews, Markup(), limit=_SHOWN_MESSAGES, earlier=False)
+        overviews = await self._conversations.overviews()
+        html = self._renderer.chat(None, overviews, Markup(), limit=_SHOWN_MESSAGES, earlier=False)
         return web.Response(text=html, content_type="text/html")
 
     async def _conversation(self, request: web.Request) -> web.Response:
         limit = _limit(request)
-        conversation = await self._desk.conversation(request.match_info["id"])
+        conversation = await self._conversations.conversation(request.match_info["id"])
         transcript, earlier = await self._transcript(conversation, limit)
-        overviews = await self._desk.overviews()
-        html = self._views.chat(conversation, overviews, transcript, limit=limit, earlier=earlier)
+        overviews = await self._conversations.overviews()
+        html = self._renderer.chat(conversation, overviews, transcript, limit=limit, earlier=earlier)
         return web.Response(text=html, content_type="text/html")
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        """First what is stored, then the whole last turn, then what happens.
+        """Stream the stored transcript, then the whole last turn, then new events.
 
-        Watching begins before the store is read, so nothing falls between the two; the page redraws a turn
-        that it finds in both. A reconnect, even to a restarted gateway, is the same thing as a first visit.
+        The stream subscribes before it reads the store, so no event is lost between the two; the page redraws a turn
+        that is in both. A reconnect, even to a restarted gateway, works like a first visit.
         """
         limit = _limit(request)
-        conversation = await self._desk.conversation(request.match_info["id"])
+        conversation = await self._conversations.conversation(request.match_info["id"])
         with self._gateway.hub.watch(conversation.id, after=-1) as envelopes:
             return await self._streams.send(request, self._frames(conversation, envelopes, limit))
 
@@ -79,27 +83,27 @@ class Pages:
         transcript, _ = await self._transcript(conversation, limit)
         yield frame({"op": "snapshot", "html": transcript})
         for queued in self._gateway.queued(conversation.id):
-            yield frame({"op": "waiting", "id": queued.message_id, "html": self._views.waiting(queued)})
-        turn = LiveTurn(self._views, conversation.id)
-        beginning = False
+            yield frame({"op": "waiting", "id": queued.message_id, "html": self._renderer.waiting(queued)})
+        turn = LiveTurn(self._renderer, conversation.id)
+        has_started = False
         async for envelope in envelopes:
             for update in await turn.updates(envelope.event):
                 yield frame(update)
-            if beginning:
-                # The message is in the store by now, so a new conversation has its title.
+            if has_started:
+                # The first message is stored by now, so a new conversation has its title.
                 yield frame(await self._sidebar(conversation))
-            beginning = isinstance(envelope.event, TurnStarted)
+            has_started = isinstance(envelope.event, TurnStarted)
 
     async def _sidebar(self, conversation: Conversation) -> Update:
-        overviews = await self._desk.overviews()
-        html = self._views.sidebar(conversation, overviews)
+        overviews = await self._conversations.overviews()
+        html = self._renderer.sidebar(conversation, overviews)
         return {"op": "sidebar", "html": html, "title": title_of(conversation, overviews)}
 
     async def _transcript(self, conversation: Conversation, limit: int) -> tuple[Markup, bool]:
-        """And whether more came before."""
-        messages, earlier = await self._desk.whole_turns(conversation.id, limit)
-        return await asyncio.to_thread(self._views.transcript, conversation.id, messages), earlier
+        """Render the newest messages; also return whether there are older ones."""
+        messages, earlier = await self._conversations.whole_turns(conversation.id, limit)
+        return await asyncio.to_thread(self._renderer.transcript, conversation.id, messages), earlier
 
 
 def _limit(request: web.Request) -> int:
-    return whole_number(request, "limit", lowest=1, highest=_MOST_SHOWN) or _SHOWN_MESSAGES
+    return optional_int(request, "limit", minimum=1, maximum=_MAX_SHOWN) or _SHOWN_MESSAGES

@@ -1,4 +1,4 @@
-"""The web chat as a platform: one HTTP server inside the running event loop."""
+"""The web platform: one HTTP server for the chat page, the API and the dashboard."""
 
 from __future__ import annotations
 
@@ -17,33 +17,32 @@ from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
 from gateway.platforms.clients import REQUEST_SECONDS, body_in_time, listen
-from gateway.platforms.web import monitoring as status
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, DashboardContext
-from gateway.platforms.web.error_middleware import problems_as_sentences
-from gateway.platforms.web.monitoring import Operations
+from gateway.platforms.web.error_middleware import error_middleware
+from gateway.platforms.web.monitoring import Monitoring, status_routes
 from gateway.platforms.web.owner_conversations import OwnerConversations
 from gateway.platforms.web.pages import STATIC, Pages
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.security import (
-    TokenGate,
+    TokenAuth,
     add_security_headers,
-    is_open_to_others,
-    only_our_own_requests,
+    is_publicly_reachable,
+    same_origin_middleware,
 )
 from gateway.platforms.web.sse import EventStreams
 
 log = structlog.get_logger(__name__)
 
 _BODY_LIMIT = 1024 * 1024
-"""Room for the longest message even when its JSON escapes every character."""
+"""Fits the longest message even if its JSON escapes every character."""
 
 _SHUTDOWN_SECONDS = 2.0
-"""What a request in flight gets to finish; event streams are ended at once."""
+"""Time for running requests to finish; event streams end at once."""
 
 
 class WebPlatform:
-    """Serves the chat page and the API."""
+    """Serves the chat page, the API and the dashboard."""
 
     name = "web"
 
@@ -60,10 +59,10 @@ class WebPlatform:
         request_seconds: float = REQUEST_SECONDS,
         platforms: Sequence[Platform] = (),
         metrics: Metrics | None = None,
-        house: DashboardContext | None = None,
+        context: DashboardContext | None = None,
     ) -> None:
-        """`platforms` are all that run in this process; `/healthz` tells about each. Without `metrics` there is no
-        `/metrics`, without a `house` no dashboard."""
+        """`platforms` are all platforms of this process, for `/healthz`. Without `metrics` there is no `/metrics`,
+        without a `context` no dashboard."""
         self._metrics = metrics
         self._gateway = gateway
         self._host = host
@@ -74,7 +73,7 @@ class WebPlatform:
         self._heartbeat_seconds = heartbeat_seconds
         self._request_seconds = request_seconds
         self._platforms = platforms
-        self._house = house
+        self._context = context
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
 
@@ -88,7 +87,7 @@ class WebPlatform:
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """Copies of those that it listens on, for the watchdog to close."""
+        """Duplicates of the listening sockets; the watchdog uses and closes them."""
         sockets = self._listening.sockets if self._listening else ()
         copies = [socket.socket(fileno=os.dup(each.fileno())) for each in sockets]
         for copy in copies:
@@ -96,7 +95,7 @@ class WebPlatform:
         return copies
 
     async def start(self) -> None:
-        # It reads the templates, and file work must not happen on the event loop.
+        # In a thread: it reads the templates.
         app = await asyncio.to_thread(self._app)
         try:
             runner, listening = await listen(
@@ -111,9 +110,9 @@ class WebPlatform:
             if exc.errno == errno.EADDRINUSE:
                 raise PortTaken(detail) from exc
             raise CannotListen(f"{detail} {exc.strerror or exc}") from exc
-        # The sockets tell: a name could mean any address, and settings may not have come through their check.
+        # Check the sockets, not the settings: a host name can mean any address.
         addresses = [each.getsockname() for each in listening.sockets]
-        if self._token is None and is_open_to_others(addresses):
+        if self._token is None and is_publicly_reachable(addresses):
             listening.close()
             await runner.cleanup()
             raise OpenWithoutToken(f"({self._host})")
@@ -130,15 +129,17 @@ class WebPlatform:
 
     def _app(self) -> web.Application:
         has_token = self._token is not None
-        views = HtmlRenderer(self._model_line, has_dashboard=self._house is not None, has_token=has_token)
-        desk = OwnerConversations(self._gateway)
+        renderer = HtmlRenderer(
+            self._model_line, has_dashboard=self._context is not None, has_token=has_token
+        )
+        conversations = OwnerConversations(self._gateway)
         streams = EventStreams(self._heartbeat_seconds, write_seconds=self._request_seconds)
 
         def port() -> int:
-            """Asked for at each request: with port 0 it is known only once the server listens."""
+            """Return the real port, which is known only once the server listens on port 0."""
             return self._port
 
-        gate = TokenGate(
+        auth = TokenAuth(
             self._token,
             port,
             self._gateway.store.access,
@@ -148,21 +149,21 @@ class WebPlatform:
         app = web.Application(
             client_max_size=_BODY_LIMIT,
             middlewares=[
-                problems_as_sentences(views),
-                only_our_own_requests(self._host, port),
-                gate.middleware,
-                # After the gate: no body of a stranger is kept in memory.
+                error_middleware(renderer),
+                same_origin_middleware(self._host, port),
+                auth.middleware,
+                # After the token check, so that no stranger's body is kept in memory.
                 body_in_time(self._request_seconds),
             ],
         )
-        app.add_routes(Api(self._gateway, desk, streams).routes())
-        app.add_routes(Operations(self._gateway, self._platforms, self._metrics).routes())
-        app.add_routes(Pages(self._gateway, desk, streams, views).routes())
-        if self._house:
-            app.add_routes(Dashboard(self._house, streams, has_token=has_token).routes())
-            app.add_routes(status.routes(self._house))
+        app.add_routes(Api(self._gateway, conversations, streams).routes())
+        app.add_routes(Monitoring(self._gateway, self._platforms, self._metrics).routes())
+        app.add_routes(Pages(self._gateway, conversations, streams, renderer).routes())
+        if self._context:
+            app.add_routes(Dashboard(self._context, streams, has_token=has_token).routes())
+            app.add_routes(status_routes(self._context))
         app.router.add_static("/static", STATIC)
         app.on_response_prepare.append(add_security_headers)
-        app.on_startup.append(gate.load)
+        app.on_startup.append(auth.load)
         app.on_shutdown.append(streams.close)
         return app

@@ -1,4 +1,4 @@
-"""Everything a person sees, as HTML. The templates escape; no other file writes markup."""
+"""Renders the chat page and its parts as HTML. The templates escape all text."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agent.untrusted import without_marks
 from gateway.core.approvals import approval_parts
 from gateway.platforms.web.markdown import render_markdown, render_markdown_cached
 from gateway.platforms.web.templating import templates
-from gateway.platforms.web.tool_history import SentFile, parsed_arguments, results_of_calls, sent_file
+from gateway.platforms.web.tool_history import SentFile, parse_arguments, results_by_call, sent_file
 from gateway.text.display import one_line
 
-_LONGEST_HINT = 72
-_LONGEST_SHOWN = 20_000
-_LONGEST_ARGUMENTS = 6_000
-"""They are looked through for secrets before they are shown, while others wait."""
-_LONGEST_TOOL_NAME = 40
+_MAX_HINT = 72
+_MAX_SHOWN = 20_000
+_MAX_ARGUMENTS = 6_000
+"""Bounds the time that the search for secrets takes on the event loop."""
+_MAX_TOOL_NAME = 40
 
 ToolState = Literal["running", "done", "failed", "abandoned"]
 ApprovalState = Literal["open", "once", "conversation", "deny", "expired"]
@@ -34,7 +34,7 @@ ApprovalState = Literal["open", "once", "conversation", "deny", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """A tool call as it is shown. The store keeps no seconds, so an old call has none."""
+    """A tool call on the page. `seconds` is None for a stored call: the store does not record it."""
 
     call: ToolCall
     state: ToolState
@@ -43,14 +43,14 @@ class ToolView:
 
 
 class HtmlRenderer:
-    """The templates. All are read here: later would be file work on the event loop."""
+    """Renders the templates. The constructor reads all of them, so it does not run on the event loop."""
 
     def __init__(self, model_line: str, *, has_dashboard: bool = False, has_token: bool = False) -> None:
         environment = templates(has_token=has_token)
         environment.globals.update(model_line=model_line, has_dashboard=has_dashboard)
         self._chat = environment.get_template("chat.html")
         self._sidebar = environment.get_template("sidebar.html")
-        self._problem = environment.get_template("problem.html")
+        self._error = environment.get_template("error.html")
         self._parts = environment.get_template("parts.html").module
 
     def chat(
@@ -62,7 +62,7 @@ class HtmlRenderer:
         limit: int,
         earlier: bool,
     ) -> str:
-        """The whole page; without a conversation, the beginning of a new one."""
+        """Render the whole page; without a conversation, that of a new chat."""
         return self._chat.render(
             conversation=conversation,
             title=title_of(conversation, overviews),
@@ -76,11 +76,11 @@ class HtmlRenderer:
         current = conversation.id if conversation else ""
         return Markup(self._sidebar.render(overviews=overviews, current=current))  # noqa: S704  autoescaped
 
-    def problem(
+    def error_page(
         self, sentence: str, *, asks_for_token: bool, is_reader: bool = False, is_wrong_token: bool = False
     ) -> str:
-        """A reader may go back to the dashboard, or come in with another token."""
-        return self._problem.render(
+        """Render an error; a reader gets a link to the dashboard, or a form for another token."""
+        return self._error.render(
             sentence=sentence,
             asks_for_token=asks_for_token,
             is_reader=is_reader,
@@ -88,12 +88,12 @@ class HtmlRenderer:
         )
 
     def transcript(self, conversation_id: str, messages: Sequence[Message]) -> Markup:
-        """All of it, Markdown included: call it in a thread."""
-        results = results_of_calls(messages)
+        """Render all messages. Slow because of Markdown: call it in a thread."""
+        results = results_by_call(messages)
         parts: list[Markup] = []
         for message in messages:
             if message.role == "user":
-                parts.append(self.said(message.id, without_marks(message.content)))
+                parts.append(self.user_message(message.id, without_marks(message.content)))
             elif message.role == "assistant":
                 if message.content.strip():
                     parts.append(self.answer(message.content))
@@ -104,32 +104,32 @@ class HtmlRenderer:
                         parts.append(self.file(conversation_id, sent))
         return Markup("\n").join(parts)
 
-    def said(self, message_id: str, text: str) -> Markup:
-        return self._part("said", message_id, text)
+    def user_message(self, message_id: str, text: str) -> Markup:
+        return self._part("user_message", message_id, text)
 
     def answer(self, text: str) -> Markup:
         return self._part("answer", render_markdown_cached(text))
 
-    def unfinished(self, text: str) -> Markup:
-        """The inside of an answer that is still being written."""
+    def partial_answer(self, text: str) -> Markup:
+        """Render the inside of an answer that is still being written."""
         return render_markdown(text)
 
     def tool(self, view: ToolView, key: str = "") -> Markup:
-        """`key` becomes its id, where a page is drawn again and what was unfolded must stay so."""
-        parsed = parsed_arguments(view.call.arguments)
+        """Render a tool call. `key` becomes its id, so that it stays unfolded when the page is redrawn."""
+        parsed = parse_arguments(view.call.arguments)
         arguments = _pretty(view.call.arguments, parsed)
-        return self._part("tool", view, _hint(parsed), arguments, _bounded(view.result), key)
+        return self._part("tool", view, _hint(parsed), arguments, _truncate(view.result), key)
 
     def file(self, conversation_id: str, sent: SentFile) -> Markup:
         return self._part("file", f"/api/conversations/{conversation_id}/files/{sent.id}", sent)
 
     def approval(self, asked: ApprovalAsked, state: ApprovalState = "open") -> Markup:
-        """The whole command, however long: what is not seen cannot be approved."""
-        tool = one_line(asked.tool, _LONGEST_TOOL_NAME)
+        """Render the complete arguments: a person must not approve what they cannot see."""
+        tool = one_line(asked.tool, _MAX_TOOL_NAME)
         return self._part("approval", asked, tool, approval_parts(asked.arguments), state)
 
     def waiting(self, queued: Queued) -> Markup:
-        return self._part("waiting", queued.message_id, queued.text, _what_becomes_of(queued))
+        return self._part("waiting", queued.message_id, queued.text, _queued_label(queued))
 
     def notice(self, text: str) -> Markup:
         return self._part("notice", text)
@@ -159,28 +159,28 @@ def stored_call(call: ToolCall, result: Message | None) -> ToolView:
     )
 
 
-def _what_becomes_of(queued: Queued) -> str:
-    """Without numbers: they would be wrong once the next turn begins."""
+def _queued_label(queued: Queued) -> str:
+    """Describe the place in the queue without a number, which the next turn would make wrong."""
     match queued.how:
         case "steer":
             return "Queued: Hermes reads it at its next step."
         case "interrupt":
-            return "This ends the answer; Hermes reads it next."
+            return "Stops the current answer; Hermes reads it next."
         case "queue" if queued.ahead > 1:
-            return "Queued: Hermes reads it after the messages before it."
+            return "Queued: Hermes reads it after the earlier messages."
         case "queue":
             return "Queued: Hermes reads it after this answer."
 
 
 def _hint(arguments: object) -> str:
-    """The first text among the arguments, for the folded line: a path, a query, a command."""
+    """Return the first string argument for the folded line: a path, a query, a command."""
     items = arguments.items() if isinstance(arguments, dict) else ()
     name, text = next(((name, value) for name, value in items if isinstance(value, str)), ("", ""))
-    # With its name, by which a secret may be known.
-    named = redact(json.dumps({name: text[:_LONGEST_ARGUMENTS]}, ensure_ascii=False), own_rules())
-    match parsed_arguments(named):
+    # Redact it with its name: a name like `password` marks a secret.
+    named = redact(json.dumps({name: text[:_MAX_ARGUMENTS]}, ensure_ascii=False), own_rules())
+    match parse_arguments(named):
         case dict(found):
-            return one_line(str(next(iter(found.values()))), _LONGEST_HINT)
+            return one_line(str(next(iter(found.values()))), _MAX_HINT)
     return ""
 
 
@@ -188,19 +188,19 @@ def _pretty(arguments: str, parsed: object) -> str:
     if parsed == {}:
         return ""
     text = arguments.strip() if parsed is None else json.dumps(parsed, indent=2, ensure_ascii=False)
-    return beginning(text, _LONGEST_ARGUMENTS)
+    return redact_and_truncate(text, _MAX_ARGUMENTS)
 
 
-def beginning(text: str, longest: int) -> str:
-    """Without secrets, and so much of it."""
-    if len(text) <= longest:
+def redact_and_truncate(text: str, max_length: int) -> str:
+    """Redact secrets and truncate the text to about `max_length` characters."""
+    if len(text) <= max_length:
         return redact(text, own_rules())
-    # Between two words, if possible: half a key does not look like one.
-    shown = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:longest])
+    # Truncate between two words if possible: half a key is not recognised as a secret.
+    shown = re.sub(r"(?<=\s)\S{1,500}\Z", "", text[:max_length])
     return f"{redact(shown, own_rules())}\n… {len(text) - len(shown):,} more characters"
 
 
-def _bounded(text: str) -> str:
-    if len(text) <= _LONGEST_SHOWN:
+def _truncate(text: str) -> str:
+    if len(text) <= _MAX_SHOWN:
         return text
-    return f"{text[:_LONGEST_SHOWN]}\n… {len(text) - _LONGEST_SHOWN:,} more characters"
+    return f"{text[:_MAX_SHOWN]}\n… {len(text) - _MAX_SHOWN:,} more characters"

@@ -52,7 +52,7 @@ def build(context: PlatformContext) -> Platform:
         read_token=config.read_token.get_secret_value() if config.read_token else None,
         model_line=app.model_line,
         platforms=context.platforms,
-        house=DashboardContext(
+        context=DashboardContext(
             app.gateway, app.reports, app.access, app.live_config, app.model, context.platforms, app.metrics
         ),
         metrics=app.metrics,

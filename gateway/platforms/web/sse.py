@@ -1,4 +1,4 @@
-"""Server-sent events: frames, heartbeats, and streams that end when the server does."""
+"""Server-sent events: frames, heartbeats and streams."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ log = structlog.get_logger(__name__)
 
 _HEARTBEAT = b": still here\n\n"
 _RECONNECT = b"retry: 1000\n\n"
-"""Milliseconds a browser waits before it connects again."""
+"""A browser waits this many milliseconds before it reconnects."""
 
 _HEADERS = {
     "Content-Type": "text/event-stream",
-    # Asks proxies not to collect the stream before passing it on.
+    # Tells proxies not to buffer the stream.
     "X-Accel-Buffering": "no",
 }
 
 
 def frame(data: Any, *, number: int | None = None) -> bytes:
-    """One event. JSON text has no line breaks, so it is always one `data` line."""
+    """Encode one event. JSON has no line breaks, so it fits on one `data` line."""
     head = f"id: {number}\n" if number is not None else ""
     return f"{head}data: {json.dumps(data)}\n\n".encode()
 
@@ -38,14 +38,14 @@ class EventStreams:
     """The open event streams of one server."""
 
     def __init__(self, heartbeat_seconds: float, *, write_seconds: float = REQUEST_SECONDS) -> None:
-        """A client that takes nothing for `write_seconds` counts as gone."""
+        """A client that reads nothing for `write_seconds` is disconnected."""
         self._heartbeat_seconds = heartbeat_seconds
         self._write_seconds = write_seconds
         self._closing = asyncio.Event()
         self._limit = StreamLimit()
 
     async def send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
-        """Returns when the frames end or the client is gone; a silent client is noticed by the heartbeat."""
+        """Send frames until they end or the client disconnects; heartbeats detect a dead connection."""
         with self._limit.one_more(request):
             return await self._send(request, frames)
 
@@ -58,9 +58,9 @@ class EventStreams:
                 async for piece in pieces:
                     await self._write(request, response, piece)
         except ConnectionResetError:
-            log.debug("web.client_gone")
+            log.debug("web.client_disconnected")
         except (HermesError, web.HTTPException) as error:
-            # The status has long been sent. The client connects again, and is then told what is wrong.
+            # The status was sent already; the reconnecting client gets the error.
             log.warning("web.stream_failed", error=type(error).__name__)
         return response
 
@@ -74,11 +74,11 @@ class EventStreams:
             raise ConnectionResetError from None
 
     async def close(self, app: web.Application) -> None:
-        """Ends all streams, so that a page left open does not hold up the shutdown."""
+        """End all streams, so that an open page does not delay the shutdown."""
         self._closing.set()
 
     async def _with_heartbeats(self, frames: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """The wait for a frame goes on during a heartbeat, so none is lost."""
+        """Add heartbeats while waiting for a frame; the wait itself is not cancelled, so no frame is lost."""
         seconds = self._heartbeat_seconds
         closing = asyncio.create_task(self._closing.wait())
         following = asyncio.ensure_future(anext(frames, None))

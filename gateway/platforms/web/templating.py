@@ -1,4 +1,4 @@
-"""The templates, and the few words they know: how long ago, how long, how much."""
+"""The template environment and its filters for times, durations and numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).parent / "templates"
 
 
 def templates(*, has_token: bool = False) -> Environment:
-    """All are read here: later would be file work on the event loop. With a token, people can sign out."""
+    """Read all templates, so do not call it on the event loop. `has_token` shows the sign-out button."""
     files = (file for file in _FOLDER.rglob("*") if file.is_file())
     environment = Environment(
         loader=DictLoader({file.relative_to(_FOLDER).as_posix(): file.read_text() for file in files}),
@@ -41,7 +41,7 @@ def templates(*, has_token: bool = False) -> Environment:
 
 
 def _ago(stamp: float) -> str:
-    """Rough, as in a list of letters."""
+    """Format a rough age: `5 min`, `3 h`, `2 d`, then the date."""
     minutes = int(max(0.0, time.time() - stamp) // 60)
     if minutes < 1:
         return "now"
@@ -55,12 +55,12 @@ def _ago(stamp: float) -> str:
 
 
 def local_time(stamp: float) -> str:
-    """With the day, in words."""
+    """Format the date and time, as in `3 Nov 2026, 14:05`."""
     return datetime.fromtimestamp(stamp).astimezone().strftime("%d %b %Y, %H:%M").lstrip("0")
 
 
 def _clock(stamp: float) -> str:
-    """In local time; with the date if that is not today's."""
+    """Format the local time, with the date if it is not today."""
     then = datetime.fromtimestamp(stamp).astimezone()
     is_today = then.date() == datetime.now().astimezone().date()
     return f"{then:%H:%M}" if is_today else f"{then:%Y-%m-%d %H:%M}"
@@ -75,11 +75,11 @@ def _took(seconds: float) -> str:
 
 
 def _with_code(sentence: str) -> Markup:
-    """Our own sentences put commands and settings between backticks, and what was searched for between asterisks."""
-    return Markup("").join(_marked(piece) for piece in re.split(r"(`[^`]+`|\*\*.+?\*\*)", sentence))
+    """Render backticks as code and double asterisks as bold in a sentence of Hermes."""
+    return Markup("").join(_mark_up(piece) for piece in re.split(r"(`[^`]+`|\*\*.+?\*\*)", sentence))
 
 
-def _marked(piece: str) -> Markup:
+def _mark_up(piece: str) -> Markup:
     if len(piece) > 2 and piece[0] == piece[-1] == "`":
         return Markup("<code>{}</code>").format(piece[1:-1])
     if len(piece) > 4 and piece.startswith("**") and piece.endswith("**"):
@@ -88,7 +88,7 @@ def _marked(piece: str) -> Markup:
 
 
 def short_count(number: float) -> str:
-    """`4.79 M`, and `47,900` as it is."""
+    """Format a large number as `4.79 M`, a smaller one as `47,900`."""
     for limit, unit in ((1e9, "G"), (1e6, "M")):
         if number >= limit:
             return f"{number / limit:.3g} {unit}"

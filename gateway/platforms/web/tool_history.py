@@ -1,4 +1,4 @@
-"""What a stored conversation tells of its tool calls: their results, and the files that were sent."""
+"""Results of stored tool calls, and the files that the agent sent."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from gateway.text.display import escape_hidden
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file of the workspace that the agent gave to the person."""
+    """A file of the workspace that the agent sent to the person."""
 
     path: str
     caption: str = ""
 
     @property
     def id(self) -> str:
-        """Names it in an address. A path never does: what was not sent cannot be asked for."""
+        """Identifies the file in a URL. A path would let people ask for files that were not sent."""
         return hashlib.sha256(self.path.encode()).hexdigest()[:32]
 
     @property
     def name(self) -> str:
-        """Without characters that would make one ending look like another."""
+        """The file name, without characters that disguise its extension."""
         return escape_hidden(self.path.rsplit("/", 1)[-1])
 
 
-def parsed_arguments(arguments: str) -> object:
-    """None for what a model broke."""
+def parse_arguments(arguments: str) -> object:
+    """Parse the JSON arguments of a call; None if the model wrote invalid JSON."""
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):
         return None
 
 
-def results_of_calls(messages: Sequence[Message]) -> dict[tuple[str, str], Message]:
-    """By asking message and call id: some providers use the same call ids in every turn."""
+def results_by_call(messages: Sequence[Message]) -> dict[tuple[str, str], Message]:
+    """Map (message id, call id) to the result: some providers repeat call ids in every turn."""
     asked: dict[str, str] = {}
     results: dict[tuple[str, str], Message] = {}
     for message in messages:
@@ -50,10 +50,10 @@ def results_of_calls(messages: Sequence[Message]) -> dict[tuple[str, str], Messa
 
 
 def sent_file(call: ToolCall, result: Message | None) -> SentFile | None:
-    """The file that this call sent, if it did."""
+    """Return the file that a call sent, if any."""
     if call.name != send_file.name or result is None or not was_sent(result.content):
         return None
-    match parsed_arguments(call.arguments):
+    match parse_arguments(call.arguments):
         case {"path": str(path), "caption": str(caption)}:
             return SentFile(path, caption)
         case {"path": str(path)}:
@@ -62,7 +62,7 @@ def sent_file(call: ToolCall, result: Message | None) -> SentFile | None:
 
 
 def sent_files(messages: Sequence[Message]) -> Iterator[SentFile]:
-    results = results_of_calls(messages)
+    results = results_by_call(messages)
     for message in messages:
         for call in message.tool_calls:
             if sent := sent_file(call, results.get((message.id, call.id))):

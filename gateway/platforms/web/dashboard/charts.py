@@ -1,7 +1,7 @@
-"""A bar for each day, made of parts that are stacked.
+"""SVG elements, scales and the stacked bar chart with one bar per day.
 
-The drawing is as wide as the page lets it be: along, everything is in per cent; up, in pixels. So its words keep their
-size on a phone, and today is always in sight. What the ticks mean stands left of it, where the style leaves room.
+A chart is as wide as the page: horizontal positions are in per cent, vertical ones in pixels, so text keeps its size on
+a phone. The labels of the ticks are left of the drawing, where the style sheet leaves room.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Scale = Callable[[float], float]
 
 
 def nice_ticks(maximum: float, *, at_most: int = 5) -> list[float]:
-    """Round numbers from 0 up to the first that is not below `maximum`: as people would write them on an axis."""
+    """Return round numbers for an axis, from 0 to the first that is not below `maximum`."""
     if not (maximum > 0 and math.isfinite(maximum)):
         return [0.0, 1.0]
     rough = maximum / at_most
@@ -28,27 +28,26 @@ def nice_ticks(maximum: float, *, at_most: int = 5) -> list[float]:
 
 
 def linear(domain: tuple[float, float], span: tuple[float, float]) -> Scale:
-    """A line through both pairs. Where the domain has no width, everything is at the beginning of the span."""
+    """Map `domain` linearly to `span`; a domain without width maps to the start of the span."""
     (low, high), (first, last) = domain, span
     factor = (last - first) / (high - low) if high != low else 0.0
     return lambda value: first + (value - low) * factor
 
 
 def element(name: str, /, *inside: str, **attributes: str | float | None) -> Markup:
-    """`class_` and `data_model` become `class` and `data-model`; what is None is left out. Plain text is escaped."""
+    """Write an element. `class_` and `data_model` become `class` and `data-model`; None is omitted; text is escaped."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     content = "".join(map(escape, inside))
-    # Not by Markup.format, which takes five times as long; a picture has hundreds of elements.
-    return Markup(f"<{name}{written}>{content}</{name}>")  # noqa: S704 - what comes from elsewhere was escaped above
+    # Markup.format would take five times as long, and a chart has hundreds of elements.
+    return Markup(f"<{name}{written}>{content}</{name}>")  # noqa: S704 - all parts are escaped above
 
 
 def picture(height: int, *inside: str, title: str, description: str, name: str) -> Markup:
-    """The whole drawing, as wide as its place. A screen reader says `title` and `description`; `name` is unique on its
-    page."""
+    """Write the whole drawing. A screen reader reads `title` and `description`; `name` is unique on the page."""
     return element(
         "svg",
         element("title", title, id=f"{name}-title"),
@@ -63,21 +62,21 @@ def picture(height: int, *inside: str, title: str, description: str, name: str) 
 
 
 def _value(value: str | float) -> str:
-    """Numbers to a tenth: finer than anybody sees."""
+    """Format a number with one decimal."""
     return value if isinstance(value, str) else f"{value:.1f}".rstrip("0").rstrip(".")
 
 
 _HEIGHT, _TOP, _BOTTOM = 220, 10, 24
-_MOST_LABELS = 7
+_MAX_LABELS = 7
 _GAP = 0.25
-"""Of the room for one bar."""
+"""Share of the width of one bar that stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     name: str
     values: Sequence[float]
-    """One for each day."""
+    """One value per day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +84,13 @@ class Chart:
     title: str
     svg: Markup
     names: Sequence[str]
-    """What the parts of a bar are, from the ground up."""
+    """Names of the parts of a bar, from bottom to top."""
 
 
 def bars(
     name: str, title: str, dates: Sequence[str], series: Sequence[Series], written: Callable[[float], str]
 ) -> Chart:
-    """`written` puts an amount in words. Everything is in the description too, as far as that can be listened to."""
+    """Draw stacked bars. `written` formats an amount."""
     heights = [sum(values) for values in zip(*(each.values for each in series), strict=True)]
     ticks = nice_ticks(max(heights, default=0.0))
     up = linear((0.0, ticks[-1]), (_HEIGHT - _BOTTOM, _TOP))
@@ -116,12 +115,12 @@ def _grid(ticks: Sequence[float], up: Scale, written: Callable[[float], str]) ->
 
 
 def _days(dates: Sequence[str], along: Scale) -> Iterator[Markup]:
-    """As many names as have room, the last day always among them; a phone has room for every second one."""
-    every = max(1, -(-len(dates) // _MOST_LABELS))
+    """Label as many days as fit, always including the last; a phone shows every second label."""
+    every = max(1, -(-len(dates) // _MAX_LABELS))
     for nth, number in enumerate(range(len(dates) - 1, -1, -every)):
         x = along(number + 0.5)
         text = f"{date.fromisoformat(dates[number]):%d %b}".lstrip("0")
-        anchor, x = ("end", 100.0) if nth == 0 and len(dates) > _MOST_LABELS else ("middle", x)
+        anchor, x = ("end", 100.0) if nth == 0 and len(dates) > _MAX_LABELS else ("middle", x)
         class_ = "spare" if nth % 2 else None
         yield element("text", text, x=_per_cent(x), y=_HEIGHT - 6, text_anchor=anchor, class_=class_)
 

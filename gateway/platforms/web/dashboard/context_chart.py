@@ -1,7 +1,7 @@
-"""How full the window was, call by call, and what each compaction did to it.
+"""The chart of tokens in the context window, call by call, with every compaction.
 
-The drawing is as wide as the page lets it be: along, everything is in thousandths or per cent; up, in pixels. So its
-words keep their size on a phone.
+The chart is as wide as the page: horizontal positions are in thousandths or per cent, vertical ones in pixels, so text
+keeps its size on a phone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gateway.store.reports import ContextSample, SessionInfo
 MOST_POINTS = 1_000
 _HEIGHT, _TOP, _BOTTOM = 260, 22, 232
 _WIDTH = 1_000.0
-_MOST_MARKED, _MOST_NUMBERED = 100, 12
-"""Drops of which each has a dot, and a number; more would stand on each other."""
+_MAX_MARKED, _MAX_NUMBERED = 100, 12
+"""With more drops, dots or numbers would overlap and are omitted."""
 _MARGIN = 1.05
 _STEP = 0.8
-"""Of the room for one call."""
+"""Share of the width of one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A line at which something happens."""
+    """A horizontal line at which a compaction happens."""
 
     tokens: int
     share: float
@@ -36,15 +36,15 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ContextWindow:
     model: str
     tokens: int
     limits: Sequence[Limit]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What happened in one session: a row of the table, and a piece of the curve."""
+class SessionSegment:
+    """One session: a row of the table and a segment of the curve."""
 
     number: int
     session: SessionInfo
@@ -63,34 +63,34 @@ class Stretch:
         return max((call.tokens for call in self.calls), default=0)
 
 
-def stretches(
+def session_segments(
     sessions: Sequence[SessionInfo], line: Sequence[str], calls: Sequence[ContextSample]
-) -> list[Stretch]:
-    """Of the sessions on this line, those in which something can be seen."""
+) -> list[SessionSegment]:
+    """Return the sessions of this line that have calls or begin with a compaction."""
     by_session: dict[str, list[ContextSample]] = {}
     for call in calls:
         by_session.setdefault(call.session_id, []).append(call)
     on_line = set(line)
     return [
-        Stretch(number, session, by_session.get(session.id, []))
+        SessionSegment(number, session, by_session.get(session.id, []))
         for number, session in enumerate(sessions, start=1)
         if session.id in on_line and (session.id in by_session or session.compaction)
     ]
 
 
-def drawn(shown: Sequence[Stretch], window: Window) -> Markup:
-    """The whole picture."""
-    steps = sum(len(stretch.calls) + (stretch.session.compaction is not None) for stretch in shown)
-    drops = sum(stretch.session.compaction is not None for stretch in shown)
+def render_context_chart(shown: Sequence[SessionSegment], window: ContextWindow) -> Markup:
+    """Draw the chart."""
+    steps = sum(len(segment.calls) + (segment.session.compaction is not None) for segment in shown)
+    drops = sum(segment.session.compaction is not None for segment in shown)
     plot = _Plot(window, _peak(shown), steps, drops)
-    for stretch in shown:
-        plot.add(stretch)
+    for segment in shown:
+        plot.add(segment)
     return plot.picture(shown)
 
 
-def thinned(calls: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """At most so many of these (place, tokens), or two: of each piece its lowest and its highest, so that no peak is
-    lost, and the very first and last."""
+def downsample(calls: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Reduce (position, tokens) to at most `most` points, but not below two. Keep the first, the last, and the lowest
+    and highest of each part, so that no peak is lost."""
     if len(calls) <= max(most, 2):
         return list(calls)
     pieces = max(1, (most - 2) // 2)
@@ -108,15 +108,15 @@ def _tokens(call: tuple[int, int]) -> int:
     return call[1]
 
 
-def _peak(shown: Sequence[Stretch]) -> int:
-    before = (stretch.session.compaction.tokens_before for stretch in shown if stretch.session.compaction)
-    return max([0, *before, *(stretch.highest for stretch in shown)])
+def _peak(shown: Sequence[SessionSegment]) -> int:
+    before = (segment.session.compaction.tokens_before for segment in shown if segment.session.compaction)
+    return max([0, *before, *(segment.highest for segment in shown)])
 
 
 class _Plot:
-    """Goes through the stretches from left to right."""
+    """Draws the segments from left to right."""
 
-    def __init__(self, window: Window, peak: int, steps: int, drops: int) -> None:
+    def __init__(self, window: ContextWindow, peak: int, steps: int, drops: int) -> None:
         self._window = window
         self._drops_in_all = drops
         self._steps = steps
@@ -127,26 +127,26 @@ class _Plot:
         self._half_a_step = _WIDTH / max(steps - 1, 1) / 2
         self._points: list[tuple[float, float]] = []
         self._landed: tuple[float, float] | None = None
-        """Where the last compaction led to; that has its own mark."""
+        """The point after the last compaction, which has its own mark."""
         self._areas: list[str] = []
         self._curves: list[str] = []
         self._drops: list[str] = []
         self._marks: list[Markup] = []
 
-    def add(self, stretch: Stretch) -> None:
-        if stretch.session.compaction:
+    def add(self, segment: SessionSegment) -> None:
+        if segment.session.compaction:
             self._drop(
-                stretch, stretch.session.compaction.tokens_before, stretch.session.compaction.tokens_after
+                segment, segment.session.compaction.tokens_before, segment.session.compaction.tokens_after
             )
-        elif stretch.session.parent_id is not None:
-            self._end_curve()  # begun anew, or branched off: nothing leads from the one to the other
-        places = [(self._at + number, call.tokens) for number, call in enumerate(stretch.calls)]
+        elif segment.session.parent_id is not None:
+            self._end_curve()  # a reset or a branch: the curve is interrupted
+        places = [(self._at + number, call.tokens) for number, call in enumerate(segment.calls)]
         share = MOST_POINTS * len(places) // max(self._steps, 1)
         most = max(4, share) if self._steps > MOST_POINTS else len(places)
-        self._points += [(self._x(at), self._y(tokens)) for at, tokens in thinned(places, most)]
+        self._points += [(self._x(at), self._y(tokens)) for at, tokens in downsample(places, most)]
         self._at += len(places)
 
-    def picture(self, shown: Sequence[Stretch]) -> Markup:
+    def picture(self, shown: Sequence[SessionSegment]) -> Markup:
         self._end_curve()
         curve = element(
             "svg",
@@ -173,7 +173,7 @@ class _Plot:
             height=_HEIGHT,
         )
 
-    def _drop(self, stretch: Stretch, before: int, after: int) -> None:
+    def _drop(self, segment: SessionSegment, before: int, after: int) -> None:
         x, high, low = self._x(self._at), self._y(before), self._y(after)
         self._points.append((x, high))
         self._end_curve()
@@ -181,9 +181,9 @@ class _Plot:
         self._landed = (x, low)
         self._drops.append(f"M{x:.1f},{high:.1f}V{low:.1f}")
         self._at += 1
-        if self._drops_in_all <= _MOST_MARKED:
-            is_numbered = self._drops_in_all <= _MOST_NUMBERED
-            self._marks.append(_mark(stretch, before, after, x, low, is_numbered=is_numbered))
+        if self._drops_in_all <= _MAX_MARKED:
+            is_numbered = self._drops_in_all <= _MAX_NUMBERED
+            self._marks.append(_mark(segment, before, after, x, low, is_numbered=is_numbered))
 
     def _end_curve(self) -> None:
         if not self._points:
@@ -197,7 +197,7 @@ class _Plot:
         self._points = []
 
     def _flat(self, x: float, y: float) -> Iterator[tuple[float, float]]:
-        """A call that is alone in its session is a step, or nobody would see it."""
+        """Draw the only call of a session as a short line: a single point is invisible."""
         width = self._half_a_step * _STEP
         yield max(0.0, x - width), y
         yield min(_WIDTH, x + width), y
@@ -210,29 +210,31 @@ class _Plot:
             words = f"{limit.share:.0%} · {limit.tokens:,} · {limit.what}"
             yield element("text", words, x="0", y=y - 5, class_="limit-name")
 
-    def _times(self, shown: Sequence[Stretch]) -> Iterator[Markup]:
-        calls = [call for stretch in shown for call in stretch.calls]
+    def _times(self, shown: Sequence[SessionSegment]) -> Iterator[Markup]:
+        calls = [call for segment in shown for call in segment.calls]
         if not calls:
             return
         ends = [("0", "start", calls[0]), ("100%", "end", calls[-1])]
         for x, anchor, call in ends[: 1 if len(calls) == 1 else 2]:
             yield element("text", local_time(call.at), x=x, y=_HEIGHT - 8, text_anchor=anchor)
 
-    def _description(self, shown: Sequence[Stretch]) -> str:
-        calls = [call for stretch in shown for call in stretch.calls]
+    def _description(self, shown: Sequence[SessionSegment]) -> str:
+        calls = [call for segment in shown for call in segment.calls]
         now = f"{calls[-1].tokens:,} now" if calls else "none reported yet"
         drops = self._drops_in_all
         compactions = "1 compaction" if drops == 1 else f"{drops:,} compactions"
         return (
-            f"{len(calls):,} calls of the model; at most {_peak(shown):,} tokens, {now}, in a window of "
+            f"{len(calls):,} model calls; at most {_peak(shown):,} tokens, {now}, in a window of "
             f"{self._window.tokens:,}. {compactions}; the table below has the figures."
         )
 
 
-def _mark(stretch: Stretch, before: int, after: int, x: float, low: float, *, is_numbered: bool) -> Markup:
-    said = f"{stretch.when}: {stretch.reason}. {before:,} to {after:,} tokens."
+def _mark(
+    segment: SessionSegment, before: int, after: int, x: float, low: float, *, is_numbered: bool
+) -> Markup:
+    said = f"{segment.when}: {segment.reason}. {before:,} to {after:,} tokens."
     anchor, shift = ("end", -8.0) if x > _WIDTH * 0.9 else ("start", 8.0)
-    number = element("text", str(stretch.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=anchor)
+    number = element("text", str(segment.number), x=_per_cent(x), y=low + 4, dx=shift, text_anchor=anchor)
     return element(
         "g",
         element("title", said),

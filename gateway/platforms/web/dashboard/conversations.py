@@ -1,4 +1,4 @@
-"""All conversations: newest first, or those in which something was said."""
+"""The page that lists conversations, newest first, and searches messages."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from agent.store import SearchHit
-from gateway.platforms.web.dashboard import request_params as address
+from gateway.platforms.web import request_params as params
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
-from gateway.platforms.web.dashboard.transcript import discreet
+from gateway.platforms.web.dashboard.transcript import redact_text
 from gateway.store.reports import ConversationRow
 
 ADDRESS = "/dashboard/conversations"
 
-_ON_A_PAGE = 50
-_MOST_HITS = 50
-_LONGEST_QUERY = 500
-_LONGEST_CHOICE = 300
+_PAGE_SIZE = 50
+_MAX_HITS = 50
+_MAX_QUERY = 500
+_MAX_CHOICE = 300
 _SPEAKERS = {"user": "", "assistant": "Hermes", "tool": "A tool"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A message that a search has found."""
+class SearchResult:
+    """A message that matches a search."""
 
-    listed: ConversationRow
+    row: ConversationRow
     address: str
     who: str
     person: str
@@ -38,13 +38,13 @@ class Found:
     snippet: Markup
 
 
-def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
-        query = address.text(request, "q", longest=_LONGEST_QUERY)
-        platform = address.text(request, "platform", longest=_LONGEST_CHOICE)
-        person = address.text(request, "person", longest=_LONGEST_CHOICE)
-        page = address.number(request, "page", 1)
-        choices = await house.insight.conversations.filter_options()
+        query = params.query_text(request, "q", max_length=_MAX_QUERY)
+        platform = params.query_text(request, "platform", max_length=_MAX_CHOICE)
+        person = params.query_text(request, "person", max_length=_MAX_CHOICE)
+        number = params.positive_int(request, "page", 1)
+        choices = await context.reports.conversations.filter_options()
         wanted = {"person": person or None, "platform": platform or None}
         names = dict(choices.people)
         shown: dict[str, Any] = {
@@ -56,59 +56,59 @@ def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
             "found": None,
         }
         if query:
-            return {**shown, "found": await _search(house, query, names, wanted), "most": _MOST_HITS}
-        listing = await house.insight.conversations.page(
-            first=(page - 1) * _ON_A_PAGE, limit=_ON_A_PAGE, **wanted
+            return {**shown, "found": await _search(context, query, names, wanted), "most": _MAX_HITS}
+        listing = await context.reports.conversations.page(
+            first=(number - 1) * _PAGE_SIZE, limit=_PAGE_SIZE, **wanted
         )
-        pages = max(1, math.ceil(listing.total / _ON_A_PAGE))
-        if page > pages:
-            raise web.HTTPNotFound(text=f"There is no page {page:,}; the last one is {pages:,}.")
+        pages = max(1, math.ceil(listing.total / _PAGE_SIZE))
+        if number > pages:
+            raise web.HTTPNotFound(text=f"There is no page {number:,}; the last one is {pages:,}.")
         chosen = {name: value for name, value in wanted.items() if value}
         return {
             **shown,
-            "listing": [discreetly(listed) for listed in listing.listed],
+            "listing": [redact_title(row) for row in listing.listed],
             "total": listing.total,
-            "page": page,
+            "page": number,
             "pages": pages,
-            "newer": _page_address(chosen, page - 1) if page > 1 else "",
-            "older": _page_address(chosen, page + 1) if page < pages else "",
+            "newer": _page_address(chosen, number - 1) if number > 1 else "",
+            "older": _page_address(chosen, number + 1) if number < pages else "",
         }
 
     async def version(request: web.Request) -> object:
-        """How long ago something was changes as well, once a minute."""
-        return await house.insight.conversations.last_seq(), int(time.time() // 60)
+        """Include the minute: the page shows how old each conversation is."""
+        return await context.reports.conversations.last_seq(), int(time.time() // 60)
 
-    return frame.page(ADDRESS, "dashboard/conversations.html", gather, version)
+    return page.live(ADDRESS, "dashboard/conversations.html", gather, version)
 
 
 async def _search(
-    house: DashboardContext, query: str, names: dict[str, str], wanted: dict[str, str | None]
-) -> list[Found]:
-    conversations = house.insight.conversations
-    hits = await conversations.search(query, limit=_MOST_HITS, **wanted)
+    context: DashboardContext, query: str, names: dict[str, str], wanted: dict[str, str | None]
+) -> list[SearchResult]:
+    conversations = context.reports.conversations
+    hits = await conversations.search(query, limit=_MAX_HITS, **wanted)
     described = await conversations.rows([hit.conversation_id for hit in hits])
-    return [_found(hit, discreetly(described[hit.conversation_id]), names) for hit in hits]
+    return [_search_result(hit, redact_title(described[hit.conversation_id]), names) for hit in hits]
 
 
-def _found(hit: SearchHit, listed: ConversationRow, names: dict[str, str]) -> Found:
+def _search_result(hit: SearchHit, row: ConversationRow, names: dict[str, str]) -> SearchResult:
     message = hit.message
-    person = names.get(listed.conversation.person, listed.conversation.person)
+    person = names.get(row.conversation.person, row.conversation.person)
     who = message.name if message.role == "user" and message.name else ""
     who = who or _SPEAKERS[message.role] or person
     address = f"{ADDRESS}/{hit.conversation_id}?message={message.id}#{message.id}"
-    return Found(listed, address, who, person, message.created_at, marked(hit.snippet))
+    return SearchResult(row, address, who, person, message.created_at, render_snippet(hit.snippet))
 
 
-def discreetly(listed: ConversationRow) -> ConversationRow:
-    """A title is the beginning of what somebody said."""
-    return replace(listed, title=discreet(listed.title))
+def redact_title(row: ConversationRow) -> ConversationRow:
+    """Redact secrets in the title, which is the beginning of a message."""
+    return replace(row, title=redact_text(row.title))
 
 
-def marked(snippet: str) -> Markup:
-    """What matched stands between two control characters, and nothing else in it means anything."""
+def render_snippet(snippet: str) -> Markup:
+    """Render a snippet: the control characters \\x02 and \\x03 enclose each match."""
     plain = snippet.replace("\x02", "").replace("\x03", "")
-    if (harmless := discreet(plain)) != plain:
-        return escape(harmless)
+    if (redacted := redact_text(plain)) != plain:
+        return escape(redacted)
     pieces = snippet.replace("\x03", "\x02").split("\x02")
     return Markup("").join(
         Markup("<mark>{}</mark>").format(piece) if at % 2 else escape(piece)

@@ -1,34 +1,44 @@
-"""What the names of warnings and errors mean, for people who have not read the source."""
+"""Explanations of the warnings and errors that the page Overview lists."""
 
 from __future__ import annotations
 
-MEANINGS = {
-    "budget.price_unknown": "A model has no known price, so the limits count an assumed one; see Spend.",
-    "chat.flooded": "Somebody wrote faster than Hermes answers; what was too much was refused.",
-    "chat.not_taken": "A message from a chat could not be taken in; the person was told.",
+EXPLANATIONS = {
+    "budget.price_unknown": "The price of a model is unknown, so limits count an assumed price; see Spend.",
+    "chat.flooded": "A person wrote faster than Hermes answers; Hermes refused some of their messages.",
+    "chat.not_taken": "Hermes could not store a message from a chat and told the person.",
+    "compaction.failed": "A conversation could not be compacted; `hermes logs` says why.",
     "compression.summary_failed": "A summary could not be written; `hermes logs` says why.",
-    "config.needs_restart": "The configuration was changed in keys that count only after a restart.",
-    "config.refused": "The changed `hermes.yaml` has a mistake; what was set before stays. Run `hermes config check`.",
-    "engine.fallback": "The context engine cannot be used, so the built-in one is; `hermes doctor` says why.",
-    "gateway.job_crashed": "A job in the background broke down; it is a fault of Hermes.",
-    "gateway.unreadable": "A stored message could not be read and was given up on; see Parked.",
+    "config.needs_restart": "Some changed settings take effect only after a restart.",
+    "config.refused": "The changed `hermes.yaml` has a mistake, so the earlier settings stay in effect. "
+    "Run `hermes config check`.",
+    "engine.failed": "The context engine raised an error or took too long; `hermes logs` says which call.",
+    "engine.fallback": "The context engine cannot be used, so Hermes uses the built-in one; `hermes doctor` says why.",
+    "event_loop.blocked": "Code blocked Hermes for several seconds; `hermes logs` names the lines of code.",
+    "event_loop.resumed": "Hermes works again after code had blocked it for several seconds.",
+    "gateway.descriptors_exhausted": "Hermes ran out of open files; raise the limit (`LimitNOFILE=`, `ulimit -n`).",
+    "gateway.job_crashed": "A background job crashed. This is a bug in Hermes.",
+    "gateway.unreadable": "A stored message could not be read and was parked; see Parked.",
     "lcm.summary_failed": "A summary could not be written; `hermes logs` says why.",
-    "media.transcription_failed": "A voice message could not be turned into text.",
-    "model.fallback": "A model did not answer, and the next of `model.fallbacks` did.",
-    "pairing.wrong_code": "Somebody gave a wrong pairing code.",
+    "media.transcription_failed": "A voice message could not be transcribed.",
+    "model.fallback": "A model failed, and the next one of `model.fallbacks` answered.",
+    "model.window_is_smaller": "A model accepts fewer tokens than configured; set `model.context_length`.",
+    "pairing.wrong_code": "A person entered a wrong pairing code.",
     "platform.down": "A platform lost its connection; its card above says what to do.",
-    "plugin.engine_hidden": "Two context engines have the same name; System shows which is in use.",
-    "plugin.engine_refused": "A second context engine was registered; System shows which is in use.",
-    "plugin.hook_skipped": "A plugin's hook was skipped; System names the hooks.",
-    "store.index_failed": "What was said could not be put into the search index; run `hermes doctor`.",
-    "store.waited_for": "The database was busy or the disk slow; Hermes waited for it.",
-    "turn.failed": "A question could not be answered; the person was told why.",
-    "turn.parked": "A question was given up on after several tries; see Parked.",
-    "turn.waits_for_store": "An answer waits because the database cannot be written; is the disk full?",
-    "web.failed": "A request of the web page failed; the page said why.",
+    "plugin.engine_hidden": "Two context engines have the same name, so one of them is hidden; System shows which is in use.",
+    "plugin.engine_refused": "A plugin tried to register a second context engine. Only the first one counts; "
+    "System shows which is in use.",
+    "plugin.hook_skipped": "A hook of a plugin was skipped; System lists the hooks.",
+    "store.damaged": "The database file is damaged; stop Hermes and run `hermes restore`.",
+    "store.index_failed": "Messages could not be added to the search index; run `hermes doctor`.",
+    "store.waited_for": "The database was busy or the disk was slow, and Hermes waited.",
+    "turn.failed": "A message could not be answered; the person was told why.",
+    "turn.parked": "Hermes gave up on a message after several attempts; see Parked.",
+    "turn.waits_for_store": "An answer waits because the database cannot be written. Is the disk full?",
+    "web.request_failed": "A request to the web server failed; the response said why.",
+    "web.too_many_connections": "A client opened too many connections, so Hermes refused some.",
 }
 
 
-def meaning(kind: str) -> str:
-    """A sentence, with commands between backticks."""
-    return MEANINGS.get(kind, "See `hermes logs --level warning`.")
+def explain(kind: str) -> str:
+    """Return a sentence about a log event, with commands between backticks."""
+    return EXPLANATIONS.get(kind, "See `hermes logs --level warning`.")

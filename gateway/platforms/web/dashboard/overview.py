@@ -1,4 +1,4 @@
-"""The first page: is everything up, what is being worked on, what does it cost today."""
+"""The page Overview: platforms, running turns, queues, errors, and the cost of today."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from aiohttp import web
 
 from gateway.core.gateway import ActiveTurn
 from gateway.limits.budget import Day, duration
-from gateway.platforms.web.dashboard.log_event_help import meaning
+from gateway.platforms.web.dashboard.log_event_help import explain
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.store.reports import Spending
 
-_MOST_TURNS = 20
-_MOST_PEOPLE = 10
+_MAX_TURNS = 20
+_MAX_PEOPLE = 10
 _NEWEST = 3
-_MOST_FAILURES = 5
+_MAX_WARNINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """All calls since midnight."""
+    """Usage since midnight."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_share: float
     by_person: Sequence[tuple[str, float]]
-    """In dollars, who spent most first."""
+    """Names and dollars, highest first."""
 
 
-def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
-        now = house.metrics.snapshot() if house.metrics else None
+        now = context.metrics.snapshot() if context.metrics else None
         midnight = Day.of(time.time()).begins
-        turns = house.gateway.active_turns
-        limits = house.loaded.config.limits
+        turns = context.gateway.active_turns
+        limits = context.loaded.config.limits
         return {
-            "platforms": house.platforms,
-            "turns": [(turn, lasting(time.time() - turn.since)) for turn in turns[:_MOST_TURNS]],
-            "more_turns": max(0, len(turns) - _MOST_TURNS),
+            "platforms": context.platforms,
+            "turns": [(turn, format_duration(time.time() - turn.since)) for turn in turns[:_MAX_TURNS]],
+            "more_turns": max(0, len(turns) - _MAX_TURNS),
             "queued": _queued(turns),
-            "standing": await house.insight.queue_status(since=midnight),
-            "newest": await house.insight.parked(limit=_NEWEST),
-            "today": _today(await house.insight.spending(since=midnight, by=["person"])),
-            "spent": await house.gateway.limits.budget.of_everybody(),
+            "standing": await context.reports.queue_status(since=midnight),
+            "newest": await context.reports.parked(limit=_NEWEST),
+            "today": _today(await context.reports.spending(since=midnight, by=["person"])),
+            "spent": await context.gateway.limits.budget.of_everybody(),
             "person_cap": limits.daily_usd_per_person,
             "now": now,
-            "failures": [(each, meaning(each.kind)) for each in now.warnings[:_MOST_FAILURES]] if now else [],
-            "model": house.model,
+            "warnings": [(each, explain(each.kind)) for each in now.warnings[:_MAX_WARNINGS]] if now else [],
+            "model": context.model,
         }
 
-    return frame.page("/dashboard", "dashboard/overview.html", gather)
+    return page.live("/dashboard", "dashboard/overview.html", gather)
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     return f"{max(0, int(seconds))} s" if seconds < 60 else duration(seconds)
 
 
 def _queued(turns: Sequence[ActiveTurn]) -> int:
-    """Behind what is being answered."""
+    """Count the messages behind running turns."""
     return sum(turn.waiting for turn in turns)
 
 
@@ -76,5 +76,5 @@ def _today(spending: Sequence[Spending]) -> Today:
         prompt,
         sum(each.completion_tokens for each in spending),
         cached / prompt if prompt else 0.0,
-        sorted(by_person.items(), key=lambda entry: -entry[1])[:_MOST_PEOPLE],
+        sorted(by_person.items(), key=lambda entry: -entry[1])[:_MAX_PEOPLE],
     )

@@ -1,4 +1,4 @@
-"""The frame around every page: its place in the menu, who looks at it, and how it stays up to date."""
+"""Rendering of dashboard pages: the parts of Hermes they show, the menu and the live updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.config.loader import Loaded
 from gateway.core.gateway import Gateway
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
-from gateway.platforms.web.security import may_act
+from gateway.platforms.web.security import is_owner
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.plugins.engines import BUILT_IN
 from gateway.reload import LiveConfig
@@ -24,21 +24,21 @@ from gateway.store.reports import Reports
 
 @dataclass(frozen=True, slots=True)
 class DashboardContext:
-    """The running Hermes, as its operator sees it."""
+    """The parts of the running Hermes that the dashboard shows."""
 
     gateway: Gateway
-    insight: Reports
+    reports: Reports
     people: Access
     settings: LiveConfig
     model: str
-    """Which model answers and why."""
+    """Names the model that answers and why it was chosen."""
     platforms: Sequence[Platform] = ()
     metrics: Metrics | None = None
-    """None where nothing is measured."""
+    """None if nothing is measured."""
 
     @property
     def loaded(self) -> Loaded:
-        """The configuration as it is now: some of it changes while Hermes runs."""
+        """The current configuration, which may change while Hermes runs."""
         return self.settings.loaded
 
     @property
@@ -56,14 +56,14 @@ MENU = {
     "/dashboard/system": "System",
 }
 
-_LOOK_AGAIN_SECONDS = 2.0
-"""Between two looks at a page that somebody has open. What has not changed is not sent."""
+_POLL_SECONDS = 2.0
+"""Interval between two checks of an open page; only changes are sent."""
 
 Gather = Callable[[web.Request], Awaitable[dict[str, Any]]]
-"""Everything that a template shows, from the store and the running gateway."""
+"""Collects the template variables from the store and the running gateway."""
 
 Version = Callable[[web.Request], Awaitable[object]]
-"""Something small that differs whenever the page does."""
+"""Returns a small value that differs whenever the page does."""
 
 
 async def _always_new(request: web.Request) -> object:
@@ -77,55 +77,56 @@ class _Page(NamedTuple):
 
 
 class PageRenderer:
-    """Turns a template and what it shows into a page, and into a stream of what has changed on it."""
+    """Renders a template as a page, and as a stream of its changes."""
 
     def __init__(self, templates: Environment, streams: EventStreams) -> None:
         self._templates = templates
         self._streams = streams
 
-    def page(
+    def live(
         self, path: str, template: str, gather: Gather, version: Version = _always_new
     ) -> list[web.RouteDef]:
-        """The page, and beside it the stream that an open page listens to: its parts with an id, when they change.
+        """Build the routes of a page and of the event stream that keeps the open page up to date.
 
-        Everything between `{% block live %}` and `{% endblock %}` of the template is one such part; a macro that it
-        uses has to stand inside it. With a `version`, nothing is gathered again until that has changed."""
+        The stream sends the block `live` of the template when it changes; macros that the block uses must be imported
+        inside it. With a `version`, the variables are gathered again only after the version has changed."""
         page = _Page(template, gather, version)
 
         async def show(request: web.Request) -> web.Response:
             query = f"?{request.query_string}" if request.query_string else ""
-            shown = {"live": f"{request.path}/live{query}", **await gather(request)}
-            return self.answer(request, template, shown)
+            variables = {"live": f"{request.path}/live{query}", **await gather(request)}
+            return self.render(request, template, variables)
 
         async def follow(request: web.Request) -> web.StreamResponse:
-            # Before the stream begins: what is wrong with the address can still be said then.
-            now, shown = await version(request), await gather(request)
-            return await self._streams.send(request, self._changes(request, page, now, shown))
+            # Gather before the stream starts, while an error can still set the status.
+            now, variables = await version(request), await gather(request)
+            return await self._streams.send(request, self._changes(request, page, now, variables))
 
         return [web.get(path, show), web.get(f"{path}/live", follow)]
 
-    def answer(self, request: web.Request, template: str, shown: dict[str, Any]) -> web.Response:
-        """A page that does not follow what happens."""
-        html = self._templates.get_template(template).render({**_around(request), **shown})
+    def render(self, request: web.Request, template: str, variables: dict[str, Any]) -> web.Response:
+        """Render a page without live updates."""
+        html = self._templates.get_template(template).render({**_base_context(request), **variables})
         return web.Response(text=html, content_type="text/html")
 
     async def _changes(
-        self, request: web.Request, page: _Page, seen_version: object, shown: dict[str, Any]
+        self, request: web.Request, page: _Page, sent_version: object, variables: dict[str, Any]
     ) -> AsyncGenerator[bytes, None]:
         template = self._templates.get_template(page.template)
-        seen = ""
+        sent_html = ""
         while True:
-            html = "".join(template.blocks["live"](template.new_context({**_around(request), **shown})))
-            if html != seen:
+            values = template.new_context({**_base_context(request), **variables})
+            html = "".join(template.blocks["live"](values))
+            if html != sent_html:
                 yield frame({"html": html})
-                seen = html
-            now = seen_version
-            while now == seen_version:
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                sent_html = html
+            now = sent_version
+            while now == sent_version:
+                await asyncio.sleep(_POLL_SECONDS)
                 now = await page.version(request)
-            seen_version, shown = now, await page.gather(request)
+            sent_version, variables = now, await page.gather(request)
 
 
-def _around(request: web.Request) -> dict[str, Any]:
+def _base_context(request: web.Request) -> dict[str, Any]:
     path = request.path.removesuffix("/live")
-    return {"menu": MENU, "path": path, "live": "", "may_act": may_act(request)}
+    return {"menu": MENU, "path": path, "live": "", "is_owner": is_owner(request)}

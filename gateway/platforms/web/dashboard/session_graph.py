@@ -1,4 +1,4 @@
-"""A conversation's sessions as a tree, drawn like the tracks of a railway: one row for each, lines beside them."""
+"""The graph of the sessions of a conversation: one row per session, with lines that connect parent and child."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from gateway.store.reports import SessionInfo
 
 _TRACK = 22
 """Pixels between two tracks."""
-_MOST_TRACKS = 12
-"""That the style has room for."""
+_MAX_TRACKS = 12
+"""The style sheet has room for this many."""
 UNFOLDED = 100
-"""How many sessions of a folded line are shown at once."""
+"""Sessions of a folded line that are shown at once."""
 _NODE = 16
 """Pixels from the top of a row to its node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A session, or how many are left out, and the tracks beside it."""
+    """A session or a gap, and the tracks beside it."""
 
     session: SessionInfo | None
     gap: Gap | None
     column: int
     passing: frozenset[int]
-    """Tracks that go by."""
+    """Tracks that pass this row."""
     up: bool
     down: bool
     comes_from: int | None
-    """The track that this row's leaves."""
+    """The track that this row branches off from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,43 +44,45 @@ class Node:
 
     track: Markup
     number: int
-    """Of the session, or of the first one that is left out."""
+    """Number of the session, or of the first session of a gap."""
     session: SessionInfo | None = None
     left_out: int = 0
     reason: str = ""
     comes_of: int = 0
-    """The number of its parent, where that is not the row above."""
+    """The number of its parent, unless the parent is the row above."""
     when: str = ""
     is_live: bool = False
     is_ancestor: bool = False
-    """Of the live one: its context can be restored."""
+    """Ancestor of the live session, so its context can be restored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class SessionGraph:
     nodes: list[Node]
     total: int
     tracks: int
-    """Beside each other. They are as many as the logarithm of the sessions, at most."""
+    """Parallel tracks; at most the logarithm of the number of sessions."""
 
 
-def family(sessions: Sequence[SessionInfo], live_id: str, *, unfolded_from: int | None) -> Family:
-    """The middle of long lines is folded; of that, some are shown from the session with this number on."""
+def build_session_graph(
+    sessions: Sequence[SessionInfo], live_id: str, *, unfolded_from: int | None
+) -> SessionGraph:
+    """Fold the middle of long lines; unfold some sessions from number `unfolded_from` on."""
     begin = unfolded_from - 1 if unfolded_from else len(sessions)
     also = {session.id for session in sessions[begin : begin + UNFOLDED]}
     rows = list(_rows(build_tree(sessions, live_id, also=also)))
     tracks = max(row.column for row in rows) + 1
     numbers = {session.id: number for number, session in enumerate(sessions, start=1)}
-    ancestors = frozenset(line_to(sessions, live_id))
+    ancestors = frozenset(path_to(sessions, live_id))
     above = [None, *(row.session.id if row.session else None for row in rows)]
     nodes = [
         _node(row, numbers, ancestors, live_id, before) for row, before in zip(rows, above, strict=False)
     ]
-    return Family(nodes, len(sessions), min(tracks, _MOST_TRACKS))
+    return SessionGraph(nodes, len(sessions), min(tracks, _MAX_TRACKS))
 
 
-def line_to(sessions: Sequence[SessionInfo], session_id: str) -> list[str]:
-    """The session and its ancestors, oldest first."""
+def path_to(sessions: Sequence[SessionInfo], session_id: str) -> list[str]:
+    """Return the ids of the session and its ancestors, oldest first."""
     parents = {session.id: session.parent_id for session in sessions}
     line: list[str] = []
     at: str | None = session_id
@@ -137,7 +139,7 @@ def _node(
 
 
 def _track(row: Row, *, is_live: bool) -> Markup:
-    """As high as its row, whatever stands in it: lines end at 100 %."""
+    """Draw the lines beside a row; they end at 100 % of its height."""
     x = _middle(row.column)
     lines = [_line(_middle(column), "0", _middle(column), "100%") for column in sorted(row.passing)]
     if row.comes_from is not None:

@@ -1,4 +1,4 @@
-"""What was spent: per day, person and model, and what the cache saved of it."""
+"""The page Spend: cost and tokens by day, person and model, and the savings of prompt caching."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from aiohttp import web
 from agent.llm import Usage
 from gateway.limits.budget import Day, dollars
 from gateway.models.catalog import Saved, saved_by_cache
-from gateway.platforms.web.api import whole_number
 from gateway.platforms.web.dashboard.charts import Series, bars
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
+from gateway.platforms.web.request_params import optional_int
 from gateway.platforms.web.templating import short_count
 from gateway.store.reports import Spending, UsageTotal
 
 _CHOICES = (7, 30, 90, 365)
-_USUAL, _MOST = 30, 366
+_DEFAULT_DAYS, _MAX_DAYS = 30, 366
 _NAMED_MODELS = 3
-"""In the picture; the others are one."""
-_MOST_ROWS = 200
+"""Models with a colour of their own in the chart; the others share one."""
+_MAX_ROWS = 200
 
 
 @dataclass(slots=True)
 class PricedTotal(UsageTotal):
-    """With what the cache saved."""
+    """A total with the savings of the cache."""
 
     saved: Saved = field(default_factory=Saved)
 
@@ -41,40 +41,40 @@ class PricedTotal(UsageTotal):
 Priced = Sequence[tuple[Spending, Saved]]
 
 
-def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
-        days = whole_number(request, "days", lowest=1, highest=_MOST) or _USUAL
+        days = optional_int(request, "days", minimum=1, maximum=_MAX_DAYS) or _DEFAULT_DAYS
         today = date.fromtimestamp(Day.of(time.time()).begins)
         first = today - timedelta(days=days - 1)
         since = time.mktime(first.timetuple())
-        # What the cache saved depends on the model, whomever it is for.
-        of_days, of_people = await asyncio.gather(
-            house.insight.spending(since=since, by=["day", "model"]),
-            house.insight.spending(since=since, by=["person", "model"]),
+        # Both are grouped by model as well: the savings depend on its prices.
+        by_day, by_person = await asyncio.gather(
+            context.reports.spending(since=since, by=["day", "model"]),
+            context.reports.spending(since=since, by=["person", "model"]),
         )
-        # Prices are looked up in a file.
-        shown = await asyncio.to_thread(_shown, of_days, of_people, first, days)
-        return frame.answer(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **shown})
+        # In a thread: prices are read from a file.
+        variables = await asyncio.to_thread(_variables, by_day, by_person, first, days)
+        return page.render(request, "dashboard/spend.html", {"choices": _CHOICES, "days": days, **variables})
 
     return [web.get("/dashboard/spend", show)]
 
 
-def _shown(
-    of_days: Sequence[Spending], of_people: Sequence[Spending], first: date, days: int
+def _variables(
+    spending: Sequence[Spending], spending_of_people: Sequence[Spending], first: date, days: int
 ) -> dict[str, Any]:
-    priced = [(each, _saved(each)) for each in of_days]
-    people = [(each, _saved(each)) for each in of_people]
+    priced = [(each, _saved(each)) for each in spending]
+    people = [(each, _saved(each)) for each in spending_of_people]
     dates = [(first + timedelta(days=number)).isoformat() for number in range(days)]
     by_day = {total.name: total for total in _totals(priced, lambda each: each.day)}
     by_model = _by_cost(_totals(priced, lambda each: each.model))
     total = next(iter(_totals(priced, lambda each: "all")), PricedTotal("all"))
     return {
         "total": total,
-        "charts": _charts(priced, dates, by_day, by_model) if of_days else [],
+        "charts": _charts(priced, dates, by_day, by_model) if spending else [],
         "tables": {
             "Day": list(reversed(by_day.values())),
-            "Person": _by_cost(_totals(people, lambda each: each.person))[:_MOST_ROWS],
-            "Model": by_model[:_MOST_ROWS],
+            "Person": _by_cost(_totals(people, lambda each: each.person))[:_MAX_ROWS],
+            "Model": by_model[:_MAX_ROWS],
         },
     }
 

@@ -1,4 +1,4 @@
-"""What Hermes consists of here: engine, tools, plugins, configuration, versions, places."""
+"""The page System: engine, tools, plugins, configuration, versions and paths."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.plugins import listed_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")
-_BESIDE = ("", "-wal")
-"""What a database consists of on the disk."""
+_DATABASE_SUFFIXES = ("", "-wal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +28,39 @@ class ToolRow:
     tool: Tool
     summary: str
     on: Sequence[str]
-    """The platforms that have it."""
+    """Platforms that offer the tool."""
     everywhere: bool
 
 
-def routes(house: DashboardContext, frame: PageRenderer) -> list[web.RouteDef]:
+def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
-        # Manifests, versions and sizes are read from files.
-        return frame.answer(request, "dashboard/system.html", await asyncio.to_thread(_gathered, house))
+        # In a thread: manifests, versions and sizes are read from files.
+        return page.render(request, "dashboard/system.html", await asyncio.to_thread(_variables, context))
 
     return [web.get("/dashboard/system", show)]
 
 
-def _gathered(house: DashboardContext) -> dict[str, Any]:
-    loaded, gateway = house.loaded, house.gateway
-    lines = [_discreet(line) for line in shown(loaded)]
+def _variables(context: DashboardContext) -> dict[str, Any]:
+    loaded, gateway = context.loaded, context.gateway
+    lines = [_redact_line(line) for line in shown(loaded)]
     return {
-        "engines": listed_engines(loaded.home, gateway.plugins, active=house.engine),
+        "engines": listed_engines(loaded.home, gateway.plugins, active=context.engine),
         "options": [line for line in lines if line.key.startswith("context.options.")],
-        "tools": _tools(house),
+        "tools": _tools(context),
         "approval": loaded.config.tools.approval,
         "plugins": gateway.plugins,
         "sections": _sections(lines),
-        "model": house.model,
+        "model": context.model,
         "caching": gateway.agent.caching_line(gateway.agent.models.default_name),
         "models": gateway.agent.models.choices,
         "versions": _versions(),
-        "paths": _paths(house),
-        "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _BESIDE),
+        "paths": _paths(context),
+        "database_bytes": sum(_size(Path(f"{loaded.database}{suffix}")) for suffix in _DATABASE_SUFFIXES),
     }
 
 
 def _sections(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """The values, under the first word of their key."""
+    """Group the values by the first word of their key."""
     sections: dict[str, list[Line]] = {}
     for line in lines:
         if line.origin:
@@ -69,14 +68,14 @@ def _sections(lines: Sequence[Line]) -> dict[str, list[Line]]:
     return sections
 
 
-def _discreet(line: Line) -> Line:
-    """Masked a second time: a secret may stand where nobody expects one."""
+def _redact_line(line: Line) -> Line:
+    """Redact the value again: a secret may be in an unexpected key."""
     return replace(line, value=redact(line.value))
 
 
-def _tools(house: DashboardContext) -> list[ToolRow]:
-    names = [each.name for each in house.platforms] or ["web"]
-    boxes = {name: house.gateway.agent.tools_on(name) for name in dict.fromkeys([*names, "terminal"])}
+def _tools(context: DashboardContext) -> list[ToolRow]:
+    names = [each.name for each in context.platforms] or ["web"]
+    boxes = {name: context.gateway.agent.tools_on(name) for name in dict.fromkeys([*names, "terminal"])}
     every = {tool.name: tool for box in boxes.values() for tool in box.all}
     rows = []
     for name in sorted(every):
@@ -88,7 +87,7 @@ def _tools(house: DashboardContext) -> list[ToolRow]:
 
 @cache
 def _versions() -> list[tuple[str, str]]:
-    """Of what was loaded at the start, whatever was installed since."""
+    """Return the versions at the start; a later upgrade does not change them."""
     return [("Python", platform.python_version()), *((name, _version(name)) for name in _PACKAGES)]
 
 
@@ -99,8 +98,8 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _paths(house: DashboardContext) -> list[tuple[str, str]]:
-    loaded = house.loaded
+def _paths(context: DashboardContext) -> list[tuple[str, str]]:
+    loaded = context.loaded
     return [
         ("Configuration", loaded.source),
         ("State directory", str(loaded.home)),

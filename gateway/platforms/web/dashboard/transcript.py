@@ -1,4 +1,4 @@
-"""What was said, as an operator reads it: who and when, tool calls folded, and the borders between sessions."""
+"""Renders transcripts for the dashboard: author and time, folded tool calls, and boundaries between sessions."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from agent.messages import Message
 from agent.redaction import own_rules, redact
 from agent.untrusted import without_marks
 from gateway.platforms.web.markdown import render_markdown_cached
-from gateway.platforms.web.renderer import HtmlRenderer, beginning, stored_call
+from gateway.platforms.web.renderer import HtmlRenderer, redact_and_truncate, stored_call
 from gateway.platforms.web.templating import local_time
-from gateway.platforms.web.tool_history import results_of_calls
+from gateway.platforms.web.tool_history import results_by_call
 from gateway.store.reports import SessionInfo
 
-_LONGEST = 20_000
-"""Of a message; more than that nobody reads on a page."""
+_MAX_CHARACTERS = 20_000
+"""Longer messages are truncated."""
 
-_MOST_BORDERS = 5
-"""In a row: the newest, where many sessions went by without a word."""
+_MAX_BOUNDARIES = 5
+"""Boundaries in a row; of many sessions without messages only the newest are shown."""
 
 REASONS = {
     None: "First session",
     "compression": "Compacted: the window was filling up",
     "hygiene": "Compacted by session hygiene: the window was nearly full",
     "command": "Compacted on request",
-    "reset": "Begun anew, without what was said before",
-    "branch": "Branched off or stepped back (/branch, /retry, /undo, a restore)",
+    "reset": "Reset: started without the earlier messages",
+    "branch": "Branched or rewound (/branch, /retry, /undo, a restore)",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
-    """Between two sessions."""
+class SessionBoundary:
+    """The boundary between two sessions."""
 
     session: SessionInfo
     reason: str
     when: str
     left_out: int = 0
-    """Sessions before it in which nothing was said, and that are not shown."""
+    """Earlier sessions without messages that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """A message, with the tools it called."""
+class TranscriptMessage:
+    """A message with its tool calls."""
 
     id: str
     who: str
@@ -54,43 +54,45 @@ class Spoken:
     at: float
     when: str
     body: Markup | str
-    """Drawn, if the model wrote it; else plain text."""
+    """HTML for a message of the model, else plain text."""
     tools: list[Markup]
     attachments: int
-    """Pictures and other parts that are not text."""
+    """Number of images and other parts that are not text."""
 
 
-class Reader:
-    """Makes them. Takes milliseconds for many messages: call it in a thread."""
+class TranscriptRenderer:
+    """Renders messages. Many messages take milliseconds: call it in a thread."""
 
-    def __init__(self, views: HtmlRenderer) -> None:
-        self._views = views
+    def __init__(self, renderer: HtmlRenderer) -> None:
+        self._renderer = renderer
 
-    def spoken(self, messages: Sequence[Message], person: str) -> list[Spoken]:
-        """Results belong to their calls; one whose call is not among these stands alone."""
-        results = results_of_calls(messages)
-        placed = {message.id for message in results.values()}
-        return [self._spoken(message, person, results) for message in messages if message.id not in placed]
+    def messages(self, messages: Sequence[Message], person: str) -> list[TranscriptMessage]:
+        """Render each message; a tool result is a part of its call, or separate if the call is missing."""
+        results = results_by_call(messages)
+        nested = {message.id for message in results.values()}
+        return [self._message(message, person, results) for message in messages if message.id not in nested]
 
-    def with_borders(
+    def with_boundaries(
         self, messages: Sequence[Message], person: str, sessions: Sequence[SessionInfo], last: str
-    ) -> list[Border | Spoken]:
-        """`last` is the session they are read up to: what came after the last message shows, too."""
+    ) -> list[SessionBoundary | TranscriptMessage]:
+        """Render messages and the boundaries between their sessions, up to the session `last`."""
         known = {session.id: session for session in sessions}
         of_session = {message.id: message.session_id for message in messages}
-        shown: list[Border | Spoken] = []
+        shown: list[SessionBoundary | TranscriptMessage] = []
         before = messages[0].session_id if messages else ""
-        for spoken in self.spoken(messages, person):
+        for spoken in self.messages(messages, person):
             if (now := of_session[spoken.id]) != before:
-                shown += _borders(known, before, now)
+                shown += _boundaries(known, before, now)
                 before = now
             shown.append(spoken)
-        return [*shown, *(_borders(known, before, last) if last else ())]
+        return [*shown, *(_boundaries(known, before, last) if last else ())]
 
-    def _spoken(self, message: Message, person: str, results: Mapping[tuple[str, str], Message]) -> Spoken:
-        text = _bounded(without_marks(message.content))
+    def _message(
+        self, message: Message, person: str, results: Mapping[tuple[str, str], Message]
+    ) -> TranscriptMessage:
+        text = _shorten(without_marks(message.content))
         by_model = message.role == "assistant"
-        return Spoken(
+        return TranscriptMessage(
             id=message.id,
             who=_who(message, person),
             by_model=by_model,
@@ -106,19 +108,19 @@ class Reader:
 
     def _tool(self, message: Message, at: int, result: Message | None) -> Markup:
         view = stored_call(message.tool_calls[at], result)
-        view = replace(view, result=_bounded(view.result))
-        return self._views.tool(view, f"{message.id}-{at}")
+        view = replace(view, result=_shorten(view.result))
+        return self._renderer.tool(view, f"{message.id}-{at}")
 
 
 @lru_cache(maxsize=256)
-def discreet(text: str) -> str:
-    """Others than its author look at it here."""
+def redact_text(text: str) -> str:
+    """Redact secrets: the operator is not the author of the text."""
     return redact(text, own_rules())
 
 
 @lru_cache(maxsize=256)
-def _bounded(text: str) -> str:
-    return beginning(text, _LONGEST)
+def _shorten(text: str) -> str:
+    return redact_and_truncate(text, _MAX_CHARACTERS)
 
 
 def _who(message: Message, person: str) -> str:
@@ -131,17 +133,17 @@ def _who(message: Message, person: str) -> str:
             return f"Result of {message.name or 'a tool'}"
 
 
-def _borders(known: Mapping[str, SessionInfo], before: str, now: str) -> Iterator[Border]:
-    """All sessions in between: in some of them nothing was said."""
+def _boundaries(known: Mapping[str, SessionInfo], before: str, now: str) -> Iterator[SessionBoundary]:
+    """Yield the boundaries of all sessions between two, including sessions without messages."""
     line: list[SessionInfo] = []
     at: str | None = now
     while at is not None and at != before and at in known:
         line.append(known[at])
         at = known[at].parent_id
     if at != before:
-        line = line[:1]  # back in a session that was left before
+        line = line[:1]  # a return to an earlier session
     shown = [session for session in reversed(line) if session.parent_id is not None]
-    left_out = max(0, len(shown) - _MOST_BORDERS)
+    left_out = max(0, len(shown) - _MAX_BOUNDARIES)
     for session in shown[left_out:]:
-        yield Border(session, REASONS[session.reason], local_time(session.created_at), left_out)
+        yield SessionBoundary(session, REASONS[session.reason], local_time(session.created_at), left_out)
         left_out = 0

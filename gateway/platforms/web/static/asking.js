@@ -1,4 +1,4 @@
-// The person's decision about a tool call: the buttons, the way to them, and the time that is left.
+// Approvals: the buttons of a card, the reminder that leads to them, and the countdown.
 
 export class Asking {
   #log = document.querySelector("#log");
@@ -13,13 +13,13 @@ export class Asking {
     setInterval(() => this.#tick(), 1_000);
   }
 
-  /** After each change to the conversation. */
+  /** Call after each change to the conversation. */
   refresh() {
     this.#reminder.hidden = !this.#open();
     this.#tick();
   }
 
-  /** What comes of it is told to every tab by the server, which then redraws the card. */
+  /** Sends the decision; the server then redraws the card in every tab. */
   async #press(card, choice, decide) {
     if (card.ariaBusy === "true") return;
     card.ariaBusy = "true";

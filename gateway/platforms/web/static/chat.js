@@ -5,10 +5,10 @@ import { Composer, Waiting } from "./composer.js";
 import { Log } from "./log.js";
 
 const RECONNECT_MS = 2_000;
-const HIDDEN_MS = 60_000; // then a hidden tab hangs up: browsers allow only six streams to one server
+const HIDDEN_MS = 60_000; // a hidden tab disconnects after this: browsers allow only six streams per server
 const REQUEST_MS = 30_000;
-const LOST = "The connection to Hermes is lost. Trying again …";
-const REFUSED = "Hermes cannot update this page now. If many of its pages are open, close some. Trying again …";
+const LOST = "Connection to Hermes lost. Reconnecting …";
+const REFUSED = "Hermes cannot update this page now. If many pages of Hermes are open, close some. Reconnecting …";
 
 const page = document.body.dataset;
 const trouble = document.querySelector("#trouble");
@@ -19,28 +19,28 @@ const asking = new Asking(decide);
 
 let source = null;
 let hangUp = 0;
-const unsure = new Map(); // what was sent without an answer, and its key: sent again, it is the same message
+const unsure = new Map(); // texts sent without a response, with their keys: the key deduplicates a second attempt
 
-// Updates and requests take turns: what the server says about a message is applied only after the answer to the request
-// that sent it, so a message is never shown twice.
+// Updates and requests run one after another: an update about a message is applied after the response to the request
+// that sent it, so no message is shown twice.
 let inOrder = Promise.resolve();
 
 function inTurn(work) {
-  // One fault must not stop everything behind it.
+  // An error must not stop the work queued behind it.
   inOrder = inOrder.then(work).catch((error) => console.error(error));
 }
 
 function connect() {
   if (source || !page.conversation) return;
   source = new EventSource(`/c/${page.conversation}/live?limit=${page.limit}`);
-  // A sentence about a message that could not be sent stays.
+  // An error about a message that could not be sent stays.
   source.onopen = () => [LOST, REFUSED].includes(trouble.textContent) && say("");
   source.onmessage = ({ data }) => {
     const update = JSON.parse(data);
     inTurn(() => apply(update));
   };
   source.onerror = () => {
-    // A refused request ends an EventSource for good; a lost connection it mends by itself.
+    // An EventSource reconnects by itself after a lost connection, but not after a refused request.
     const isRefused = source.readyState === EventSource.CLOSED;
     say(isRefused ? REFUSED : LOST);
     if (isRefused) {
@@ -93,7 +93,7 @@ function send(text) {
   });
 }
 
-/** The server's sentence, or null if it could not be asked. */
+/** Returns the sentence of the server, or null if the request failed. */
 async function decide(approval, choice) {
   try {
     const { said } = await post(`/api/conversations/${page.conversation}/approvals/${approval}`, { choice });
@@ -126,10 +126,10 @@ async function post(address, body) {
       signal: AbortSignal.timeout(REQUEST_MS),
     });
   } catch {
-    throw new Error("Hermes cannot be reached. Send it again when it is back; it will not be taken twice.");
+    throw new Error("Hermes cannot be reached. Send the message again later; it will not be duplicated.");
   }
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.error ?? "Hermes could not do that; its log says more.");
+  if (!response.ok) throw new Error(answer.error ?? "Hermes could not do that; see its log.");
   return answer;
 }
 

@@ -1,4 +1,4 @@
-// The field at the bottom, and the messages that were sent but not yet taken up.
+// The message field, and the messages that were sent but are still queued.
 
 import { element } from "./log.js";
 
@@ -27,7 +27,7 @@ export class Composer {
     this.#fit();
   }
 
-  /** Gives back a text that could not be sent, before what was typed since. */
+  /** Puts a text that could not be sent back in front of newer input. */
   giveBack(text) {
     this.#set(this.#field.value ? `${text}\n${this.#field.value}` : text);
     this.#field.focus();
@@ -47,7 +47,7 @@ export class Composer {
 export class Waiting {
   #list = document.querySelector("#waiting");
 
-  /** From here, before the server knows of it. */
+  /** Shows a message before the server has accepted it. */
   add(text) {
     const item = document.createElement("article");
     const bubble = document.createElement("div");
@@ -61,7 +61,7 @@ export class Waiting {
     return item;
   }
 
-  /** What becomes of a message, which may have been sent from another tab. */
+  /** Shows a queued message, which may come from another tab. */
   show({ id, html }) {
     const [known] = this.#of(id);
     if (known) known.replaceWith(element(html));
@@ -72,7 +72,7 @@ export class Waiting {
     this.#of(messageId).forEach((item) => item.remove());
   }
 
-  /** After a reconnect: what the conversation shows is no longer waiting. */
+  /** Removes messages that the conversation shows after a reconnect. */
   dropShown(log) {
     this.#find((item) => log.has(item.dataset.waiting)).forEach((item) => item.remove());
   }

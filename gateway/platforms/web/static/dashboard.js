@@ -1,7 +1,7 @@
-// Keeps an open page up to date, and carries out what its buttons say. Reading works without any of this.
+// Keeps an open page up to date and sends its buttons and forms. Reading works without this script.
 
 const RECONNECT_MS = 2_000;
-const REFUSED = "Hermes cannot update this page now. If many of its pages are open, close some. Trying again …";
+const REFUSED = "Hermes cannot update this page now. If many pages of Hermes are open, close some. Reconnecting …";
 
 const said = document.getElementById("said");
 
@@ -11,7 +11,7 @@ function tell(sentence, failed) {
   said.hidden = !sentence;
 }
 
-// What a person is just using (a field with words in it, an open fold) must not be taken away.
+// A part with a focused field or selected text must not be replaced.
 function isInUse(part) {
   const at = document.activeElement;
   return part.contains(at) && at.matches("input, select, textarea") || !document.getSelection().isCollapsed;
@@ -37,19 +37,19 @@ function follow(address) {
       show();
     };
     source.onerror = () => {
-      // A refused request ends an EventSource for good; a lost connection it mends by itself.
+      // An EventSource reconnects by itself after a lost connection, but not after a refused request.
       if (source.readyState !== EventSource.CLOSED) return;
       tell(REFUSED, true);
       setTimeout(connect, RECONNECT_MS);
     };
   }
   connect();
-  // It is told once, so what came while the part was in use is shown when it is not any more.
+  // Each change is sent once, so a change that arrived while the part was in use is shown afterwards.
   for (const ends of ["selectionchange", "focusout"]) document.addEventListener(ends, show);
 }
 
 // <button data-post="/api/dashboard/..." data-body='{"key": "value"}' data-confirm="Sure?">, or a form with data-post.
-// data-wait is said meanwhile, where it takes longer than a moment.
+// data-wait is shown while a slow request runs.
 async function act(element, body) {
   const question = element.dataset.confirm;
   if (question && !window.confirm(question)) return;
@@ -66,7 +66,7 @@ async function act(element, body) {
     tell(answer.said ?? answer.error ?? "", !response.ok);
     if (response.ok && answer.go) location.assign(answer.go);
   } catch {
-    tell("Hermes could not be reached; is it running?", true);
+    tell("Hermes cannot be reached. Is it running?", true);
   } finally {
     buttons.forEach((button) => { button.disabled = false; });
   }

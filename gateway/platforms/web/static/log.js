@@ -1,6 +1,6 @@
-// Puts what the server rendered into its place. The server escapes; nothing here makes markup out of text.
+// Inserts the HTML that the server rendered and escaped; this script never builds HTML from text.
 
-/** Follows the end of the conversation, unless the reader has scrolled away from it. */
+/** Scrolls to the end of the conversation unless the person has scrolled up. */
 class Reader {
   #scroller;
   #atEnd = true;
@@ -21,7 +21,7 @@ class Reader {
   }
 }
 
-/** The conversation on the page. `#operations` are what the server may ask for. */
+/** The conversation on the page. `#operations` are the updates that the server sends. */
 export class Log {
   running = false;
   #log = document.querySelector("#log");
@@ -60,7 +60,7 @@ export class Log {
     this.#reader.toEnd();
   }
 
-  /** A command that ran at once, while an answer is written or not: it stands where its own answer will. */
+  /** Shows a command that ran at once in front of its own answer. */
   asked(item) {
     item.classList.remove("waiting");
     item.querySelector(".label")?.remove();
@@ -72,7 +72,7 @@ export class Log {
     this.#log.insertAdjacentHTML("beforeend", html);
   }
 
-  /** While it arrives, the end of an answer is plain text. */
+  /** Appends streamed text; the end of an unfinished answer is plain text. */
   #write(text) {
     this.#open().lastChild.append(text);
   }
@@ -97,7 +97,7 @@ export class Log {
     this.#writing = null;
   }
 
-  /** Whoever pressed a button of the card stays where they were. */
+  /** Redraws a card and keeps the keyboard focus on it. */
   #decide(id, html) {
     const card = [...this.#log.querySelectorAll("[data-approval]")].find((each) => each.dataset.approval === id);
     const wasHere = card?.contains(document.activeElement);
@@ -120,7 +120,7 @@ export class Log {
     return [...this.#log.querySelectorAll("[data-call]")].filter((each) => each.dataset.call === id);
   }
 
-  /** What the reader has unfolded stays so when it is drawn again. */
+  /** Redraws and keeps unfolded tool calls unfolded. */
   #keepingFolds(redraw) {
     const open = [...this.#log.querySelectorAll(".tool[open]")].map((each) => each.dataset.call);
     redraw();

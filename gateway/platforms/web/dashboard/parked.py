@@ -1,0 +1,44 @@
+"""The page Parked: messages and replies that Hermes gave up on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+
+from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
+from gateway.platforms.web.request_params import required_strings, result_response
+from gateway.platforms.web.security import is_owner
+
+_MAX_ROWS = 100
+
+
+def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
+    chances = context.gateway.second_chances
+    verbs = {
+        ("retry", "message"): chances.retry_message,
+        ("retry", "reply"): chances.retry_reply,
+        ("dismiss", "message"): chances.dismiss_message,
+        ("dismiss", "reply"): chances.dismiss_reply,
+    }
+
+    async def gather(request: web.Request) -> dict[str, Any]:
+        """Read one row more than the page shows, to know whether there are more. Only the owner sees message text."""
+        found = await context.reports.parked(limit=_MAX_ROWS + 1)
+        rows = found[:_MAX_ROWS]
+        if not is_owner(request):
+            rows = [replace(each, text="") for each in rows]
+        return {"parked": rows, "more": len(found) > _MAX_ROWS, "most": _MAX_ROWS}
+
+    async def act(request: web.Request) -> web.Response:
+        kind, row_id = await required_strings(request, "kind", "id")
+        verb = verbs.get((request.match_info["verb"], kind))
+        if verb is None:
+            raise web.HTTPBadRequest(text="`kind` must be `message` or `reply`.")
+        return result_response(await verb(row_id))
+
+    return [
+        *page.live("/dashboard/parked", "dashboard/parked.html", gather),
+        web.post("/api/dashboard/parked/{verb:retry|dismiss}", act),
+    ]
