@@ -255,13 +255,13 @@ async def test_other_conversations_do_not_exist_here(world: World) -> None:
             await world.get(f"{path}/files/x"),
         ]
         assert [status for status, _ in answers] == [404] * 6
-        assert all("nothing here" in answer["error"] for _, answer in answers)
+        assert all("Not found" in answer["error"] for _, answer in answers)
     assert await world.get("/api/conversations") == (200, [])
 
 
 async def test_unknown_addresses_and_methods_get_a_sentence(world: World) -> None:
     """A typo in a script is answered in JSON, as everything under /api is."""
-    assert await world.get("/api/nothing") == (404, {"error": _starting("This page does not exist")})
+    assert await world.get("/api/nothing") == (404, {"error": _starting("Not found")})
     async with world.http.delete(
         f"{world.url}/api/conversations", headers={"Content-Type": "application/json"}
     ) as response:

@@ -57,7 +57,7 @@ async def test_a_foreign_origin_cannot_post(world: World, origin: str) -> None:
     port = world.url.rpartition(":")[2]
     headers = {"Origin": origin.format(port=port)}
     status, answer = await world.post("/api/conversations", {"platform": "web"}, headers=headers)
-    assert (status, "another site" in answer["error"]) == (403, True)
+    assert (status, "other sites" in answer["error"]) == (403, True)
 
 
 async def test_our_own_origin_can_post(world: World) -> None:

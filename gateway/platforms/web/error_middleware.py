@@ -13,7 +13,7 @@ from gateway.platforms.web.security import is_owner
 log = structlog.get_logger(__name__)
 
 _SENTENCES = {
-    404: "This page does not exist: the address is wrong, or it belongs to an earlier installation.",
+    404: "Not found: the address is wrong, or it belongs to an earlier installation.",
     405: "This address does not accept that kind of request.",
     413: "The request is too large; a message may have 100 kB.",
 }

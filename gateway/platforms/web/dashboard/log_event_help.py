@@ -24,7 +24,7 @@ EXPLANATIONS = {
     "model.window_is_smaller": "A model accepts fewer tokens than configured; set `model.context_length`.",
     "pairing.wrong_code": "A person entered a wrong pairing code.",
     "platform.down": "A platform lost its connection; its card above says what to do.",
-    "plugin.engine_hidden": "Two context engines have the same name, so one of them is hidden; System shows which is in use.",
+    "plugin.engine_hidden": "Two context engines have the same name; System shows which one is in use.",
     "plugin.engine_refused": "A plugin tried to register a second context engine. Only the first one counts; "
     "System shows which is in use.",
     "plugin.hook_skipped": "A hook of a plugin was skipped; System lists the hooks.",
