@@ -193,7 +193,7 @@ class ConversationDelivery:
                 try:
                     if event := self._deduplicator.take(envelope.number, envelope.event):
                         self._apply(event)
-                except Exception as error:  # noqa: BLE001 - a bug over one event must not silence the conversation
+                except Exception as error:  # noqa: BLE001 - adapter code (`measure`) may raise anything
                     await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
             # The hub disconnects a slow reader; a new subscription replays the events that it missed.
             self._subscription.close()
