@@ -1,4 +1,4 @@
-"""Files as people send them, made on the spot."""
+"""Builds attachments for tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def picture(width: int, height: int, kind: str = "PNG", mode: str = "RGB") -> by
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG of a few bytes that says it is as large as that."""
+    """Build a PNG of a few bytes that claims this size."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -43,7 +43,7 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def pdf(*pages: str) -> bytes:
-    """One line of text per page."""
+    """Build a PDF with one line of text per page."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>"]
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")

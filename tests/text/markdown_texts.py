@@ -1,4 +1,4 @@
-"""Markdown as models write it, and worse, for Hypothesis."""
+"""Hypothesis strategies for Markdown as models write it, and for broken Markdown."""
 
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ _indents = st.sampled_from(["", "", "", "  ", "    "])
 
 @st.composite
 def _code_blocks(draw: st.DrawFn) -> str:
-    """Closed or not, with blank lines, long lines and shorter fences within."""
+    """Generate code blocks: closed or not, with blank lines, long lines and shorter fences inside."""
     indent, ticks, language = draw(_indents), draw(_ticks), draw(_languages)
     inner = st.sampled_from(
         ["", "", "x = 1", "    return 2  # note", "~~", "``", "# " + "long " * 30, "y" * 90, "中" * 40]

@@ -1,4 +1,4 @@
-"""Long code blocks as files."""
+"""Long code blocks become files."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def names(*infos: str) -> list[str]:
 
 
 def test_only_long_blocks() -> None:
-    """Counted in characters of code; a block of just that length stays in the chat."""
+    """Only a block with more characters of code than the limit becomes a file."""
     assert find_long_code(block("py"), longer_than=len(CODE)) == []
     assert find_long_code(block("py"), longer_than=len(CODE) - 1) == [CodeFile("code-1.py", CODE)]
 
@@ -44,7 +44,7 @@ def test_only_long_blocks() -> None:
     ],
 )
 def test_extensions(language: str, extension: str) -> None:
-    """By language, text if it is none we know."""
+    """The language decides the extension; an unknown language gives `.txt`."""
     assert names(language) == [f"code-1.{extension}"]
 
 
@@ -59,7 +59,7 @@ def test_extensions(language: str, extension: str) -> None:
     ],
 )
 def test_a_name_given_with_the_code(info: str) -> None:
-    """In the ways in which models write it."""
+    """The usual ways in which models write a file name are recognised."""
     assert names(info) == ["app.py"]
 
 
@@ -79,19 +79,19 @@ def test_a_name_given_with_the_code(info: str) -> None:
         ("Dockerfile", "Dockerfile"),
     ],
 )
-def test_names_that_are_tricks(given: str, name: str) -> None:
-    """Folders are taken off, hidden files and strange characters are not used."""
+def test_unsafe_names(given: str, name: str) -> None:
+    """Folders are removed; hidden files and strange characters are rejected."""
     assert names(f'python title="{given}"') == [name]
 
 
-def test_numbers_and_doubles() -> None:
-    """Each file has its own name."""
+def test_names_are_unique() -> None:
+    """Each file has a unique name."""
     given = names("py", "app.py", "app.py", "sh", "Dockerfile", "docker file=Dockerfile")
     assert given == ["code-1.py", "app.py", "app-2.py", "code-4.sh", "Dockerfile", "Dockerfile-2"]
 
 
 def test_code_in_a_list_or_quotation() -> None:
-    """Without the margin that it stands in."""
+    """The margin of a list or quotation is removed."""
     in_list = "1. Do this:\n   ```py\n   def f():\n       return 1\n   ```\n"
     quoted = "> ```py\n> def f():\n>     return 1\n> ```\n"
     for text in (in_list, quoted):
@@ -99,5 +99,5 @@ def test_code_in_a_list_or_quotation() -> None:
 
 
 def test_an_unclosed_block() -> None:
-    """An answer that broke off gives what there is."""
+    """An incomplete answer gives the code that is there."""
     assert find_long_code("```py\nx = 1\ny = 2", longer_than=5) == [CodeFile("code-1.py", "x = 1\ny = 2\n")]

@@ -1,4 +1,4 @@
-"""Texts that a fuzzer found (`tests/fuzz/atheris_pieces.py`), and where the pieces were once not the text."""
+"""Texts that a fuzzer found (`tests/fuzz/atheris_pieces.py`) and that were once split wrongly."""
 
 import pytest
 
@@ -18,8 +18,8 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("text", "limit"), FOUND.values(), ids=FOUND)
-def test_the_pieces_are_the_text(text: str, limit: int) -> None:
-    """All at once, and one after the other."""
+def test_the_messages_are_the_text(text: str, limit: int) -> None:
+    """Splitting at once and step by step both keep the text."""
     found = split_text(text, limit, utf16_length)
     assert is_whole(text, found), found
     assert all(utf16_length(piece) <= limit for piece in found)
@@ -30,8 +30,8 @@ def test_the_pieces_are_the_text(text: str, limit: int) -> None:
     assert one_by_one == found
 
 
-def test_white_space_parts_code_but_does_not_end_it() -> None:
-    """What follows it is still code."""
+def test_white_space_does_not_end_code() -> None:
+    """The text after the white space is still code."""
     text, limit = FOUND["white space as long as a message, in code"]
     assert split_text(text, limit, len) == [
         "```python\nx =\n```",

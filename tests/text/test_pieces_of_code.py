@@ -1,4 +1,4 @@
-"""Code blocks that go on in the next message."""
+"""Code blocks that continue in the next message."""
 
 import pytest
 
@@ -22,8 +22,8 @@ CODE = "\n".join(f"line_{number} = {number}" for number in range(20))
         ("> ```go", "> ```", "> ```go"),
     ],
 )
-def test_closed_and_opened_again(opening: str, closing: str, again: str) -> None:
-    """Each message holds a whole code block with its language, in its own kind of fence."""
+def test_a_split_block_is_closed_and_reopened(opening: str, closing: str, again: str) -> None:
+    """Each message contains a complete code block with its language and its kind of fence."""
     code = CODE.replace("line", "> line") if ">" in opening else CODE
     text = f"{opening}\n{code}\n{closing}"
     found = split_text(text, 120, len)
@@ -37,7 +37,7 @@ def test_closed_and_opened_again(opening: str, closing: str, again: str) -> None
 @pytest.mark.parametrize("gap", [0, 1, 6], ids="{} blank lines".format)
 @pytest.mark.parametrize("limit", range(100, 140))
 def test_no_empty_block_is_opened(limit: int, gap: int) -> None:
-    """However the limit falls around the end of a block, no message holds a block without code."""
+    """No message contains a code block without code, wherever the limit falls."""
     blank_lines = "\n" * gap
     text = (
         f"```py\n{CODE[:100]}\n{blank_lines}```\nAnd some words after the code, enough for another message."
@@ -49,7 +49,7 @@ def test_no_empty_block_is_opened(limit: int, gap: int) -> None:
 
 
 def test_a_block_prefers_to_stay_whole() -> None:
-    """It begins in the next message if this one is half full."""
+    """A block that fits begins in the next message if this one is half full."""
     text = "Some introduction, half a message long.\n\n```py\nfirst = 1\nsecond = 2\n```"
     assert split_text(text, 70, len) == [
         "Some introduction, half a message long.",
@@ -57,20 +57,20 @@ def test_a_block_prefers_to_stay_whole() -> None:
     ]
 
 
-def test_cut_at_a_gap_in_the_code() -> None:
-    """An empty line between two functions is better than any other line."""
+def test_cut_at_a_blank_line_in_the_code() -> None:
+    """A blank line between two functions is better than any other line."""
     text = "```py\ndef first():\n    return 1\n\ndef second():\n    return 2\n    # more\n```"
     assert split_text(text, 60, len)[0] == "```py\ndef first():\n    return 1\n```"
 
 
 def test_indented_code_keeps_its_indentation() -> None:
-    """The next message begins with the line as it was."""
+    """The next message begins with the unchanged line."""
     text = "```py\n" + "    indented_line()\n" * 10 + "```"
     assert split_text(text, 60, len)[1].startswith("```py\n    indented_line()")
 
 
 def test_a_line_of_code_longer_than_a_message() -> None:
-    """It is cut like a word, in its fence."""
+    """A long line of code is cut like a word, inside its fence."""
     text = "```\n" + "x" * 300 + "\n```"
     found = split_text(text, 100, len)
     assert all(piece.startswith("```\n") and piece.endswith("\n```") for piece in found)
@@ -78,7 +78,7 @@ def test_a_line_of_code_longer_than_a_message() -> None:
 
 
 def test_an_example_of_a_fence_does_not_end_the_block() -> None:
-    """Deeper indentation, fewer ticks or other characters are code."""
+    """A fence with more indentation, fewer ticks or other characters is code."""
     fence = opening_fence("````md")
     assert fence == Fence("", "````", "md")
     assert not any(fence.is_closed_by(line) for line in ["```", "~~~~", "    ````", "````md", "text ````"])
@@ -86,13 +86,13 @@ def test_an_example_of_a_fence_does_not_end_the_block() -> None:
 
 
 @pytest.mark.parametrize("line", ["```inline``` code", "``", "text ```py", "````` ` ", "```" + "x" * 300])
-def test_what_opens_no_block(line: str) -> None:
-    """Inline code in three backticks, and lines that only look like a fence."""
+def test_lines_that_open_no_block(line: str) -> None:
+    """Inline code in three backticks, and lines that only resemble a fence, open no block."""
     assert opening_fence(line) is None
 
 
 def test_a_language_that_leaves_no_room_is_not_repeated() -> None:
-    """The code matters more."""
+    """The code is more important than the language."""
     text = "```averyveryverylonglanguage\n" + "code\n" * 30 + "```"
     found = split_text(text, 50, len)
     assert found[1].startswith("```\ncode")
@@ -100,7 +100,7 @@ def test_a_language_that_leaves_no_room_is_not_repeated() -> None:
 
 
 def test_an_open_block_grows_until_the_limit() -> None:
-    """While an answer streams, an unfinished block that fits is left open; over the limit it is closed."""
+    """While an answer streams, an unfinished block that fits stays open; over the limit it is closed."""
     text = "```py\n" + "x = 1\n" * 5
     assert split_first(text, 40, len) == (text, "")
     piece, rest = split_first(text + "x = 1\n", 40, len)

@@ -1,4 +1,4 @@
-"""What holds for the pieces of any text whatsoever."""
+"""Properties of the messages of any text."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_length])
 @given(texts, limits, measures)
 @settings(max_examples=80, deadline=None)
 def test_nothing_is_lost_repeated_or_reordered(text: str, limit: int, measure: Measure) -> None:
-    """The pieces together are the text."""
+    """The messages together are the text."""
     assert is_whole(text, split_text(text, limit, measure))
 
 
 @given(texts, limits, measures)
 @settings(max_examples=80, deadline=None)
-def test_every_piece_fits_and_shows_something(text: str, limit: int, measure: Measure) -> None:
-    """No platform refuses a piece as too long or as empty."""
+def test_every_message_fits_and_shows_something(text: str, limit: int, measure: Measure) -> None:
+    """No platform refuses a message as too long or as empty."""
     for piece in split_text(text, limit, measure):
         assert measure(piece) <= limit
         assert piece.strip(INVISIBLE)
@@ -33,16 +33,16 @@ def test_every_piece_fits_and_shows_something(text: str, limit: int, measure: Me
 
 @given(texts, limits, measures)
 @settings(max_examples=50, deadline=None)
-def test_a_text_that_fits_is_left_alone(text: str, limit: int, measure: Measure) -> None:
-    """Not even its white space is touched."""
+def test_a_text_that_fits_is_unchanged(text: str, limit: int, measure: Measure) -> None:
+    """Even its white space is unchanged."""
     if measure(text) <= limit:
         assert split_first(text, limit, measure) == (text, "")
 
 
 @given(texts, limits, measures)
 @settings(max_examples=80, deadline=None)
-def test_pieces_are_first_pieces_one_after_the_other(text: str, limit: int, measure: Measure) -> None:
-    """The fast way over the whole text and the way a stream goes agree."""
+def test_split_text_equals_repeated_split_first(text: str, limit: int, measure: Measure) -> None:
+    """Splitting the whole text and splitting a stream give the same messages."""
     one_by_one, rest = [], text
     while rest:
         piece, rest = split_first(rest, limit, measure)
@@ -52,8 +52,10 @@ def test_pieces_are_first_pieces_one_after_the_other(text: str, limit: int, meas
 
 @given(texts, limits, measures, st.data())
 @settings(max_examples=80, deadline=None)
-def test_growth_changes_nothing_decided(text: str, limit: int, measure: Measure, data: st.DataObject) -> None:
-    """A message that was finished while the answer arrived is the same when all of it is there."""
+def test_growth_changes_no_finished_message(
+    text: str, limit: int, measure: Measure, data: st.DataObject
+) -> None:
+    """A message that was finished while the answer arrived is the same once the answer is complete."""
     arrived = text[: data.draw(st.integers(0, len(text)))]
     piece, rest = split_first(arrived, limit, measure)
     if rest:
@@ -66,7 +68,7 @@ def test_growth_changes_nothing_decided(text: str, limit: int, measure: Measure,
 @given(text=texts.map(lambda text: text[:400]), limit=st.integers(40, 120), measure=measures)
 @settings(max_examples=30, deadline=None)
 def test_a_stream_ends_in_the_same_messages(text: str, limit: int, measure: Measure, whole: bool) -> None:
-    """Character by character, whether the sender starts over from the text or goes on with the rest."""
+    """A stream of single characters gives the same messages, from the whole text and from the rest."""
     stream = _from_the_whole if whole else _from_the_rest
     assert stream(text, lambda pending: split_first(pending, limit, measure)) == split_text(
         text, limit, measure

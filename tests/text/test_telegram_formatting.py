@@ -1,4 +1,4 @@
-"""Markdown as Telegram shows it."""
+"""Markdown as Telegram entities."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ from tests.text.markdown_texts import texts
 
 
 def shown(markdown: str) -> list[tuple[str, str]]:
-    """The entities of a text, as (kind, what they cover)."""
+    """Return the entities of a text as (kind, covered text)."""
     message = formatted(markdown)
     units = message.text.encode("utf-16-le")
     return [
@@ -47,21 +47,21 @@ def shown(markdown: str) -> list[tuple[str, str]]:
         ("1 &lt; 2 \\* 3", "1 < 2 * 3", []),
     ],
 )
-def test_what_becomes_of_markdown(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
-    """Text without the marks, and entities counted in UTF-16 units."""
+def test_markdown_becomes_entities(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
+    """The text has no marks, and entities count in UTF-16 units."""
     assert formatted(markdown).text == text
     assert shown(markdown) == entities
 
 
 def test_the_language_of_code() -> None:
-    """Only the language: the file name in the info string is not one."""
+    """Only the language counts, not the file name in the info string."""
     for info in ("python", 'python title="app.py"', "python:app.py"):
         [entity] = formatted(f"```{info}\nx\n```").entities
         assert (entity.type, entity.language) == ("pre", "python")
 
 
 def test_a_long_quotation_can_be_expanded() -> None:
-    """It does not fill the screen."""
+    """A long quotation is collapsed."""
     assert formatted("> " + "words " * 100).entities[0].type == "expandable_blockquote"
 
 
@@ -77,8 +77,8 @@ def test_a_long_quotation_can_be_expanded() -> None:
         "[](https://example.com)",
     ],
 )
-def test_links_that_must_not_be(markdown: str) -> None:
-    """A link to a person would notify them; that, and what leads nowhere, is shown as it was written."""
+def test_unsafe_links_stay_text(markdown: str) -> None:
+    """A link that would notify a person or leads nowhere is shown as text."""
     assert formatted(markdown) == Formatted(markdown)
 
 
@@ -98,26 +98,26 @@ def test_links_that_must_not_be(markdown: str) -> None:
         "f(x) < g(y) and y > 3",
     ],
 )
-def test_nothing_vanishes(markdown: str) -> None:
-    """What the renderer would drop or mistake for something else is shown as it was written."""
+def test_nothing_is_dropped(markdown: str) -> None:
+    """Text that the renderer would drop or misread is shown as written."""
     assert formatted(markdown) == Formatted(markdown)
 
 
 def test_code_is_not_touched() -> None:
-    """None of the above applies within code."""
+    """Code is unchanged."""
     code = r"List<T> a || b $HOME:$PATH \(\alpha\) [x]: y <br> \[\frac{a}{b}\]"
     assert formatted(f"```\n{code}\n```").text == code
     assert formatted(f"`{code}`").text == code
 
 
-def test_going_on_within_a_list() -> None:
-    """The second half of a nested list or of its code block is not taken for indented code."""
+def test_the_rest_of_a_list_is_not_code() -> None:
+    """The second half of a nested list or of its code block does not become indented code."""
     assert formatted("    - inner\n    - more\n- outer") == Formatted("• inner\n• more\n• outer")
     assert shown("    ```py\n    x = 1\n      y\n    ```\n- outer") == [("pre", "x = 1\n  y")]
 
 
 def test_over_the_limit_plain_text_is_sent() -> None:
-    """Whatever does not fit once it is formatted goes out as it was written."""
+    """A text that is too long once formatted is sent as written."""
     rows = "\n".join(f"|{number}|" * 3 for number in range(300))
     table = f"| a rather long heading | another long heading | one more |\n|-|-|-|\n{rows}"
     table = table[: table.rindex("\n", 0, LIMIT)]
@@ -127,27 +127,27 @@ def test_over_the_limit_plain_text_is_sent() -> None:
 
 
 def test_no_more_entities_than_telegram_takes() -> None:
-    """Of more than a hundred, links and code are kept rather than bold words."""
+    """Of more than a hundred entities, links and code outrank bold words."""
     message = formatted("**b** " * 150 + "[link](https://e.x) `code`")
     kinds = [entity.type for entity in message.entities]
     assert len(kinds) == 100
     assert {"text_link", "code"} < set(kinds)
 
 
-def test_half_a_character_is_replaced() -> None:
-    """A lone surrogate cannot be encoded for sending; a pair in two halves is joined."""
+def test_lone_surrogates_are_replaced() -> None:
+    """A lone surrogate is replaced; a pair in two halves is joined."""
     assert formatted("a \ud83d b").text == "a \ufffd b"
     assert formatted("a \ud83d\ude00 b").text == "a 😀 b"
 
 
 @pytest.mark.parametrize("markdown", ["```\n```", "", "   ", "# ", "\u200b"])
 def test_something_is_always_sent(markdown: str) -> None:
-    """A text that would be empty once formatted is left as it is."""
+    """A text that would be empty once formatted is unchanged."""
     assert formatted(markdown) == Formatted(markdown)
 
 
 def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Diagrams and images are not fetched from anywhere."""
+    """Diagrams and images are not fetched."""
 
     def refused(*_: object) -> None:
         raise AssertionError("formatting must not use the network")
@@ -160,7 +160,7 @@ def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(texts)
 @settings(max_examples=120, deadline=None)
 def test_any_text_becomes_a_message_that_telegram_takes(markdown: str) -> None:
-    """Within the limits, with entities that lie within the text and nest as they must."""
+    """The message is within the limits, and its entities lie within the text and nest correctly."""
     for piece in split_text(markdown, LIMIT, utf16_length):
         message = formatted(piece)
         assert 0 < utf16_length(message.text.strip()) <= LIMIT
@@ -173,7 +173,7 @@ def test_any_text_becomes_a_message_that_telegram_takes(markdown: str) -> None:
 
 
 def _check_nesting(one: MessageEntity, other: MessageEntity) -> None:
-    """`one` begins first, or is the longer."""
+    """Check two entities; `one` begins first, or is the longer."""
     end, other_end = one.offset + one.length, other.offset + other.length
     if other.offset < end:
         assert other_end <= end
@@ -184,7 +184,7 @@ def _check_nesting(one: MessageEntity, other: MessageEntity) -> None:
 @given(texts)
 @settings(max_examples=120, deadline=None)
 def test_every_word_is_shown(markdown: str) -> None:
-    """In the text or in the address of a link; only what stands beside a fence is not text."""
+    """Every word is in the text or in the URL of a link, except words beside a fence."""
     message = formatted(markdown[:2000])
     everything = " ".join([message.text, *(entity.url or "" for entity in message.entities)])
     said = re.sub(r"^\W*?(?:```|~~~).*$|&amp;", "", markdown[:2000], flags=re.MULTILINE)

@@ -1,10 +1,10 @@
-"""Whether the pieces of a text are the text: nothing lost, repeated or out of order."""
+"""Checks that messages are the text: nothing lost, repeated or reordered."""
 
 from gateway.text.unicode import INVISIBLE
 
 
 def is_whole(text: str, pieces: list[str]) -> bool:
-    """Apart from the unseen dropped at cuts, and fences closed and opened again there."""
+    """Ignore white space that is dropped at cuts, and fences that are closed and reopened there."""
     reached = {(0, False)}
     for index, piece in enumerate(pieces):
         following = pieces[index + 1] if index + 1 < len(pieces) else ""
@@ -15,7 +15,7 @@ def is_whole(text: str, pieces: list[str]) -> bool:
             (end, closed)
             for begin, opened in reached
             for closed in ({False, True} if may_bind else {False})
-            if (end := _end_of(text, begin, _without_bonds(piece, opened=opened, closed=closed))) is not None
+            if (end := _end_of(text, begin, _without_fences(piece, opened=opened, closed=closed))) is not None
         }
     return any(not closed and not text[end:].strip(INVISIBLE) for end, closed in reached)
 
@@ -24,13 +24,13 @@ def _is_fence(line: str) -> bool:
     return line.lstrip(" \t>").startswith(("```", "~~~"))
 
 
-def _without_bonds(piece: str, *, opened: bool, closed: bool) -> str:
+def _without_fences(piece: str, *, opened: bool, closed: bool) -> str:
     lines = piece.split("\n")
     return "\n".join(lines[1 if opened else 0 : -1 if closed else None])
 
 
 def _end_of(text: str, begin: int, body: str) -> int | None:
-    """Where the body ends in the text if it stands there, after what was dropped."""
+    """Return where the body ends in the text, or None if it is not there."""
     seen = body.lstrip(INVISIBLE)
     indentation = body[: len(body) - len(seen)]
     position = len(text) - len(text[begin:].lstrip(INVISIBLE))
