@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from agent.aio import run_in_daemon_thread
 from agent.compression.summariser import ask_main
@@ -30,7 +30,7 @@ from agent.toolbox import Toolbox, choose_tools
 from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
 from gateway.banner import program
-from gateway.commands import Commands
+from gateway.commands.registry import Commands
 from gateway.config.loader import Loaded, ensure_home
 from gateway.config.schema import Config
 from gateway.config.secrets import secrets_of
@@ -138,8 +138,17 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
             max_iterations=config.agent.max_iterations,
         )
         stack.push_async_callback(agent.close)
-        gateway = _build_gateway(settings, loaded, agent, store, commands, plugins, limits, metrics)
-        settings.followed_by(gateway.apply)
+        gateway = Gateway(
+            agent,
+            store,
+            commands,
+            plugins,
+            workspaces=loaded.workspaces,
+            settings=settings,
+            limits=limits,
+            observer=metrics,
+        )
+        settings.subscribe(lambda new: limits.apply(new.limits), partial(_configure_agent, agent))
         metrics.attach(gateway)
         stack.push_async_callback(gateway.close)
         yield App(
@@ -296,32 +305,10 @@ def _build_compressor(config: Config, clients: _Clients, toolbox: Toolbox) -> Co
     )
 
 
-def _build_gateway(
-    settings: LiveConfig,
-    loaded: Loaded,
-    agent: Agent,
-    store: GatewayStore,
-    commands: Commands,
-    plugins: Plugins,
-    limits: Limits,
-    metrics: Metrics,
-) -> Gateway:
-    config = loaded.config
-    return Gateway(
-        agent,
-        store,
-        commands,
-        plugins,
-        workspaces=loaded.workspaces,
-        busy=config.gateway.busy,
-        sessions=config.sessions,
-        ask_before_danger=config.tools.approval == "ask",
-        drain_seconds=config.gateway.drain_seconds,
-        limits=limits,
-        needs_restart=lambda: settings.needs_restart,
-        refused=lambda: settings.refused,
-        observer=metrics,
-    )
+def _configure_agent(agent: Agent, config: Config) -> None:
+    """Use other settings from the next turn on."""
+    agent.instructions = config.agent.system_prompt
+    agent.max_iterations = config.agent.max_iterations
 
 
 def build_sandbox(loaded: Loaded) -> Sandbox | None:

@@ -1,7 +1,7 @@
-"""The settings a running Hermes goes by: read again on SIGHUP and when the file changes.
+"""Reloads the configuration of a running Hermes, on SIGHUP and when its file changes.
 
-A file that cannot be used changes nothing. Of one that can, those who follow get what may change while Hermes runs;
-the rest is named in the log and by `/status` until the next start.
+A file with a mistake changes nothing. Settings that may change while Hermes runs take effect at once; the log and
+`/status` name the others until the next start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,14 @@ from gateway.models.catalog import provider_problem
 from gateway.models.selection import auxiliary_spec, configured_names, missing_key
 from gateway.plugins import PluginInfo, Plugins, check_engine, survey_plugins
 
+log = structlog.get_logger(__name__)
+
 
 def check_names(loaded: Loaded, *, keys: bool = False, engine: bool = True) -> None:
-    """Raises EngineBroken, or ConfigError with every name that does not exist and its line. The code of plugins is run
-    for that. With `keys`, a missing key of the model for summaries counts, too; without `engine`, the engine is not
-    checked."""
+    """Check that every model, plugin, tool and engine that the configuration names exists. Runs the code of plugins.
+
+    Raises EngineBroken, or ConfigError with each unknown name and its line. With `keys`, also checks the API key of
+    the model for summaries; without `engine`, skips the engine."""
     plugins, every = survey_plugins(loaded.home, loaded.config.plugins.enabled)
     try:
         loaded.with_platforms(plugins.platform_sections)
@@ -116,93 +119,98 @@ def _engine(loaded: Loaded, plugins: Plugins) -> Iterator[str]:
         )
     except UnknownEngine as error:
         where = loaded.place_of("context.engine")
-        until = "Until that is mended, Hermes runs with the built-in `compressor`."
+        until = "Until then, Hermes runs with the built-in `compressor`."
         yield f"{where}: context.engine: {error.detail}\n{until}"
     except ConfigError as error:
         yield from error.problems
 
 
-log = structlog.get_logger(__name__)
-
 POLL_SECONDS = 1.0
-"""A change counts once the file has looked the same twice: an editor may be in the middle of writing it."""
+"""A change counts once two polls have found the same files: an editor may be writing one of them."""
 _MASK = "**********"
 
-Follower = Callable[[Config], None]
-_Look = tuple[tuple[int, int, int, int] | None, ...]
+Subscriber = Callable[[Config], None]
+_Fingerprint = tuple[tuple[int, int, int, int] | None, ...]
 
 
-class LiveConfig:
-    """The configuration in effect, and those who go by it."""
+@dataclass
+class CurrentConfig:
+    """The configuration in effect. Read it at each use: a reload replaces `config`."""
+
+    config: Config
+    restart_required: Sequence[str] = ()
+    """The keys that were changed in the file and take effect after a restart."""
+    rejected: Sequence[str] = ()
+    """The mistakes in the changed file, because of which none of its changes took effect."""
+
+
+class LiveConfig(CurrentConfig):
+    """The configuration in effect, reloaded when its files change."""
 
     def __init__(self, loaded: Loaded) -> None:
-        self.config = loaded.config
-        self.needs_restart: Sequence[str] = ()
-        """The keys that the file has other values for, which count from the next start on."""
-        self.refused: Sequence[str] = ()
-        """What is wrong with the file as it is now, which is why it changed nothing."""
+        super().__init__(loaded.config)
         self._started = self._read = loaded
-        self._followers: list[Follower] = []
-        self._asked = asyncio.Event()
-        self._seen = self._look()
+        self._subscribers: list[Subscriber] = []
+        self._requested = asyncio.Event()
+        self._seen = self._fingerprint()
         self._secrets: set[str] = set()
-        """That came with a changed file. One that is replaced stays secret."""
+        """The secrets of every file read so far. A secret that was replaced stays redacted."""
 
     @property
     def loaded(self) -> Loaded:
         """The configuration in effect, with the places its keys come from."""
         return replace(self._read, config=self.config)
 
-    def followed_by(self, *followers: Follower) -> None:
-        """Each is called with every new configuration, and takes over what it needs at once."""
-        self._followers += followers
+    def subscribe(self, *subscribers: Subscriber) -> None:
+        """Call each subscriber with every new configuration."""
+        self._subscribers += subscribers
 
-    def ask(self) -> None:
-        """Reads the file again, whether it has changed or not."""
-        self._asked.set()
+    def request_reload(self) -> None:
+        """Read the files again, even if they have not changed."""
+        self._requested.set()
 
     async def watch(self) -> None:
-        """Until it is cancelled."""
+        """Poll the files and reload them when they change, until cancelled."""
         with ExitStack() as secrets:
             before = self._seen
             while True:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
-                        await self._asked.wait()
-                now = await asyncio.to_thread(self._look)
-                if self._asked.is_set() or (now == before and now != self._seen):
-                    was_asked, self._seen = self._asked.is_set(), now
-                    self._asked.clear()
-                    await self._reload(secrets, was_asked=was_asked)
+                        await self._requested.wait()
+                now = await asyncio.to_thread(self._fingerprint)
+                if self._requested.is_set() or (now == before and now != self._seen):
+                    was_requested, self._seen = self._requested.is_set(), now
+                    self._requested.clear()
+                    await self._reload(secrets, was_requested=was_requested)
                 before = now
 
-    async def _reload(self, secrets: ExitStack, *, was_asked: bool) -> None:
+    async def _reload(self, secrets: ExitStack, *, was_requested: bool) -> None:
         try:
             loaded = await asyncio.to_thread(self._load)
             known = await asyncio.to_thread(secrets_of, loaded)
         except HermesError as error:
             problems = error.problems if isinstance(error, ConfigError) else [str(error)]
-            self.refused = problems
-            log.error("config.refused", problems=problems, hint="the settings in effect stay as they are")
+            self.rejected = problems
+            log.error("config.rejected", problems=problems, hint="the settings in effect stay as they are")
             return
         if new := set(known) - self._secrets:
             secrets.enter_context(keeping_secret(new))
             self._secrets |= new
-        self._read, self.refused = loaded, ()
+        self._read, self.rejected = loaded, ()
         config = in_effect(self._started.config, loaded.config)
         applied = list(differences(self.config, config))
         waiting = [dotted(place) for place in differences(config, loaded.config)]
         self.config = config
-        is_news = waiting != list(self.needs_restart)
-        self.needs_restart = waiting
+        is_news = waiting != list(self.restart_required)
+        self.restart_required = waiting
         if applied:
-            for follower in self._followers:
-                follower(config)
+            for subscriber in self._subscribers:
+                subscriber(config)
             changed = {dotted(place): _shown(config, place) for place in applied}
             log.info("config.reloaded", file=_file(loaded), changed=changed)
-        if waiting and (is_news or was_asked):
-            log.warning("config.needs_restart", file=_file(loaded), keys=waiting)
-        elif was_asked and not applied:
+        if waiting and (is_news or was_requested):
+            log.warning("config.restart_required", file=_file(loaded), keys=waiting)
+        elif was_requested and not applied:
             log.info("config.unchanged", file=_file(loaded))
 
     def _load(self) -> Loaded:
@@ -211,34 +219,36 @@ class LiveConfig:
         if loaded.config.plugins == started.config.plugins:
             loaded = loaded.with_platforms(started.sections)
         if _names(loaded) != _names(self._read):
-            # Only then: this runs the code of plugins once more, beside those that are at work.
-            # An engine that could not be used at the start has been replaced. It keeps nothing else from changing.
+            # Only for changed names, because the check runs the code of plugins again, beside the loaded plugins.
+            # An engine that failed at the start was replaced; it does not prevent other changes.
             check_names(loaded, engine=loaded.config.context != self._read.config.context)
         return loaded
 
-    def _look(self) -> _Look:
-        """How the files look from outside. One that was replaced has another number, even if all else is the same."""
+    def _fingerprint(self) -> _Fingerprint:
+        """Stat the configuration files. A replaced file has another inode, even if all else is the same."""
         home = self._started.home
         with suppress(HermesError):
-            return tuple(map(_looks, (self._started.path or find(None, home), home / ".env")))
+            return tuple(map(_stat, (self._started.path or find(None, home), home / ".env")))
         return ()
 
 
 def on_hangup(settings: LiveConfig, stop: Callable[[], None]) -> None:
-    """SIGHUP means: read the settings again. It also comes when a terminal is closed, and who was started there and
-    not with `nohup` is meant to end with it."""
-    ends_with_terminal = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    shown_there = [stream for stream in range(3) if os.isatty(stream)]
+    """Reload the configuration on SIGHUP.
+
+    A closing terminal sends SIGHUP as well: a process that was started there without `nohup` stops.
+    """
+    stops_with_terminal = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    terminal_streams = [stream for stream in range(3) if os.isatty(stream)]
 
     def hung_up() -> None:
-        if ends_with_terminal and not has_terminal():
-            # Whatever is written to a terminal that is gone would fail.
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in shown_there:
-                os.dup2(nowhere, stream)
+        if stops_with_terminal and not has_terminal():
+            # Writing to a closed terminal fails.
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in terminal_streams:
+                os.dup2(null, stream)
             stop()
         else:
-            settings.ask()
+            settings.request_reload()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
 
@@ -251,7 +261,7 @@ def has_terminal() -> bool:
     return True
 
 
-def _looks(path: Path | None) -> tuple[int, int, int, int] | None:
+def _stat(path: Path | None) -> tuple[int, int, int, int] | None:
     try:
         found = path and path.stat()
     except OSError:
@@ -269,7 +279,7 @@ def _file(loaded: Loaded) -> str:
 
 
 def _shown(config: Config, place: KeyPath) -> Any:
-    """Free text may hold anything, so it is not shown."""
+    """Return the value for the log. Free text may hold anything, so it is masked."""
     if expected(schema_at(place, type(config)) or {}) == "text":
         return _MASK
     value: Any = config.model_dump(mode="json")

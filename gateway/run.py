@@ -53,14 +53,14 @@ async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
         sd_notify("READY=1")
         await stack.enter_async_context(Watchdog().watching(_sockets(platforms)))
         await app.gateway.plugins.emit("gateway_started", platforms=[each.name for each in platforms])
-        app.settings.followed_by(lambda new: _configure_logging(new.logging, loaded.home))
+        app.settings.subscribe(lambda new: _configure_logging(new.logging, loaded.home))
         jobs = _start_jobs(app, platforms)
         await stopping.wait()
         for job in jobs:
             job.cancel()
         sd_notify("STOPPING=1")
         log.info("gateway.stopping")
-        if answering := app.gateway.at_work:
+        if answering := app.gateway.active_count:
             announce(shutdown_line(answering, app.settings.config.gateway.drain_seconds))
         # Turns end before platforms stop, so that people see the end of their answers.
         await app.gateway.close()

@@ -1,11 +1,12 @@
-"""Between a chat service and the rest: what its adapter hands in, and what it can be asked to do.
+"""Messages, places and people, as every chat platform and the gateway exchange them.
 
-An adapter turns the service's events into these types and gives them to a `ChatDesk`; it implements `ChatPort` for
-the way out. It decides nothing: who may talk, what is answered, where a long text is cut is decided once, elsewhere.
+A platform adapter turns the service's events into these types. It decides nothing: access, joining and answers are
+decided in `gateway/chat` and `gateway/core`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,29 +20,58 @@ AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
 
 
 @dataclass(frozen=True, slots=True)
+class CommandCall:
+    """A slash command as a person gave it: `/compress billing` is `compress` with the argument `billing`."""
+
+    name: str
+    """In lower case, with hyphens for underscores."""
+    argument: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"/{self.name} {self.argument}".rstrip()
+
+
+def parse_command(text: str) -> CommandCall | None:
+    """Parse `/word ...`. A path such as `/etc/hosts` and a lone slash are not commands."""
+    if not text.startswith("/"):
+        return None
+    name, *rest = re.split(r"\s+", text[1:], maxsplit=1)
+    name = command_name(name)
+    if not name.replace("-", "").isalnum():
+        return None
+    return CommandCall(name, rest[0].strip() if rest else "")
+
+
+def command_name(name: str) -> str:
+    """Normalize a command's name. Telegram's menu allows no hyphen, so `/undo_compress` is `/undo-compress`."""
+    return name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where messages go: a chat, or a topic or thread in it."""
+    """The chat that a message is sent to, or a topic or thread in it."""
 
     chat_id: str
     thread_id: str = ""
     kind: ChatKind = "direct"
     group_id: str = ""
-    """What `allowed_groups` names: Telegram's group, Discord's server. Empty in a direct chat."""
+    """The group as `allowed_groups` names it: Telegram's group, Discord's server. Empty in a direct chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who wrote, pressed or reacted. Only the id says who it is."""
+    """The account that wrote a message or pressed a button. Only the id identifies it."""
 
     id: str
-    """The service's number for the account, as text."""
+    """The service's id of the account."""
     name: str
     is_bot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a message replies to, or the part of it that was quoted."""
+    """The message that another one replies to, or the quoted part of it."""
 
     author: str
     text: str
@@ -49,41 +79,46 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message; it is fetched only once somebody who may write has sent it."""
+    """A file that came with a message. It is fetched only if its sender may write to the bot."""
 
     name: str
-    """As the sender wrote it: not to be trusted as a path."""
+    """As the sender wrote it; not to be trusted as a path."""
     mime: str
     kind: AttachmentKind
     size: int | None
     read: Callable[[int], Awaitable[bytes]]
-    """Fetches it. Gets the most bytes that are wanted; raises AttachmentRefused with a sentence."""
+    """Fetches the file, given the largest accepted size in bytes. Raises AttachmentRefused."""
     ref: str = ""
-    """What `ChatPort.fetch` finds it by, in another process."""
+    """The reference by which `ChatPort.fetch` finds the file in another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """A message as the service delivered it."""
+    """A message as the chat service delivered it."""
 
     id: str
-    """The service's own; unique within a chat."""
+    """The service's id, unique within a chat."""
     place: Place
     author: Author
     text: str
     """Without the mention of the bot; a command without the bot's name: `/compress billing`."""
     addressed: bool = True
-    """In a group: it mentions the bot, replies to it, or is a command for it."""
+    """In a group: the message mentions the bot, replies to it, or is a command for it."""
     quote: Quote | None = None
     attachments: tuple[Attachment, ...] = ()
     album: str = ""
-    """Messages with the same album are one."""
+    """Messages with the same album are one message."""
     maybe_unfinished: bool = False
-    """So long that the sender's program may have cut it; more may follow at once."""
+    """The text is so long that the sender's client may have split it; more may follow at once."""
     written_at: float | None = None
     """By the service's clock, in seconds since 1970."""
     further_parts: tuple[str, ...] = ()
-    """The ids of other messages that are one with this."""
+    """The ids of other messages that were merged into this one."""
+    command: CommandCall | None = field(init=False, compare=False)
+    """Parsed from `text`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "command", parse_command(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +130,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A button was pressed. Who pressed it need not be who it was meant for."""
+    """A pressed button. Anybody who sees a button can press it."""
 
     place: Place
     author: Author
@@ -108,44 +143,54 @@ OWNER = "owner"
 """The person at this machine: web chat and terminal share their memory and searches."""
 
 ONE_SHOT_PREFIX = "once_"
-"""How the chat ids begin that `hermes chat -q` makes: one for each question, and a script may ask hundreds."""
+"""Prefix of the chat ids of `hermes chat -q`, which makes one for each question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The account and the place in a chat service that a message came from."""
+
+    author: Author
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class InboundMessage:
-    """One message from a person, already stripped of everything that is the platform's own."""
+    """A message from a person, in the form that every platform has in common."""
 
     address: Address
     person: str
     text: str
     id: str = field(default_factory=lambda: new_id("msg"))
     """Becomes the id of the stored message."""
+    command: CommandCall | None = None
+    """Set if the message is a slash command. `Gateway.receive` parses messages that have no origin."""
     author: str = ""
-    """Who wrote it, where `person` stands for a whole group: `telegram:4711`."""
+    """The writer, such as `telegram:4711`, where `person` is a whole group."""
     is_admin: bool = False
-    """Whether the author may do what only the owner and the admins may."""
+    """Whether the writer is an admin of the bot."""
     parts: tuple[ChatDict, ...] = ()
-    """Text and images, when it is more than text."""
+    """Text and images, when the message is more than text."""
 
     may_approve: bool = True
-    """Whether the author's word is enough to run a dangerous tool. Not for just anybody in a group."""
+    """Whether the writer may approve a dangerous tool call. In a group, not every member may."""
     group: str = ""
-    """What `allowed_groups` calls the group it was written in. Empty in a direct chat."""
-    joined: tuple[str, ...] = ()
-    """The ids of other messages that are a part of this one."""
-    is_taken: bool = False
-    """It is in the inbox already."""
-    has_begun: bool = False
-    """It is stored in its conversation: its turn was under way when Hermes was stopped."""
-    tried: int = 0
-    """How often its turn was begun before, in this process."""
-    still_allowed: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False, compare=False)
-    """Asked when a message that has waited gets its turn: its author may have been sent away meanwhile."""
+    """The group as `allowed_groups` names it. Empty in a direct chat."""
+    merged_ids: tuple[str, ...] = ()
+    """The ids of other messages that were merged into this one."""
+    is_persisted: bool = False
+    """Whether the message is in the inbox already."""
+    is_resumed: bool = False
+    """Whether the message is stored in its conversation: its turn was running when Hermes stopped."""
+    attempts: int = 0
+    """How often this process began the message's turn before."""
+    origin: Origin | None = None
+    """Where in a chat service the message came from. None for web and terminal."""
 
     @property
-    def by(self) -> str:
+    def sender(self) -> str:
         return self.author or self.person
 
     @property
     def is_by_admin(self) -> bool:
-        return self.is_admin or self.by == OWNER
+        return self.is_admin or self.sender == OWNER

@@ -20,7 +20,7 @@ class Gate:
     """
 
     def __init__(self, platform: str, settings: BotConfig, access: Access) -> None:
-        self._platform = platform
+        self.platform = platform
         self._access = access
         self.apply(settings)
 
@@ -48,7 +48,7 @@ class Gate:
 
     async def _direct_verdict(self, user_id: str) -> Verdict:
         # With pairing off, users who were approved before keep access until they are revoked.
-        if user_id in self._users or await self._access.is_approved(self._platform, user_id):
+        if user_id in self._users or await self._access.is_approved(self.platform, user_id):
             return "yes"
         return "stranger" if self._pairing else "no"
 
@@ -57,3 +57,19 @@ class Gate:
         if place.kind != "group" or place.group_id not in self._groups:
             return "no"
         return "yes" if self._everyone_in_groups or user_id in self._users else "no"
+
+
+class AccessControl:
+    """The gates of all running bots, by platform."""
+
+    def __init__(self) -> None:
+        self._gates: dict[str, Gate] = {}
+
+    def add(self, gate: Gate) -> Gate:
+        self._gates[gate.platform] = gate
+        return gate
+
+    async def may_speak(self, platform: str, author: Author, place: Place) -> bool:
+        """Whether this account may speak in this place now. A platform without a bot lets no one speak."""
+        gate = self._gates.get(platform)
+        return gate is not None and await gate.verdict(author, place) == "yes"

@@ -10,7 +10,7 @@ from gateway.access.pairing import Pairing, PairingCode
 from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
-from gateway.chat.group_context import speaker
+from gateway.chat.group_context import safe_name
 from gateway.core.gateway import Gateway
 from gateway.store.ports import PairingLocked
 from gateway.types import Author, Button, ChatMessage, Press
@@ -25,7 +25,7 @@ class PairingPrompt:
         self._delivery = delivery
         self.admins = admins
 
-    async def of(self, message: ChatMessage) -> None:
+    async def send(self, message: ChatMessage) -> None:
         """Of what the stranger wrote nothing is kept. The code is told once: it stays in their chat."""
         code = await self._pairing.request(self._port.platform, message.author)
         if code is None or code.repeated:
@@ -38,7 +38,9 @@ class PairingPrompt:
 
     async def _ask(self, admin: str, stranger: Author, code: PairingCode) -> None:
         buttons = (Button("Approve", f"pair:{code.code}:yes"), Button("Deny", f"pair:{code.code}:no"))
-        question = f"{speaker(stranger.name)} (id {stranger.id}) would like to talk to me. Code {code.code}."
+        question = (
+            f"{safe_name(stranger.name)} (id {stranger.id}) would like to talk to me. Code {code.code}."
+        )
         try:
             place = await self._port.direct(admin)
         except DeliveryError:
@@ -115,4 +117,4 @@ class Buttons:
             await self._delivery.send_notice(
                 await self._port.direct(paired.user_id), "You may talk to me now."
             )
-        return f"{speaker(paired.name)} may talk to me now."
+        return f"{safe_name(paired.name)} may talk to me now."

@@ -1,8 +1,8 @@
-"""How a message reads for the model: who speaks, what it replies to, what was said around it.
+"""Remembers what is said in a group, and renders a message for the model with everything around it.
 
-Everything added stands in square brackets at the beginning of a line. In a group, where people could speak in each
-other's name, what they wrote cannot begin a line. What somebody else wrote (a quote, what was overheard, a forward, a
-file) stands between the marks of `agent/untrusted.py`.
+Added lines begin with a square bracket. In a group, where people could write in each other's name, the text of a
+member cannot begin a line. Text of others (a quote, a remark, a forward, a file) is wrapped in the marks of
+`agent/untrusted.py`.
 """
 
 from __future__ import annotations
@@ -15,93 +15,90 @@ from dataclasses import dataclass, field
 from agent.untrusted import in_a_note, own_made_neutral, strip_role_markers, wrap_untrusted
 from gateway.types import ChatMessage, Quote
 
-_MOST_PLACES = 1_000
+_MAX_PLACES = 1_000
+_MAX_NAME = 40
+_MAX_QUOTE = 1_000
+_MAX_REMARK = 500
 
-
-@dataclass(slots=True)
-class _Remarks:
-    newest: deque[Overheard]
-    count: int = 0
-    told: dict[str, int] = field(default_factory=dict)
-    """How many had been made when each listener was last told."""
-
-
-class GroupContext:
-    """The newest `most` remarks per place. In a group with a conversation per person, each of them is a listener."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._places: OrderedDict[Hashable, _Remarks] = OrderedDict()
-
-    def keep(self, most: int) -> None:
-        """Another number from now on: of what was overheard so far, as many as that."""
-        self._most = most
-        for remarks in self._places.values():
-            remarks.newest = deque(remarks.newest, maxlen=most)
-
-    def add(self, place: Hashable, remark: Overheard) -> None:
-        if not self._most:
-            return
-        remarks = self._places.setdefault(place, _Remarks(deque(maxlen=self._most)))
-        remarks.newest.append(remark)
-        remarks.count += 1
-        self._places.move_to_end(place)
-        if len(self._places) > _MOST_PLACES:
-            self._places.popitem(last=False)
-
-    def take(self, place: Hashable, listener: str = "") -> list[Overheard]:
-        """What this listener has not been told: after that it is in their history."""
-        remarks = self._places.get(place)
-        if remarks is None:
-            return []
-        new = remarks.count - remarks.told.get(listener, 0)
-        remarks.told[listener] = remarks.count
-        return list(remarks.newest)[-new:] if new else []
-
-
-_LONGEST_NAME = 40
-_LONGEST_QUOTE = 1_000
-_LONGEST_OVERHEARD = 500
-
-_OVERHEARD = "[Said in the group since then, not to you:]"
-_NOW = "[End of that. To you:]"
+_CONTEXT_START = "[Said in the group since then, not to you:]"
+_CONTEXT_END = "[End of that. To you:]"
 
 
 @dataclass(frozen=True, slots=True)
-class Overheard:
-    """Something said in a group that was not meant for the bot, or a later change to an earlier message."""
+class Remark:
+    """Something said in a group but not to the bot, or an edit of an earlier message."""
 
     speaker: str
     text: str
 
 
-def as_read(message: ChatMessage, overheard: Iterable[Overheard], files: Iterable[str] = ()) -> str:
-    """`files` are the paragraphs about what was attached."""
-    said = message.text
+@dataclass(slots=True)
+class _Remarks:
+    newest: deque[Remark]
+    count: int = 0
+    read: dict[str, int] = field(default_factory=dict)
+    """The count at which each listener last read."""
+
+
+class GroupContext:
+    """The newest `limit` remarks of each place. With a conversation per person, each conversation is a listener."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._places: OrderedDict[Hashable, _Remarks] = OrderedDict()
+
+    def resize(self, limit: int) -> None:
+        self._limit = limit
+        for remarks in self._places.values():
+            remarks.newest = deque(remarks.newest, maxlen=limit)
+
+    def add(self, place: Hashable, remark: Remark) -> None:
+        if not self._limit:
+            return
+        remarks = self._places.setdefault(place, _Remarks(deque(maxlen=self._limit)))
+        remarks.newest.append(remark)
+        remarks.count += 1
+        self._places.move_to_end(place)
+        if len(self._places) > _MAX_PLACES:
+            self._places.popitem(last=False)
+
+    def take(self, place: Hashable, listener: str = "") -> list[Remark]:
+        """Return the remarks that this listener has not read."""
+        remarks = self._places.get(place)
+        if remarks is None:
+            return []
+        new = remarks.count - remarks.read.get(listener, 0)
+        remarks.read[listener] = remarks.count
+        return list(remarks.newest)[-new:] if new else []
+
+
+def render_for_model(message: ChatMessage, remarks: Iterable[Remark], files: Iterable[str] = ()) -> str:
+    """Render a message as the model reads it. `files` are paragraphs about its attachments."""
+    text = message.text
     if message.place.kind == "group":
-        said = f"{speaker(message.author.name)}: " + "\n  ".join(own_made_neutral(said).splitlines())
-    paragraphs = [*_overheard(overheard), *_quoted(message.quote), said, *files]
+        text = f"{safe_name(message.author.name)}: " + "\n  ".join(own_made_neutral(text).splitlines())
+    paragraphs = [*_remark_lines(remarks), *_quote_lines(message.quote), text, *files]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def speaker(name: str) -> str:
-    """A name that can neither be mistaken for a marker nor bring a line of its own."""
+def safe_name(name: str) -> str:
+    """Clean a name so that it can neither look like a mark nor begin a line."""
     plain = " ".join(re.sub(r"[\[\]<>:|\x00-\x1f\u2028\u2029]", " ", strip_role_markers(name)).split())
-    return plain[:_LONGEST_NAME] or "Somebody"
+    return plain[:_MAX_NAME] or "Somebody"
 
 
-def _overheard(overheard: Iterable[Overheard]) -> list[str]:
-    lines = [f"{speaker(each.speaker)}: {_shortened(each.text, _LONGEST_OVERHEARD)}" for each in overheard]
-    return [_OVERHEARD, wrap_untrusted("\n".join(lines)), _NOW] if lines else []
+def _remark_lines(remarks: Iterable[Remark]) -> list[str]:
+    lines = [f"{safe_name(each.speaker)}: {_one_line(each.text, _MAX_REMARK)}" for each in remarks]
+    return [_CONTEXT_START, wrap_untrusted("\n".join(lines)), _CONTEXT_END] if lines else []
 
 
-def _quoted(quote: Quote | None) -> list[str]:
+def _quote_lines(quote: Quote | None) -> list[str]:
     if quote is None or not quote.text.strip():
         return []
-    return [f"[In reply to {speaker(quote.author)}:]", wrap_untrusted(_shortened(quote.text, _LONGEST_QUOTE))]
+    return [f"[In reply to {safe_name(quote.author)}:]", wrap_untrusted(_one_line(quote.text, _MAX_QUOTE))]
 
 
-def _shortened(text: str, longest: int) -> str:
-    """On one line, which nobody else can have begun."""
+def _one_line(text: str, limit: int) -> str:
+    """Put the text on one line, truncated, so that no line of it can pose as another speaker's."""
     line = in_a_note(text)
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,95 +1,126 @@
-"""Parts of one message that arrive one by one: a long paste that the sender's program cut, or an album."""
+"""Joins the parts of one message that arrive one by one: an album, or a long paste that the sender's client split."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.commands import is_command
 from gateway.types import ChatMessage, Place
 
-_MOST_PARTS = 100
-_CLOCK_STEP = 2.0
-"""Services tell whole seconds, and take a moment between two parts."""
+_MAX_PARTS = 100
+_CLOCK_TOLERANCE = 2.0
+"""Seconds. Services report whole seconds, and deliver two parts some time apart."""
 _Key = tuple[Place, str]
 
 
+class JoinedMessage:
+    """A message and the parts that continue it. It is due when no more parts are expected."""
+
+    def __init__(self, first: ChatMessage) -> None:
+        self.parts = [first]
+        self._due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return self._due.done()
+
+    def wait(self, seconds: float) -> None:
+        """Become due after so many seconds, counted from now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.finish)
+
+    def finish(self) -> None:
+        """Become due now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._due.done():
+            self._due.set_result(None)
+
+    def cancel(self) -> None:
+        """Never become due: whoever waits for it is cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due.cancel()
+
+    async def whole(self) -> ChatMessage:
+        """Wait until the message is due, and return all parts as one message."""
+        await self._due
+        return _joined(self.parts)
+
+
 class MessageJoiner:
-    """Holds back what may be incomplete until nothing more has come for a moment. All else passes at once."""
+    """Decides how long a message waits for its continuation. A message that is complete does not wait."""
 
-    def __init__(self, seconds: float, deliver: Callable[[ChatMessage], None]) -> None:
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._deliver = deliver
-        self._parts: dict[_Key, list[ChatMessage]] = {}
-        self._timers: dict[_Key, asyncio.TimerHandle] = {}
+        self._held: dict[_Key, JoinedMessage] = {}
 
-    def add(self, message: ChatMessage) -> None:
+    def add(self, message: ChatMessage) -> JoinedMessage | None:
+        """Return a new message, or None if this one continues a message that is not due yet."""
         key = (message.place, message.author.id)
-        if not self._continues(key, message):
-            self.flush(key)
-        if key not in self._parts and not (message.album or message.maybe_unfinished):
-            self._deliver(message)
-            return
-        parts = self._parts.setdefault(key, [])
-        parts.append(message)
-        self._wait(key)
-        if len(parts) >= _MOST_PARTS:
-            self.flush(key)
+        held = self._held.get(key)
+        if held is not None and self.continues(message):
+            held.parts.append(message)
+            held.wait(self.seconds)
+            if len(held.parts) >= _MAX_PARTS:
+                held.finish()
+            return None
+        if held is not None:
+            held.finish()
+            del self._held[key]
+        joined = JoinedMessage(message)
+        if message.album or message.maybe_unfinished:
+            self._held = {known: each for known, each in self._held.items() if not each.is_due}
+            self._held[key] = joined
+            joined.wait(self.seconds)
+        else:
+            joined.finish()
+        return joined
 
-    def expects(self, message: ChatMessage) -> bool:
-        """Whether it goes on with something that is held back."""
-        return self._continues((message.place, message.author.id), message)
-
-    def replace(self, message: ChatMessage) -> bool:
-        """For a part its author has changed; False if it is not held back."""
-        for parts in self._parts.values():
-            for at, part in enumerate(parts):
-                if (part.place, part.id) == (message.place, message.id):
-                    parts[at] = replace(message, album=part.album, maybe_unfinished=part.maybe_unfinished)
-                    return True
-        return False
-
-    def flush(self, key: _Key) -> None:
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
-        if parts := self._parts.pop(key, None):
-            self._deliver(_joined(parts))
-
-    def close(self) -> None:
-        """Delivers nothing more."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-        self._parts.clear()
-
-    def _continues(self, key: _Key, message: ChatMessage) -> bool:
-        """An album continues with its own pictures, a paste with the text behind a part that was full."""
-        parts = self._parts.get(key)
-        if not parts:
+    def continues(self, message: ChatMessage) -> bool:
+        """Whether the message continues one that is not due yet: an album continues with its own pictures, a paste
+        with the text after a full part."""
+        held = self._held.get((message.place, message.author.id))
+        if held is None or held.is_due:
             return False
-        last = parts[-1]
+        last = held.parts[-1]
         if not self._is_soon_after(last, message):
             return False
         if last.album:
             return message.album == last.album
-        return not message.album and not message.quote and not is_command(message.text)
+        return not message.album and not message.quote and message.command is None
+
+    def replace(self, message: ChatMessage) -> bool:
+        """Replace a part by its edited form. Returns False if no message with this part is waiting."""
+        for held in self._held.values():
+            for at, part in enumerate(held.parts):
+                if not held.is_due and (part.place, part.id) == (message.place, message.id):
+                    held.parts[at] = replace(
+                        message, album=part.album, maybe_unfinished=part.maybe_unfinished
+                    )
+                    return True
+        return False
+
+    def close(self) -> None:
+        """Cancel all messages that are not due; their parts are in the inbox."""
+        for held in self._held.values():
+            held.cancel()
+        self._held.clear()
 
     def _is_soon_after(self, last: ChatMessage, message: ChatMessage) -> bool:
-        """After an absence, what was written an hour apart arrives at once."""
+        """Compare the times of writing: after an outage, messages written hours apart arrive together."""
         if last.written_at is None or message.written_at is None:
             return True
-        return message.written_at - last.written_at <= self.seconds + _CLOCK_STEP
-
-    def _wait(self, key: _Key) -> None:
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(self.seconds, self.flush, key)
+        return message.written_at - last.written_at <= self.seconds + _CLOCK_TOLERANCE
 
 
 def _joined(parts: list[ChatMessage]) -> ChatMessage:
-    """Under the first one's id. In a group it is enough that one of them names the bot."""
+    """Merge the parts under the first one's id. In a group it is enough that one of them addresses the bot."""
     first = parts[0]
+    if len(parts) == 1:
+        return first
     return replace(
         first,
         text="\n".join(part.text for part in parts if part.text),

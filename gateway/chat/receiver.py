@@ -1,15 +1,16 @@
-"""Where every chat message comes in: who may speak, what belongs together, what the model gets to read."""
+"""Receives the messages of one chat bot: checks access and limits, persists, joins, queues."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
+from agent.aio import keyed_lock
 from agent.errors import HermesError, StoreError
 from agent.models.budget import spending_for
 from agent.store import Address, Conversation
@@ -19,35 +20,35 @@ from gateway.chat.adapter import ChatPort
 from gateway.chat.callbacks import Buttons, PairingPrompt
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
-from gateway.chat.group_context import GroupContext, Overheard, as_read
+from gateway.chat.group_context import GroupContext, Remark, render_for_model
 from gateway.chat.keyed_queue import KeyedQueue
-from gateway.chat.message_joiner import MessageJoiner
+from gateway.chat.message_joiner import JoinedMessage, MessageJoiner
 from gateway.chat.recent_messages import RecentMessages
-from gateway.commands import is_command
 from gateway.config.schema_platforms import BotConfig
-from gateway.core.gateway import Gateway
-from gateway.core.inbox_codec import decode, encode, inbox_id
+from gateway.core.conversation_queue import QueueEntry
+from gateway.core.gateway import UNREADABLE, Gateway
+from gateway.core.inbox_codec import decode, encode, inbox_id, is_command_row
 from gateway.core.parked import ResumeResult
 from gateway.core.retry import retry_store
 from gateway.errors import QueueFull
 from gateway.media.attachments import AttachmentReader
 from gateway.store.ports import InboxMessage, OutboxItem, QueueLimits
-from gateway.types import Author, ChatMessage, InboundMessage, Place, Press
+from gateway.types import Author, ChatMessage, InboundMessage, Origin, Place, Press
 
 log = structlog.get_logger(__name__)
 
 _CLOSING_SECONDS = 5.0
-_MOST_CHANGES = 20
-_MOST_PLACES = 1_000
-_OUR_FAULT = "⚠ Something went wrong inside Hermes, and your message was not answered; the log says more."
-_NOT_KEPT = (
-    "⚠ Hermes cannot store your message at the moment. It is taken as soon as that is mended; there is no need to send "
-    "it again."
+_MAX_EDIT_REMARKS = 20
+_MAX_PLACES = 1_000
+_CRASHED = "⚠ Something went wrong inside Hermes, and your message was not answered; the log says more."
+_NOT_STORED = (
+    "⚠ Hermes cannot store your message at the moment. It is accepted once the store works again; do not send it "
+    "again."
 )
 
 
 class ChatReceiver:
-    """The `ChatDesk` of one bot."""
+    """The `InboundHandler` of one bot."""
 
     def __init__(
         self,
@@ -75,30 +76,33 @@ class ChatReceiver:
             streaming=settings.streaming,
             observer=gateway.observer,
         )
-        self._introduction = PairingPrompt(port, pairing, self._delivery, settings.admins)
+        self._pairing_prompt = PairingPrompt(port, pairing, self._delivery, settings.admins)
         self._buttons = Buttons(gateway, port, gate, pairing, self._delivery)
         self._recent = RecentMessages()
-        self._overhearing = GroupContext(settings.group_context)
-        self._changes = GroupContext(_MOST_CHANGES)
-        """Edits of messages the model has already read, by conversation."""
-        self._lines = KeyedQueue()
-        self._refused: set[tuple[Place, str]] = set()
-        """Where somebody was told why a message cannot be taken."""
-        self._joining = MessageJoiner(join_seconds, self._stand_in_line)
+        self._context = GroupContext(settings.group_context)
+        self._edits = GroupContext(_MAX_EDIT_REMARKS)
+        """Edits of messages that the model has read, by address."""
+        self._notices = KeyedQueue()
+        self._told: set[tuple[Place, str]] = set()
+        """The places that were told why no message is accepted, with the reason."""
+        self._joiner = MessageJoiner(join_seconds)
+        self._tasks: set[asyncio.Task[None]] = set()
+        """One for each persisted message that is not queued completely yet."""
         self.is_open = self._has_recovered_replies = False
-        gateway.bots[port.platform] = self
 
     def apply(self, settings: BotConfig, *, join_seconds: float) -> None:
-        """What may change while it runs."""
+        """Use other settings from now on."""
         self._gate.apply(settings)
-        self._introduction.admins = settings.admins
+        self._pairing_prompt.admins = settings.admins
         self._delivery.set_streaming(settings.streaming)
-        self._overhearing.keep(settings.group_context)
-        self._joining.seconds = join_seconds
+        self._context.resize(settings.group_context)
+        self._joiner.seconds = join_seconds
+
+    # -- gateway.chat.adapter.InboundHandler -----------------------------------------------------------------
 
     async def open(self) -> float:
         if not self.is_open:
-            async with self._gateway.taking_up:
+            async with self._gateway.recovery_lock:
                 await self._recover()
                 self.is_open = True
         return await self._inbox.first_seen_at(self._port.platform)
@@ -106,205 +110,285 @@ class ChatReceiver:
     async def message(self, message: ChatMessage) -> bool:
         verdict = await self._gate.verdict(message.author, message.place)
         if verdict == "stranger":
-            self._lines.put(("stranger", message.place), partial(self._introduction.of, message))
+            self._notices.put(("stranger", message.place), partial(self._pairing_prompt.send, message))
         elif verdict == "no":
             about = {"author": message.author.id, "group": message.place.group_id}
             log.info("chat.refused", platform=self._port.platform, **about)
         elif self._recent.get(message) is None and self._is_within_limits(message):
             self._recent.add(message)
             try:
-                await self._take(message)
+                await self._persist(message)
             except StoreError:
                 self._recent.forget(message)
                 self._gateway.limits.give_back(self._person_key(message.author))
-                self._refuse(message, "store", _NOT_KEPT)
+                self._refuse(message, "store", _NOT_STORED)
                 raise
         return verdict == "yes"
 
     async def edited(self, message: ChatMessage) -> None:
-        """What still waits is replaced. What was read is not answered again: the model learns of the change with the
-        next message."""
+        """Replace a message that still waits. If the model has read it, report the edit with the next message."""
         known = self._recent.get(message)
         if known is None or known.text == message.text:
             return
         if await self._gate.verdict(message.author, message.place) != "yes":
             return
-        if known.overheard:
+        if known.is_remark:
             if message.addressed and self._is_within_limits(message):
-                await self._take(message)
-                known.overheard = False
+                await self._persist(message)
+                known.is_remark = False
             known.text = message.text
             return
         await self._inbox.replace_payload(self._message_id(message.place, message.id), encode(message))
         known.text = message.text
-        if self._joining.replace(message) or is_command(message.text):
+        if self._joiner.replace(message) or message.command:
             return
-        changed = known.inbound and replace(known.inbound, text=as_read(message, ()))
-        if changed is None or not self._gateway.replace_waiting(known.conversation_id, changed):
-            remark = Overheard(message.author.name, f"(changed an earlier message to) {message.text}")
-            self._changes.add(self._address(message), remark)
+        edited = known.inbound and replace(known.inbound, text=render_for_model(message, ()))
+        if edited is None or not self._gateway.replace_queued(known.conversation_id, edited):
+            remark = Remark(message.author.name, f"(changed an earlier message to) {message.text}")
+            self._edits.add(self._address(message), remark)
 
     async def pressed(self, press: Press) -> str:
         return await self._buttons.pressed(press, person=self._person_key(press.author))
 
     async def newest(self) -> dict[Place, str]:
-        return await self._inbox.latest_ids(self._port.platform, limit=_MOST_PLACES)
+        return await self._inbox.latest_ids(self._port.platform, limit=_MAX_PLACES)
 
-    async def take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
-        """It may have come in this process, and is not seen twice then but another time."""
+    async def close(self) -> None:
+        """Finish what takes few seconds. Messages without a turn are in the inbox."""
+        self._joiner.close()
+        await self._notices.close(self._closing_seconds)
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=self._closing_seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._delivery.close()
+
+    # -- gateway.core.parked.RunningBot ----------------------------------------------------------------------
+
+    async def resume(self, row: InboxMessage, *, is_resumed: bool) -> ResumeResult:
+        # This process may have received the message before it was parked.
         with suppress(KeyError, TypeError, ValueError):
-            self._recent.forget(decode(taken.payload, self._port.fetch))
-        return await self._take_up(taken, has_begun=has_begun)
+            self._recent.forget(decode(row.payload, self._port.fetch))
+        return await self._resume(row, is_resumed=is_resumed)
 
-    def bring(self, outgoing: OutboxItem) -> None:
-        self._delivery.deliver(outgoing)
+    def deliver(self, item: OutboxItem) -> None:
+        self._delivery.deliver(item)
 
     def follow(self, conversation_id: str, place: Place) -> None:
         self._delivery.follow(conversation_id, place)
 
-    async def tell(self, user_id: str, sentence: str) -> bool:
+    async def send_notice(self, user_id: str, text: str) -> bool:
         try:
             place = await self._port.direct(user_id)
         except DeliveryError:
             return False
-        return await self._delivery.send_notice(place, sentence) is not None
+        return await self._delivery.send_notice(place, text) is not None
 
-    async def close(self) -> None:
-        """What was taken and has not had its turn is in the inbox."""
-        self._joining.close()
-        await self._lines.close(self._closing_seconds)
-        await self._delivery.close()
+    # -- recovery --------------------------------------------------------------------------------------------
 
     async def _recover(self) -> None:
-        """Does again only what it has not done, should it be called once more because the store refused."""
-        left = await self._gateway.left_waiting(self._port.platform)
+        """Resume what an earlier process left. May be called again after a store error: no step runs twice."""
+        unfinished = await self._gateway.unfinished(self._port.platform)
         if not self._has_recovered_replies:
             await self._delivery.recover()
             self._has_recovered_replies = True
-        for taken, has_begun in left:
-            await self._take_up(taken, has_begun=has_begun)
+        for row, is_resumed in unfinished:
+            await self._resume(row, is_resumed=is_resumed)
 
-    async def _take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
-        """A message that was left at the last stop."""
+    async def _resume(self, row: InboxMessage, *, is_resumed: bool) -> ResumeResult:
+        if is_command_row(row):
+            is_readable = await self._gateway.resume(row, is_resumed=is_resumed)
+            return "resumed" if is_readable else "unreadable"
         try:
-            message = decode(taken.payload, self._port.fetch)
-            if self._message_id(message.place, message.id) != taken.id:
-                raise ValueError("It is another message: this one would never be settled.")
+            message = decode(row.payload, self._port.fetch)
+            if self._message_id(message.place, message.id) != row.id:
+                raise ValueError("The row has another message's id, so it would never be marked done.")
         except (KeyError, TypeError, ValueError):
-            log.error("chat.unreadable", platform=self._port.platform, message=taken.id)
-            await self._inbox.park([taken.id], "it cannot be read any more")
+            log.error("chat.unreadable", platform=self._port.platform, message=row.id)
+            await self._inbox.park([row.id], UNREADABLE)
             return "unreadable"
         if self._recent.get(message) is not None:
-            return "yes"
+            return "resumed"
         if await self._gate.verdict(message.author, message.place) != "yes":
-            # Sent away meanwhile: no file of theirs is fetched, no command is carried out.
+            # The author has lost access: fetch no file of theirs, run no command.
             log.info("chat.refused", platform=self._port.platform, author=message.author.id)
-            await self._inbox.mark_done([taken.id])
+            await self._inbox.mark_done([row.id])
             return "refused"
-        log.info("chat.recovered", platform=self._port.platform, message=taken.id, has_begun=has_begun)
+        log.info("chat.recovered", platform=self._port.platform, message=row.id, has_begun=is_resumed)
         self._recent.add(message)
-        if has_begun:
-            self._lines.put(message.place, partial(self._bring_in, message, has_begun=True))
+        conversation = await self._conversation(message)
+        if is_resumed:
+            joined = JoinedMessage(message)
+            joined.finish()
+            self._enqueue(joined, conversation, is_resumed=True)
         else:
-            self._go_on(message)
-        return "yes"
+            self._dispatch(message, conversation)
+        return "resumed"
+
+    # -- accepting a message ---------------------------------------------------------------------------------
 
     def _is_within_limits(self, message: ChatMessage) -> bool:
-        """Only what begins a turn counts. What people in a group say to each other does not, nor do the further parts
-        of a paste; and `/stop` always gets through."""
+        """Count a message that begins a turn. Talk between people in a group, further parts of a paste and `/stop` do
+        not count."""
         is_meant = message.place.kind == "direct" or message.addressed
-        if not is_meant or self._joining.expects(message) or self._gateway.commands.overtakes(message.text):
+        if not is_meant or self._joiner.continues(message) or self._overtakes(message):
             return True
         refusal = self._gateway.limits.refusal(self._person_key(message.author), message.written_at)
         if refusal is not None and refusal.is_first:
             log.warning("chat.too_often", platform=self._port.platform, author=message.author.id)
-            tell = partial(self._delivery.send_notice, message.place, f"⚠ {refusal}", reply_to=message.id)
-            self._lines.put(("refusing", message.place), tell)
+            self._reply(message, f"⚠ {refusal}")
         return refusal is None
 
-    async def _take(self, message: ChatMessage) -> None:
-        """Kept first, so that it may be acknowledged. What comes after that can be done again."""
-        belongs_to_the_bot = message.addressed or message.album or self._joining.expects(message)
-        if message.place.kind == "group" and not belongs_to_the_bot:
-            self._overhear(message)
+    async def _persist(self, message: ChatMessage) -> None:
+        """Add the message to the inbox, so that the adapter may acknowledge it. All later steps can be repeated."""
+        is_for_bot = message.addressed or message.album or self._joiner.continues(message)
+        if message.place.kind == "group" and not is_for_bot:
+            self._record_context(message)
             return
         message_id = self._message_id(message.place, message.id)
-        payload = encode(message)
-        # What overtakes stands before older messages that are not kept yet, so it says nothing about what was missed.
-        number = "" if self._gateway.commands.overtakes(message.text) else message.id
-        taken = InboxMessage(message_id, self._port.platform, payload, message.place, number)
+        # A command that overtakes may come before older messages, so its number does not tell what was missed.
+        number = "" if self._overtakes(message) else message.id
+        row = InboxMessage(message_id, self._port.platform, encode(message), message.place, number)
+        conversation = await self._conversation(message)
         try:
-            is_new = await self._inbox.add(taken, limits=self._room_for(message))
+            is_new = await self._inbox.add(row, limits=self._queue_limits(message))
         except QueueFull as error:
             log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
             self._refuse(message, "flood", f"⚠ {error}")
             return
-        self._refused -= {(message.place, "store"), (message.place, "flood")}
+        self._told -= {(message.place, "store"), (message.place, "flood")}
         if is_new:
-            self._go_on(message)
+            self._dispatch(message, conversation)
 
-    def _room_for(self, message: ChatMessage) -> QueueLimits | None:
-        """Half a paste is worth nothing, and `/stop` is what helps against a long line."""
-        if self._joining.expects(message) or self._gateway.commands.overtakes(message.text):
+    async def _conversation(self, message: ChatMessage) -> Conversation | None:
+        """Open the conversation. None for a message of a group that may turn out not to be for the bot."""
+        if message.place.kind == "group" and not message.addressed:
+            return None
+        return await self._open_conversation(message)
+
+    async def _open_conversation(self, message: ChatMessage) -> Conversation:
+        scope = self._scope(message.place, message.author)
+        return await self._gateway.store.sessions.open_conversation(self._address(message), person=scope)
+
+    def _queue_limits(self, message: ChatMessage) -> QueueLimits | None:
+        """A paste is accepted whole or not at all, and `/stop` is accepted however many messages wait."""
+        if self._joiner.continues(message) or self._overtakes(message):
             return None
         return self._gateway.limits.room
 
-    def _go_on(self, message: ChatMessage) -> None:
-        if self._gateway.commands.overtakes(message.text):
-            self._lines.put(("overtaking", message.place), partial(self._bring_in, message))
-        else:
-            self._joining.add(message)
+    def _overtakes(self, message: ChatMessage) -> bool:
+        return self._gateway.commands.overtakes(message.command)
 
-    def _overhear(self, message: ChatMessage) -> None:
+    def _record_context(self, message: ChatMessage) -> None:
+        """Remember what people in a group say to each other."""
         if known := self._recent.get(message):
-            known.overheard = True
-        self._overhearing.add(message.place, Overheard(message.author.name, message.text))
+            known.is_remark = True
+        self._context.add(message.place, Remark(message.author.name, message.text))
 
-    def _stand_in_line(self, message: ChatMessage) -> None:
-        if message.place.kind == "group" and not message.addressed:
-            self._overhear(message)
-            self._lines.put(message.place, partial(self._settle, message))
-        else:
-            self._lines.put(message.place, partial(self._bring_in, message))
+    def _refuse(self, message: ChatMessage, reason: str, text: str) -> None:
+        """Tell a place why messages are not accepted, once until a message is accepted there again."""
+        if (message.place, reason) not in self._told:
+            self._told.add((message.place, reason))
+            self._reply(message, text)
 
-    def _refuse(self, message: ChatMessage, why: str, sentence: str) -> None:
-        """Once, until something is taken there again: nobody needs to read it for each message."""
-        if (message.place, why) not in self._refused:
-            self._refused.add((message.place, why))
-            tell = partial(self._delivery.send_notice, message.place, sentence, reply_to=message.id)
-            self._lines.put(("refusing", message.place), tell)
+    def _reply(self, message: ChatMessage, text: str) -> None:
+        send = partial(self._delivery.send_notice, message.place, text, reply_to=message.id)
+        self._notices.put(("notice", message.place), send)
 
-    async def _bring_in(self, message: ChatMessage, *, has_begun: bool = False) -> None:
-        """It is kept, so a store that refuses is waited for, and with it whatever stands behind."""
+    # -- from the inbox to the conversation's queue ----------------------------------------------------------
+
+    def _dispatch(self, message: ChatMessage, conversation: Conversation | None) -> None:
+        """Run a command that overtakes; join or queue any other message."""
+        if self._overtakes(message) and conversation is not None:
+            self._start(self._run_immediately(message, conversation))
+        elif joined := self._joiner.add(message):
+            self._enqueue(joined, conversation)
+
+    def _enqueue(
+        self, joined: JoinedMessage, conversation: Conversation | None, *, is_resumed: bool = False
+    ) -> None:
+        """Reserve the message's position in its conversation's queue, then fill it in a task of its own."""
+        entry = self._reserve(joined, conversation) if conversation else None
+        self._start(self._process(joined, conversation, entry, is_resumed=is_resumed))
+
+    def _reserve(self, joined: JoinedMessage, conversation: Conversation) -> QueueEntry:
+        sender = self._person_key(joined.parts[0].author)
+        return self._gateway.reserve(conversation.id, sender, lambda: joined.is_due)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _process(
+        self,
+        joined: JoinedMessage,
+        conversation: Conversation | None,
+        entry: QueueEntry | None,
+        *,
+        is_resumed: bool,
+    ) -> None:
+        message = await joined.whole()
         try:
-            await retry_store(partial(self._hand_over, message, has_begun=has_begun))
-        except HermesError as error:
-            log.warning("chat.not_taken", platform=self._port.platform, error=type(error).__name__)
-            await self._delivery.send_notice(message.place, f"⚠ {error}", reply_to=message.id)
-            await self._settle(message)
-        except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
-            await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
-            await self._delivery.send_notice(message.place, _OUR_FAULT, reply_to=message.id)
-            await self._inbox.park(self._all_ids(message), "it could not be read")
+            async with self._reporting_failures(message):
+                if message.place.kind == "group" and not message.addressed:
+                    self._record_context(message)
+                    await self._mark_done(message)
+                    return
+                if conversation is None:
+                    conversation = await retry_store(partial(self._open_conversation, message))
+                    entry = self._reserve(joined, conversation)
+                await self._submit(message, conversation, entry, is_resumed=is_resumed)
+        finally:
+            if entry is not None and entry.message is None:
+                entry.drop()
 
-    async def _settle(self, message: ChatMessage) -> None:
-        await self._inbox.mark_done(self._all_ids(message))
-
-    async def _hand_over(self, message: ChatMessage, *, has_begun: bool) -> None:
-        scope = self._scope(message.place, message.author)
-        conversation = await self._gateway.store.sessions.open_conversation(
-            self._address(message), person=scope
-        )
-        if has_begun:
-            inbound = replace(self._inbound(message, conversation), has_begun=True)
-        else:
-            inbound = await self._with_all_around(message, conversation)
+    async def _submit(
+        self, message: ChatMessage, conversation: Conversation, entry: QueueEntry | None, *, is_resumed: bool
+    ) -> None:
+        inbound = self._inbound(message, conversation)
+        if is_resumed:
+            inbound = replace(inbound, is_resumed=True)
+        elif message.command is None:
+            inbound = await self._build_inbound(message, conversation, inbound)
         known = self._recent.get(message)
-        if known and inbound.text == as_read(message, ()) and not inbound.parts:
+        if known and inbound.text == render_for_model(message, ()) and not inbound.parts:
             known.conversation_id, known.inbound = conversation.id, inbound
+        await self._receive(message, conversation, inbound, entry)
+
+    async def _run_immediately(self, message: ChatMessage, conversation: Conversation) -> None:
+        async with self._reporting_failures(message):
+            await self._receive(message, conversation, self._inbound(message, conversation))
+
+    async def _receive(
+        self,
+        message: ChatMessage,
+        conversation: Conversation,
+        inbound: InboundMessage,
+        entry: QueueEntry | None = None,
+    ) -> None:
         self._delivery.follow(conversation.id, message.place)
         self._delivery.map_reply(inbound.id, message.id)
-        await self._gateway.receive(inbound, conversation)
+        await self._gateway.receive(inbound, conversation, entry)
+
+    @asynccontextmanager
+    async def _reporting_failures(self, message: ChatMessage) -> AsyncIterator[None]:
+        """Tell the author of a failure, and mark the message done or park it."""
+        try:
+            yield
+        except HermesError as error:
+            log.warning("chat.not_accepted", platform=self._port.platform, error=type(error).__name__)
+            await self._delivery.send_notice(message.place, f"⚠ {error}", reply_to=message.id)
+            await self._mark_done(message)
+        except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
+            # In a thread, because formatting a traceback reads source files.
+            await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+            await self._delivery.send_notice(message.place, _CRASHED, reply_to=message.id)
+            await retry_store(partial(self._inbox.park, self._all_ids(message), "it could not be read"))
+
+    async def _mark_done(self, message: ChatMessage) -> None:
+        await retry_store(partial(self._inbox.mark_done, self._all_ids(message)))
 
     def _inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
         return InboundMessage(
@@ -312,35 +396,36 @@ class ChatReceiver:
             conversation.person,
             message.text,
             id=self._message_id(message.place, message.id),
+            command=message.command,
             author=self._person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
             may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
-            joined=tuple(self._further_ids(message)),
-            is_taken=True,
-            still_allowed=self._still_allowed(message),
+            merged_ids=tuple(self._further_ids(message)),
+            is_persisted=True,
+            origin=Origin(message.author, message.place),
         )
 
-    async def _with_all_around(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
-        inbound = self._inbound(message, conversation)
-        if is_command(message.text):
-            return inbound
-        workspace = self._gateway.workspace(conversation.id)
-        with spending_for(inbound.by):
-            taken = await self._media.read(message.attachments, conversation, workspace)
-        around = [
-            *self._overhearing.take(message.place, conversation.id),
-            *self._changes.take(conversation.address),
+    async def _build_inbound(
+        self, message: ChatMessage, conversation: Conversation, inbound: InboundMessage
+    ) -> InboundMessage:
+        """Add the attachments, and what was said in the group before the message."""
+        remarks = [
+            *self._context.take(message.place, conversation.id),
+            *self._edits.take(conversation.address),
         ]
-        text = as_read(message, around, taken.paragraphs)
-        parts = ({"type": "text", "text": text}, *taken.images) if taken.images else ()
+        if not message.attachments:
+            return replace(inbound, text=render_for_model(message, remarks))
+        workspace = self._gateway.workspace(conversation.id)
+        read = partial(self._media.read, message.attachments, conversation, workspace)
+        with spending_for(inbound.sender):
+            async with keyed_lock(f"attachments {conversation.id}"):
+                files = await retry_store(read)
+        text = render_for_model(message, remarks, files.paragraphs)
+        parts = ({"type": "text", "text": text}, *files.images) if files.images else ()
         return replace(inbound, text=text, parts=parts)
 
-    def _still_allowed(self, message: ChatMessage) -> Callable[[], Awaitable[bool]]:
-        async def still_allowed() -> bool:
-            return await self._gate.verdict(message.author, message.place) == "yes"
-
-        return still_allowed
+    # -- ids and addresses -----------------------------------------------------------------------------------
 
     def _message_id(self, place: Place, message_id: str) -> str:
         return inbox_id(self._port.platform, place, message_id)
@@ -357,8 +442,8 @@ class ChatReceiver:
         return Address(self._port.platform, place.chat_id, place.thread_id, user_id)
 
     def _scope(self, place: Place, author: Author) -> str:
-        """Whose memory and searches these are. What somebody said in private must not come up in a group, nor what was
-        said in one channel or thread in another, which others can read."""
+        """Return whose memory and searches a conversation uses. What a person says in private must not be found in a
+        group, nor what is said in one channel or thread in another, which has other readers."""
         if place.kind == "direct":
             return self._person_key(author)
         where = f"{self._service}:group:{place.chat_id}"
@@ -370,5 +455,5 @@ class ChatReceiver:
 
     @property
     def _service(self) -> str:
-        """Several bots of one service know the same people by the same numbers."""
+        """The service's name. Several bots of one service know the same people by the same ids."""
         return self._port.platform.partition("/")[0]

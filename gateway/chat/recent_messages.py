@@ -1,4 +1,4 @@
-"""A chat message as it lies in the inbox, and back."""
+"""Remembers the newest messages of a bot, to ignore repeated deliveries and to apply edits."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 
 from gateway.types import ChatMessage, InboundMessage, Place
 
-_MOST = 10_000
+_MAX_MESSAGES = 10_000
 
 
 @dataclass(slots=True)
 class SeenMessage:
-    """A message that was seen."""
+    """A message that the bot has received."""
 
     text: str
-    overheard: bool = False
-    """It was not meant for the bot."""
+    is_remark: bool = False
+    """Whether the message was said in a group but not to the bot."""
     conversation_id: str = ""
     inbound: InboundMessage | None = None
-    """What was handed in, if it can be put in the place of a changed one: a plain text and nothing around it."""
+    """The queued message, if an edit may replace it: plain text without quotes, remarks and files."""
 
 
 class RecentMessages:
-    """The newest messages by place and id; the oldest are forgotten."""
+    """The newest messages by place and id."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Place, str], SeenMessage] = OrderedDict()
+        self._messages: OrderedDict[tuple[Place, str], SeenMessage] = OrderedDict()
 
     def add(self, message: ChatMessage) -> None:
-        self._known[message.place, message.id] = SeenMessage(message.text)
-        if len(self._known) > _MOST:
-            self._known.popitem(last=False)
+        self._messages[message.place, message.id] = SeenMessage(message.text)
+        if len(self._messages) > _MAX_MESSAGES:
+            self._messages.popitem(last=False)
 
     def forget(self, message: ChatMessage) -> None:
-        """It could not be taken, and will come again."""
-        self._known.pop((message.place, message.id), None)
+        """Forget a message that could not be persisted; the service delivers it again."""
+        self._messages.pop((message.place, message.id), None)
 
     def get(self, message: ChatMessage) -> SeenMessage | None:
-        return self._known.get((message.place, message.id))
+        return self._messages.get((message.place, message.id))

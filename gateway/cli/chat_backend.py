@@ -11,7 +11,7 @@ from agent.events import TurnEvent
 from agent.store import Address
 from gateway.core.events import EventDeduplicator
 from gateway.core.gateway import Gateway
-from gateway.types import OWNER, InboundMessage
+from gateway.types import OWNER, InboundMessage, parse_command
 
 PLATFORM = "terminal"
 
@@ -78,8 +78,8 @@ class LocalChat:
         await self._gateway.recover(PLATFORM, chat_id=chat)
 
     async def send(self, text: str) -> Sent:
-        inbound = InboundMessage(self._address, OWNER, text)
-        overtakes = self._gateway.commands.overtakes(text)
+        inbound = InboundMessage(self._address, OWNER, text, command=parse_command(text))
+        overtakes = self._gateway.commands.overtakes(inbound.command)
         await self._gateway.receive(inbound)
         return Sent(inbound.id, overtakes)
 

@@ -27,7 +27,7 @@ from agent.events import (
 from gateway.cli.chat_backend import ChatBackend, Sent
 from gateway.cli.chat_text import describe_file
 from gateway.cli.output import describe_call, one_line, printable
-from gateway.commands import is_command
+from gateway.types import parse_command
 
 _NOBODY_TO_ASK = (
     "denied: {call}. Nobody can be asked here; decide in `hermes chat` without -q, or allow everything "
@@ -49,7 +49,7 @@ async def ask(backend: ChatBackend, text: str, *, new_session: bool = False) -> 
     if new_session:
         await backend.send("/reset")
     sent = await backend.send(text)
-    printed = _Printed(notices_are_answers=is_command(text))
+    printed = _Printed(notices_are_answers=parse_command(text) is not None)
     turn_is_ours = False
     try:
         async with aclosing(_events_of(sent, backend)) as events:

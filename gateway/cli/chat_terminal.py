@@ -25,7 +25,8 @@ from gateway.cli.chat_backend import ChatBackend, GatewayGone
 from gateway.cli.chat_history import Exchange
 from gateway.cli.chat_screen import ChatScreen
 from gateway.cli.chat_text import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
-from gateway.commands import Commands, is_command
+from gateway.commands import Commands
+from gateway.types import parse_command
 
 _LEAVE = {"/exit": "leave this chat", "/quit": "leave this chat"}
 _HOW = "Alt+Enter: new line · /help: commands · Ctrl-C: stop an answer · Ctrl-D: leave"
@@ -97,7 +98,7 @@ class TerminalChat:
             self._screen.prompted()
             if text in _LEAVE:
                 return
-            if (asked := self._screen.asked) and not is_command(text):
+            if (asked := self._screen.asked) and parse_command(text) is None:
                 await self._decide(asked, text)
             else:
                 await self._send(text)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agent.context.branches import branch_off, first_words, name_branch
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 _LONGEST_NAME = 40
 

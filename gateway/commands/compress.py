@@ -3,7 +3,7 @@ from __future__ import annotations
 from agent.context.child_session import LiveContext
 from agent.context.prompt_size import last_prompt_tokens
 from agent.messages import without_notes
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 _GROUPS = {
-    "While we talk": ("stop", "retry", "undo", "reset", "new"),
+    "While we talk": ("stop", "retry", "undo", "reset"),
     "Earlier conversations": ("sessions", "resume", "branch", "search"),
     "The context": ("compress", "undo-compress", "status", "usage"),
     "You and Hermes": ("model", "memory", "whoami", "help"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agent.store import Fact
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 from gateway.commands.sessions import dated
 
 _HOW = "\n/memory forget NUMBER deletes one of them; sessions that have begun keep it until /new."

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent.errors import ModelError, ModelNotAvailable
 from agent.llm import LLMClient
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 _DEFAULT = "default"
 

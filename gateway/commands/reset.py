@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -9,4 +9,4 @@ async def _run(context: CommandContext, rest: str) -> str:
     return "A new session begins. What was said before stays searchable."
 
 
-COMMAND = Command("reset", "begin a new session; the old one stays searchable", _run)
+COMMAND = Command("reset", "begin a new session; the old one stays searchable", _run, aliases=("new",))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent.context.branches import go_to, list_branches
 from agent.messages import without_notes
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 from gateway.commands.sessions import COMMAND as SESSIONS
 from gateway.commands.sessions import LISTED, dated
 

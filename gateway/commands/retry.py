@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agent.context.branches import as_said, branch_off, first_words, last_request, why_no_request
-from gateway.commands import Again, Command, CommandContext
+from gateway.commands.registry import Again, Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str | Again:

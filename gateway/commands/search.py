@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent.context.branches import branch_through
 from agent.store import SearchHit
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 from gateway.commands.sessions import dated
 
 _HITS = 5

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agent.context.branches import Branch, list_branches
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 LISTED = 10
 

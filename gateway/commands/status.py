@@ -8,7 +8,7 @@ from agent.context.prompt_size import last_prompt_tokens
 from agent.llm import LLMClient
 from agent.messages import without_notes
 from agent.store import Session
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 from gateway.text.display import pluralize
 
 
@@ -70,11 +70,11 @@ async def _about_the_model(context: CommandContext, llm: LLMClient) -> AsyncIter
 
 
 def _waiting(context: CommandContext) -> Iterator[str]:
-    """Others have no use for the names of settings."""
-    if context.is_admin and context.needs_restart:
-        yield f"Changed in hermes.yaml, but only from the next start on: {', '.join(context.needs_restart)}"
-    if context.is_admin and context.refused:
-        yield f"hermes.yaml was changed and cannot be used; the settings from before count: {' '.join(context.refused)}"
+    """Report changed settings, to admins only."""
+    if context.is_admin and context.restart_required:
+        yield f"Changed in hermes.yaml, in effect after a restart: {', '.join(context.restart_required)}"
+    if context.is_admin and context.rejected:
+        yield f"The changed hermes.yaml has a mistake, so the old settings apply: {' '.join(context.rejected)}"
 
 
 async def _engine(context: CommandContext) -> list[str]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:

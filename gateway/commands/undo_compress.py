@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agent.context.undo_compaction import NOTHING_TO_UNDO, UndoResult, restore, tokens_in, undo_compaction
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from agent.llm import Usage
-from gateway.commands import Command, CommandContext
+from gateway.commands.registry import Command, CommandContext
 from gateway.commands.status import in_the_window
 from gateway.limits.budget import Spending, dollars
 

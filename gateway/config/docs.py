@@ -69,11 +69,11 @@ A running gateway looks at the file, and at `.env`, every second, and takes over
 on SIGHUP (`kill -HUP`, or `systemctl --user reload hermes`). The tables say for each key when that takes effect:
 
 - **at once**: from the next message on. The log names the keys: `config.reloaded`.
-- **restart**: at the next start. Until then `config.needs_restart` in the log, and `/status` for admins, name
+- **restart**: at the next start. Until then `config.restart_required` in the log, and `/status` for admins, name
   the keys that wait. More bots under `bots` follow the same rules, key by key; a bot that is added or taken
   away needs a restart.
 
-A file with a mistake in it changes nothing: `config.refused` in the log says what `hermes config check` would,
+A file with a mistake in it changes nothing: `config.rejected` in the log says what `hermes config check` would,
 and what was in effect stays so.
 """
 

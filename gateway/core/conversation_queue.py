@@ -1,10 +1,9 @@
-"""One turn at a time per conversation, in order."""
+"""The queue of one conversation: the only queue between the inbox and a turn."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 
@@ -13,73 +12,117 @@ from gateway.types import InboundMessage
 Handler = Callable[["ConversationQueue", InboundMessage], Awaitable[None]]
 
 
-class ConversationQueue:
-    """Messages of one conversation waiting for their turn, and the task that works through them.
+def _at_once() -> bool:
+    return True
 
-    All of them are in the inbox as well: what is forgotten here is taken up at the next start.
+
+class QueueEntry:
+    """A message's position in the queue. The message itself follows once its attachments are read."""
+
+    def __init__(self, queue: ConversationQueue, sender: str, is_due: Callable[[], bool]) -> None:
+        self.sender = sender
+        self.is_due = is_due
+        """False while the message waits for its continuation; until then, later messages overtake it."""
+        self.message: InboundMessage | None = None
+        self._queue = queue
+
+    def fill(self, message: InboundMessage) -> int:
+        """Set the message, and return how many entries are due before it."""
+        self.message = message
+        return self._queue.filled(self)
+
+    def drop(self) -> None:
+        """Give up the position: the message needs no turn."""
+        self._queue.dropped(self)
+
+
+class ConversationQueue:
+    """Messages of one conversation that wait for their turn, and the task that runs one turn at a time.
+
+    Every message is in the inbox as well: a message that this queue forgets is answered after the next start.
     """
 
     def __init__(self, conversation_id: str, handle: Handler, on_idle: Callable[[str], None]) -> None:
         self.conversation_id = conversation_id
         self._handle = handle
         self._on_idle = on_idle
-        self._waiting: deque[InboundMessage] = deque()
+        self._entries: list[QueueEntry] = []
+        self._changed = asyncio.Event()
         self._turn: asyncio.Task[None] | None = None
-        self._at_work: InboundMessage | None = None
+        self._current: InboundMessage | None = None
         self._since = 0.0
-        self._began = self._stopping = False
+        self._has_started = self._stopping = False
         self._worker: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> Sequence[InboundMessage]:
-        return self._waiting
+        """The complete messages that wait for their turn, in order."""
+        return [entry.message for entry in self._entries if entry.message is not None]
 
     @property
-    def at_work(self) -> tuple[InboundMessage, float] | None:
-        """What is being answered, and since when."""
-        return (self._at_work, self._since) if self._at_work is not None else None
+    def current(self) -> tuple[InboundMessage, float] | None:
+        """The message that is being answered, and since when."""
+        return (self._current, self._since) if self._current is not None else None
 
-    def put(self, message: InboundMessage) -> int:
-        """Gives the number of messages that wait before it."""
-        ahead = len(self._waiting)
-        self._waiting.append(message)
+    def count_of(self, sender: str) -> int:
+        """Count this sender's entries."""
+        return sum(entry.sender == sender for entry in self._entries)
+
+    def reserve(self, sender: str, is_due: Callable[[], bool] = _at_once) -> QueueEntry:
+        """Append an entry whose message follows."""
+        entry = QueueEntry(self, sender, is_due)
+        self._entries.append(entry)
         if self._worker is None:
-            self._worker = asyncio.create_task(self._work(), name=f"mailbox {self.conversation_id}")
-        return ahead
+            self._worker = asyncio.create_task(self._work(), name=f"conversation {self.conversation_id}")
+        return entry
+
+    def filled(self, entry: QueueEntry) -> int:
+        self._changed.set()
+        before = takewhile(lambda other: other is not entry, self._entries)
+        return sum(other.is_due() for other in before)
+
+    def dropped(self, entry: QueueEntry) -> None:
+        self._entries = [other for other in self._entries if other is not entry]
+        self._changed.set()
 
     def replace(self, message: InboundMessage) -> bool:
-        """Puts another form of a message in its place, if it still waits."""
-        for at, waiting in enumerate(self._waiting):
-            if waiting.id == message.id:
-                self._waiting[at] = message
+        """Replace a waiting message by its edited form. Returns False if it does not wait here."""
+        for entry in self._entries:
+            if entry.message is not None and entry.message.id == message.id:
+                entry.message = message
                 return True
         return False
 
     def first_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
-        """Those at the front; they go on waiting until they are removed."""
-        return list(takewhile(wanted, self._waiting))
+        """Return the messages at the front that are `wanted`; they wait until `remove` is called."""
+        due = [entry.message for entry in self._entries if entry.is_due()]
+        complete = takewhile(lambda message: message is not None and wanted(message), due)
+        return [message for message in complete if message is not None]
 
     def remove(self, messages: Sequence[InboundMessage]) -> None:
-        """They were given to the turn that is running."""
+        """Remove messages that the running turn has read."""
         ids = {message.id for message in messages}
-        self._waiting = deque(waiting for waiting in self._waiting if waiting.id not in ids)
+        self._entries = [
+            entry for entry in self._entries if entry.message is None or entry.message.id not in ids
+        ]
 
     def holds(self, message_id: str) -> bool:
-        """Whether it waits here, or is being answered."""
-        at_work = self._at_work is not None and self._at_work.id == message_id
-        return at_work or any(waiting.id == message_id for waiting in self._waiting)
+        """Whether the message waits here or is being answered."""
+        is_current = self._current is not None and self._current.id == message_id
+        return is_current or any(waiting.id == message_id for waiting in self.waiting)
 
     def stop_turn(self) -> bool:
-        """Ends the running turn; what waits behind it comes next."""
+        """Cancel the running turn; the next message follows. Returns False if no turn is running."""
         if self._turn is None or self._turn.done() or self._stopping:
             return False
-        # A task that is cancelled before its first step never runs at all, and nobody would hear of its message.
+        # A task that is cancelled before its first step never runs, and its message would get no answer at all.
         self._stopping = True
-        return not self._began or self._turn.cancel()
+        return not self._has_started or self._turn.cancel()
 
     async def close(self, seconds: float) -> None:
-        """No new turns. The running one gets so many seconds to come to its end."""
-        self._waiting.clear()
+        """Start no more turns. The running turn gets `seconds` to end, then it is cancelled."""
+        self._entries.clear()
+        self._changed.set()
         if self._worker is not None:
             await asyncio.wait([self._worker], timeout=seconds)
         if self._worker is not None:
@@ -88,18 +131,24 @@ class ConversationQueue:
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
-                self._began = self._stopping = False
-                self._at_work, self._since = self._waiting.popleft(), time.time()
-                self._turn = asyncio.create_task(self._run(self._at_work))
+            while self._entries:
+                entry = next((entry for entry in self._entries if entry.is_due()), None)
+                if entry is None or entry.message is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    continue
+                self._entries.remove(entry)
+                self._has_started = self._stopping = False
+                self._current, self._since = entry.message, time.time()
+                self._turn = asyncio.create_task(self._run(entry.message))
                 await asyncio.wait([self._turn])
-                self._turn = self._at_work = None
+                self._turn = self._current = None
         finally:
             self._worker = None
             self._on_idle(self.conversation_id)
 
     async def _run(self, message: InboundMessage) -> None:
-        self._began = True
+        self._has_started = True
         if self._stopping and (task := asyncio.current_task()):
             task.cancel()
         await self._handle(self, message)

@@ -1,47 +1,64 @@
-"""Where messages of every platform come in: kept first, then each gets its turn."""
+"""The gateway: persists inbound messages of every platform, and runs one turn at a time per conversation."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
-from agent.events import Queued, TurnEvent
+from agent.errors import NotFound
+from agent.events import Notice, Queued, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.loop import Agent
 from agent.store import Conversation
-from gateway.commands import Commands, is_command
+from gateway.access.gate import AccessControl
+from gateway.commands.registry import Commands
 from gateway.config.schema import Config
-from gateway.config.schema_platforms import SessionsConfig
 from gateway.core.approvals import Approvals
-from gateway.core.conversation_queue import ConversationQueue
-from gateway.core.events import EventHub
-from gateway.core.inbox_codec import decode_local, encode_local
+from gateway.core.conversation_queue import ConversationQueue, QueueEntry
+from gateway.core.events import Envelope, EventHub
+from gateway.core.inbox_codec import (
+    decode_command,
+    decode_local,
+    encode_command,
+    encode_local,
+    is_command_row,
+)
 from gateway.core.leases import LeaseHolder
 from gateway.core.observer import NULL_OBSERVER, Observer
 from gateway.core.parked import ParkedItems, RunningBot
-from gateway.core.suspects import SUSPECT_PAUSE
+from gateway.core.suspects import SUSPECT_DELAY
 from gateway.core.turns import Busy, Turns
+from gateway.errors import CommandFailed, ShuttingDown
 from gateway.limits import Limits
 from gateway.plugins import Plugins
 from gateway.plugins.hooks import hook_for
+from gateway.reload import CurrentConfig
 from gateway.store.ports import GatewayStore, InboxMessage
-from gateway.types import ONE_SHOT_PREFIX, InboundMessage
+from gateway.types import ONE_SHOT_PREFIX, CommandCall, InboundMessage, Place, parse_command
 
 log = structlog.get_logger(__name__)
+
+COMMAND_TIMEOUT = 20.0
+"""Seconds that `run_command` waits for an answer."""
+UNREADABLE = "it cannot be read any more"
+"""Why an inbox row is parked that no version of the codec can decode."""
+_TAKES_LONGER = (
+    "It runs after the messages before it, which may take a while. The answer appears in the chat."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveTurn:
-    """A conversation in which something is being answered."""
+    """A conversation in which a message is being answered."""
 
     conversation_id: str
     inbound: InboundMessage
     since: float
     waiting: int
-    """Messages behind it."""
+    """The number of messages behind it."""
 
 
 class Gateway:
@@ -55,143 +72,204 @@ class Gateway:
         plugins: Plugins,
         *,
         workspaces: Path,
-        busy: Busy = "queue",
-        sessions: SessionsConfig | None = None,
-        ask_before_danger: bool = True,
-        drain_seconds: float = 0.0,
+        settings: CurrentConfig | None = None,
         limits: Limits | None = None,
-        needs_restart: Callable[[], Sequence[str]] = tuple,
-        refused: Callable[[], Sequence[str]] = tuple,
+        access: AccessControl | None = None,
+        bots: dict[str, RunningBot] | None = None,
         observer: Observer = NULL_OBSERVER,
-        suspect_pause: float = SUSPECT_PAUSE,
+        suspect_delay: float = SUSPECT_DELAY,
     ) -> None:
+        """`access` and `bots` are filled by the code that starts the chat platforms."""
         self.agent = agent
         self.store = store
         self.commands = commands
         self.plugins = plugins
-        self.hub = EventHub()
-        self.observer = observer
-        self.approvals = Approvals(self.hub.publish)
+        self.settings = settings or CurrentConfig(Config())
         self.limits = limits or Limits.none(store.sessions)
-        self.needs_restart = needs_restart
-        self.refused = refused
-        """The settings that were changed and count from the next start on."""
-        self._workspaces = workspaces
-        self._busy = busy
-        self._drain_seconds = drain_seconds
-        self._holder = LeaseHolder(store.leases)
-        self._turns = Turns(
-            self,
-            self._holder,
-            busy=busy,
-            sessions=sessions or SessionsConfig(),
-            ask=ask_before_danger,
-            suspect_pause=suspect_pause,
-        )
-        self._mailboxes: dict[str, ConversationQueue] = {}
-        self._arriving: dict[str, list[InboundMessage]] = {}
-        """By conversation: what is being kept just now, and will wait then."""
-        self.bots: dict[str, RunningBot] = {}
-        """Those that run in this process, by platform."""
-        self.taking_up = asyncio.Lock()
-        """Held while something that was left or given up on is taken up: nothing of it twice."""
-        self.second_chances = ParkedItems(self)
+        self.access = access if access is not None else AccessControl()
+        self.bots = bots if bots is not None else {}
+        """The chat bots that run in this process, by platform."""
+        self.observer = observer
+        self.hub = EventHub()
+        self.approvals = Approvals(self.hub.publish)
+        self.parked = ParkedItems(self)
+        self.recovery_lock = asyncio.Lock()
+        """Held while unfinished or parked messages are resumed, so that none is resumed twice."""
         self.is_closing = False
+        self._workspaces = workspaces
+        self._holder = LeaseHolder(store.leases)
+        self._turns = Turns(self, self._holder, suspect_delay=suspect_delay)
+        self._queues: dict[str, ConversationQueue] = {}
         self._hooks: set[asyncio.Task[None]] = set()
-        """Kept, because the event loop holds tasks only weakly."""
+        """Keeps references, because the event loop holds tasks only weakly."""
 
-    def apply(self, config: Config) -> None:
-        """What may change while it runs. A turn that has begun goes on as it began."""
-        self.limits.apply(config.limits)
-        self.agent.instructions = config.agent.system_prompt
-        self.agent.max_iterations = config.agent.max_iterations
-        self._busy = config.gateway.busy
-        self._drain_seconds = config.gateway.drain_seconds
-        self._turns.apply(
-            busy=config.gateway.busy, sessions=config.sessions, ask=config.tools.approval == "ask"
-        )
+    # -- inbound ---------------------------------------------------------------------------------------------
 
     async def receive(
-        self, inbound: InboundMessage, conversation: Conversation | None = None
+        self,
+        inbound: InboundMessage,
+        conversation: Conversation | None = None,
+        entry: QueueEntry | None = None,
     ) -> Conversation:
-        """Queues the message once it is kept; its events come through `hub.watch(conversation.id)`. `conversation` is
-        the one at its address, if that is known already."""
+        """Persist the message if it is not in the inbox yet, then queue it. Its events come through
+        `hub.watch(conversation.id)`.
+
+        `conversation` is the one at its address, if the caller has it; `entry` is its position from `reserve`.
+        Raises QueueFull."""
         if conversation is None:
             conversation = await self.store.sessions.open_conversation(inbound.address, person=inbound.person)
-        overtakes = self.commands.overtakes(inbound.text)
-        if not overtakes and not inbound.is_taken:
-            self._check_room(conversation.id, inbound)
-        if not inbound.is_taken and not await self._take(conversation.id, inbound):
-            return conversation  # it is here already
-        if self.is_closing:
-            log.info("gateway.kept_for_later", conversation=conversation.id, message=inbound.id)
-        elif overtakes:
-            await self._turns.overtake(conversation, inbound)
+        if inbound.origin is None and inbound.command is None:
+            inbound = replace(inbound, command=parse_command(inbound.text))
+        if self.commands.overtakes(inbound.command):
+            if inbound.is_persisted or await self.store.inbox.add(encode_local(inbound)):
+                await self._run_immediately(conversation, inbound)
+            return conversation
+        if not inbound.is_persisted:
+            queue = self._queues.get(conversation.id)
+            self.limits.check_room(queue.count_of(inbound.sender) if queue else 0)
+        entry = entry or self.reserve(conversation.id, inbound.sender)
+        try:
+            is_new = inbound.is_persisted or await self.store.inbox.add(encode_local(inbound))
+        except BaseException:
+            entry.drop()
+            raise
+        if not is_new:
+            entry.drop()
         else:
-            self._put(conversation.id, inbound)
+            self._enqueue(conversation.id, inbound, entry)
         return conversation
 
-    async def recover(self, platform: str, *, chat_id: str | None = None) -> None:
-        """Takes up what was left when Hermes stopped, where people come and read; chats do that themselves."""
-        async with self.taking_up:
-            await self._recover(platform, chat_id)
+    def reserve(
+        self, conversation_id: str, sender: str, is_due: Callable[[], bool] = lambda: True
+    ) -> QueueEntry:
+        """Reserve the next position in the conversation's queue, to be filled by `receive` or dropped."""
+        return self._queue(conversation_id).reserve(sender, is_due)
 
-    async def _recover(self, platform: str, chat_id: str | None) -> None:
-        for taken, has_begun in await self.left_waiting(platform):
+    async def run_command(
+        self,
+        conversation: Conversation,
+        command: CommandCall,
+        *,
+        actor: str,
+        reply_to: Place | None = None,
+        timeout: float = COMMAND_TIMEOUT,  # noqa: ASYNC109 - the command goes on after the timeout
+    ) -> str:
+        """Run a command in a conversation and return its answer, or a sentence if that takes longer than `timeout`.
+
+        The command is persisted, runs in order with the conversation's messages and under its lease. Its answer is
+        delivered to `reply_to` as well. Raises CommandFailed."""
+        if self.is_closing:
+            raise ShuttingDown
+        inbound = InboundMessage(
+            conversation.address, conversation.person, command.text, command=command, author=actor
+        )
+        row = encode_command(conversation, inbound, reply_to)
+        with self.hub.watch(conversation.id, after=self.hub.last_number(conversation.id)) as envelopes:
+            await self.store.inbox.add(row)
+            if self.commands.overtakes(command):
+                return await self._turns.run_immediately(conversation, inbound)
+            await self._receive_command(row, conversation, inbound)
             try:
-                inbound = replace(decode_local(taken), has_begun=has_begun)
-            except (KeyError, TypeError, ValueError):
-                log.error("gateway.unreadable", platform=platform, message=taken.id)
-                await self.store.inbox.park([taken.id], "it cannot be read any more")
-                continue
-            if chat_id is None and inbound.address.chat_id.startswith(ONE_SHOT_PREFIX):
-                await self.store.inbox.mark_done([inbound.id])  # whoever asked has left
-            elif chat_id in (None, inbound.address.chat_id) and not self._is_in_hand(inbound.id):
-                log.info("gateway.recovered", platform=platform, message=inbound.id)
+                async with asyncio.timeout(timeout):
+                    return await _answer_to(inbound.id, envelopes)
+            except TimeoutError:
+                return _TAKES_LONGER
+
+    def replace_queued(self, conversation_id: str, inbound: InboundMessage) -> bool:
+        """Replace a queued message by its edited form. Returns False once its turn has begun."""
+        queue = self._queues.get(conversation_id)
+        return queue is not None and queue.replace(inbound)
+
+    # -- recovery --------------------------------------------------------------------------------------------
+
+    async def recover(self, platform: str, *, chat_id: str | None = None) -> None:
+        """Resume the messages of the web chat or the terminal that an earlier process left. Chat bots do that
+        themselves when they connect."""
+        async with self.recovery_lock:
+            for row, is_resumed in await self.unfinished(platform):
+                await self.resume(row, is_resumed=is_resumed, chat_id=chat_id)
+
+    async def unfinished(self, platform: str) -> list[tuple[InboxMessage, bool]]:
+        """Return the messages that an earlier process left, in order, each with whether its turn had begun."""
+        rows = await self.store.inbox.waiting(platform)
+        self._turns.suspects.find(rows)
+        begun = await self.store.sessions.known([row.id for row in rows])
+        return [(row, row.id in begun) for row in rows]
+
+    async def resume(self, row: InboxMessage, *, is_resumed: bool, chat_id: str | None = None) -> bool:
+        """Queue a row of the web chat or the terminal, or a command. Parks an unreadable row and returns False.
+
+        With `chat_id`, only for that chat."""
+        if self._is_queued(row.id):
+            return True
+        try:
+            if is_command_row(row):
+                conversation, inbound = await self._decode_command(row)
+            else:
+                conversation, inbound = None, decode_local(row)
+        except (KeyError, TypeError, ValueError, NotFound):
+            log.error("gateway.unreadable", platform=row.platform, message=row.id)
+            await self.store.inbox.park([row.id], UNREADABLE)
+            return False
+        inbound = replace(inbound, is_resumed=is_resumed)
+        if chat_id is None and inbound.address.chat_id.startswith(ONE_SHOT_PREFIX):
+            await self.store.inbox.mark_done([inbound.id])  # `hermes chat -q` has exited
+        elif chat_id in (None, inbound.address.chat_id):
+            log.info("gateway.recovered", platform=row.platform, message=row.id)
+            if conversation is not None:
+                await self._receive_command(row, conversation, inbound)
+            else:
                 await self.receive(inbound)
+        return True
 
-    async def left_waiting(self, platform: str) -> list[tuple[InboxMessage, bool]]:
-        """The messages that an earlier process left, in order, each with whether its turn had begun."""
-        waiting = await self.store.inbox.waiting(platform)
-        self._turns.suspects.find(waiting)
-        begun = await self.store.sessions.known([taken.id for taken in waiting])
-        return [(taken, taken.id in begun) for taken in waiting]
+    async def _decode_command(self, row: InboxMessage) -> tuple[Conversation, InboundMessage]:
+        conversation_id, actor, command = decode_command(row)
+        conversation = await self.store.sessions.conversation(conversation_id)
+        inbound = InboundMessage(
+            conversation.address, conversation.person, command.text, row.id, command, author=actor
+        )
+        return conversation, inbound
 
-    def replace_waiting(self, conversation_id: str, inbound: InboundMessage) -> bool:
-        """For a message its author has changed: False once its turn has begun."""
-        mailbox = self._mailboxes.get(conversation_id)
-        return mailbox is not None and mailbox.replace(inbound)
+    async def _receive_command(
+        self, row: InboxMessage, conversation: Conversation, inbound: InboundMessage
+    ) -> None:
+        bot = self.bots.get(row.platform)
+        if bot is not None and row.place is not None:
+            bot.follow(conversation.id, row.place)
+        await self.receive(replace(inbound, is_persisted=True), conversation)
+
+    # -- status ----------------------------------------------------------------------------------------------
 
     @property
-    def at_work(self) -> int:
-        """How many conversations something is being answered in."""
-        return len(self._mailboxes)
+    def active_count(self) -> int:
+        """The number of conversations in which a message is answered or waits."""
+        return len(self._queues)
 
-    def works_on(self, conversation_id: str) -> bool:
-        """Whether something is being answered there, or waits to be."""
-        return conversation_id in self._mailboxes
+    def is_busy(self, conversation_id: str) -> bool:
+        """Whether a message of the conversation is answered or waits."""
+        return conversation_id in self._queues
 
     @property
     def waiting(self) -> int:
-        """How many messages wait for their turn, in all conversations."""
-        return sum(len(mailbox.waiting) for mailbox in self._mailboxes.values())
+        """The number of messages that wait for their turn, in all conversations."""
+        return sum(len(queue.waiting) for queue in self._queues.values())
 
     @property
     def active_turns(self) -> list[ActiveTurn]:
-        """What is being worked on, the longest first."""
+        """The running turns, the oldest first."""
         turns = [
-            ActiveTurn(mailbox.conversation_id, *mailbox.at_work, waiting=len(mailbox.waiting))
-            for mailbox in self._mailboxes.values()
-            if mailbox.at_work
+            ActiveTurn(queue.conversation_id, *queue.current, waiting=len(queue.waiting))
+            for queue in self._queues.values()
+            if queue.current
         ]
         return sorted(turns, key=lambda turn: turn.since)
 
     def queued(self, conversation_id: str) -> list[Queued]:
-        """What waits now, as it was told when it came: for whoever looks only now."""
-        mailbox = self._mailboxes.get(conversation_id)
-        waiting = mailbox.waiting if mailbox else ()
+        """Return the event of each waiting message again, for a watcher that joins late."""
+        queue = self._queues.get(conversation_id)
+        waiting = queue.waiting if queue else ()
         return [
-            Queued(inbound.id, inbound.text, "queue" if is_command(inbound.text) else self._busy, ahead)
+            Queued(inbound.id, inbound.text, "queue" if inbound.command else self._busy, ahead)
             for ahead, inbound in enumerate(waiting, start=1)
         ]
 
@@ -199,66 +277,83 @@ class Gateway:
         return self._workspaces / conversation_id
 
     def stop_turn(self, conversation_id: str) -> bool:
-        mailbox = self._mailboxes.get(conversation_id)
-        return mailbox is not None and mailbox.stop_turn()
+        """Cancel the running turn. Returns False if no turn is running."""
+        queue = self._queues.get(conversation_id)
+        return queue is not None and queue.stop_turn()
 
     async def close(self) -> None:
-        """Running turns get some time to end; what is left then, and what waits, is taken up at the next start."""
+        """Give running turns some time to end. Messages without an answer are resumed at the next start."""
         self.is_closing = True
-        closing = (mailbox.close(self._drain_seconds) for mailbox in list(self._mailboxes.values()))
-        await asyncio.gather(*closing)
+        seconds = self.settings.config.gateway.drain_seconds
+        await asyncio.gather(*(queue.close(seconds) for queue in list(self._queues.values())))
         await self._holder.close()
 
     def publish(self, inbound: InboundMessage, conversation_id: str, event: TurnEvent) -> None:
-        """To those who watch or measure, and to the plugins' hooks, which nobody waits for."""
+        """Send the event to watchers, to the observer and, without waiting, to the plugins' hooks."""
         self.hub.publish(conversation_id, event)
-        self.observer.told(inbound, event)
-        if told := hook_for(event):
+        self.observer.event(inbound, event)
+        if hook := hook_for(event):
             about = {"conversation_id": conversation_id, "message_id": inbound.id}
-            name, data = told
+            name, data = hook
             hooks = self.plugins.emit(name, platform=inbound.address.platform, **about, **data)
             task = asyncio.create_task(hooks)
             self._hooks.add(task)
             task.add_done_callback(self._hooks.discard)
 
-    def _check_room(self, conversation_id: str, inbound: InboundMessage) -> None:
-        mailbox = self._mailboxes.get(conversation_id)
-        waiting = mailbox.waiting if mailbox else ()
-        self.limits.check_room([*waiting, *self._arriving.get(conversation_id, ())], inbound)
+    # -- the queues ------------------------------------------------------------------------------------------
 
-    async def _take(self, conversation_id: str, inbound: InboundMessage) -> bool:
-        """Counted as waiting from now on: many may arrive at the same time."""
-        arriving = self._arriving.setdefault(conversation_id, [])
-        arriving.append(inbound)
-        try:
-            return await self.store.inbox.add(encode_local(inbound))
-        finally:
-            arriving.remove(inbound)
-            if not arriving:
-                self._arriving.pop(conversation_id, None)
+    @property
+    def _busy(self) -> Busy:
+        return self.settings.config.gateway.busy
 
-    def _put(self, conversation_id: str, inbound: InboundMessage) -> None:
-        mailbox = self._mailbox(conversation_id)
+    async def _run_immediately(self, conversation: Conversation, inbound: InboundMessage) -> None:
+        if self.is_closing:
+            log.info("gateway.kept_for_later", conversation=conversation.id, message=inbound.id)
+        else:
+            await self._turns.run_immediately(conversation, inbound)
+
+    def _enqueue(self, conversation_id: str, inbound: InboundMessage, entry: QueueEntry) -> None:
+        if self.is_closing:
+            log.info("gateway.kept_for_later", conversation=conversation_id, message=inbound.id)
+            entry.drop()
+            return
+        queue = self._queue(conversation_id)
         running = self.hub.running(conversation_id)
-        self.observer.waits(inbound.id)
-        ahead = mailbox.put(inbound) + (running is not None)
+        self.observer.queued(inbound.id)
+        ahead = entry.fill(inbound) + (running is not None)
         if not ahead:
             return
-        commands = is_command(inbound.text) or (running is not None and is_command(running.text))
-        how: Busy = "queue" if commands else self._busy
+        runs_command = running is not None and queue.current is not None and queue.current[0].command
+        how: Busy = "queue" if inbound.command or runs_command else self._busy
         self.publish(inbound, conversation_id, Queued(inbound.id, inbound.text, how, ahead))
         if how == "interrupt":
-            mailbox.stop_turn()
+            queue.stop_turn()
 
-    def _mailbox(self, conversation_id: str) -> ConversationQueue:
-        if conversation_id not in self._mailboxes:
-            self._mailboxes[conversation_id] = ConversationQueue(
+    def _queue(self, conversation_id: str) -> ConversationQueue:
+        if conversation_id not in self._queues:
+            self._queues[conversation_id] = ConversationQueue(
                 conversation_id, self._turns.handle, self._forget
             )
-        return self._mailboxes[conversation_id]
+        return self._queues[conversation_id]
 
-    def _is_in_hand(self, message_id: str) -> bool:
-        return any(mailbox.holds(message_id) for mailbox in self._mailboxes.values())
+    def _is_queued(self, message_id: str) -> bool:
+        return any(queue.holds(message_id) for queue in self._queues.values())
 
     def _forget(self, conversation_id: str) -> None:
-        self._mailboxes.pop(conversation_id, None)
+        self._queues.pop(conversation_id, None)
+
+
+async def _answer_to(message_id: str, envelopes: AsyncIterator[Envelope]) -> str:
+    """Wait for the turn of this message and return its last notice. Raises CommandFailed."""
+    answer, is_running = "", False
+    async for envelope in envelopes:
+        match envelope.event:
+            case TurnStarted():
+                is_running = envelope.event.message_id == message_id
+            case Notice(text=text) if is_running:
+                answer = text
+            case TurnDone() if is_running:
+                return answer
+            case TurnFailed(error=error) if is_running:
+                raise CommandFailed(error)
+    return _TAKES_LONGER

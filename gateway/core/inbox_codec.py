@@ -1,4 +1,4 @@
-"""Encodes inbound messages as inbox rows, and decodes them."""
+"""Encodes inbound messages and commands as inbox rows, and decodes them."""
 
 from __future__ import annotations
 
@@ -9,52 +9,80 @@ from functools import partial
 from pydantic import TypeAdapter
 
 from agent.ids import id_from
-from agent.store import Address
+from agent.store import Address, Conversation
 from gateway.store.ports import InboxMessage, Payload
-from gateway.types import ChatMessage, InboundMessage, Place
+from gateway.types import ChatMessage, CommandCall, InboundMessage, Place
 
 Fetch = Callable[[str, str, int | None, int], Awaitable[bytes]]
 """`ChatPort.fetch`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What is kept of a message to which a person comes and reads the answer; chats have more to keep."""
+class _LocalPayload:
+    """A message of the web chat or the terminal, whose reader polls for the answer."""
 
     address: Address
     person: str
     text: str
 
 
-_KEPT = TypeAdapter(_Kept)
+@dataclass(frozen=True, slots=True)
+class _CommandPayload:
+    """A command that was not written in a chat, such as a button of the dashboard."""
+
+    conversation_id: str
+    actor: str
+    command: CommandCall
+    text: str
+    """The command as reports show it."""
 
 
-def encode_local(inbound: InboundMessage) -> InboxMessage:
-    kept = _Kept(inbound.address, inbound.person, inbound.text)
-    return InboxMessage(inbound.id, inbound.address.platform, asdict(kept))
-
-
-def decode_local(taken: InboxMessage) -> InboundMessage:
-    """Raises ValueError for what was not made here."""
-    kept = _KEPT.validate_python(taken.payload)
-    return InboundMessage(kept.address, kept.person, kept.text, id=taken.id, is_taken=True)
-
-
-_MESSAGE = TypeAdapter(ChatMessage)
+_LOCAL = TypeAdapter(_LocalPayload)
+_COMMAND = TypeAdapter(_CommandPayload)
+_CHAT = TypeAdapter(ChatMessage)
 
 
 def inbox_id(platform: str, place: Place, message_id: str) -> str:
-    """The same whenever it is delivered, so that a message is stored once."""
+    """Derive the inbox id from the service's id, so that a message delivered twice is stored once."""
     return id_from("msg", platform, place.chat_id, place.thread_id, message_id)
 
 
+def encode_local(inbound: InboundMessage) -> InboxMessage:
+    payload = _LocalPayload(inbound.address, inbound.person, inbound.text)
+    return InboxMessage(inbound.id, inbound.address.platform, asdict(payload))
+
+
+def decode_local(row: InboxMessage) -> InboundMessage:
+    """Raises ValueError if the payload is not a local message."""
+    payload = _LOCAL.validate_python(row.payload)
+    return InboundMessage(payload.address, payload.person, payload.text, id=row.id, is_persisted=True)
+
+
+def encode_command(
+    conversation: Conversation, inbound: InboundMessage, reply_to: Place | None
+) -> InboxMessage:
+    assert inbound.command is not None
+    payload = _CommandPayload(conversation.id, inbound.sender, inbound.command, inbound.text)
+    return InboxMessage(inbound.id, inbound.address.platform, asdict(payload), reply_to)
+
+
+def is_command_row(row: InboxMessage) -> bool:
+    return "command" in row.payload
+
+
+def decode_command(row: InboxMessage) -> tuple[str, str, CommandCall]:
+    """Return the conversation's id, the actor and the command. Raises ValueError if the payload is not a command."""
+    payload = _COMMAND.validate_python(row.payload)
+    return payload.conversation_id, payload.actor, payload.command
+
+
 def encode(message: ChatMessage) -> Payload:
-    """All of it; of a file, where the service keeps it."""
-    kept = {
+    """Encode a chat message. An attachment is encoded as a reference to the service's copy."""
+    fields = {
         name: getattr(message, name)
         for name in ("id", "text", "addressed", "album", "maybe_unfinished", "written_at")
     }
-    return kept | {
+    return fields | {
         "place": asdict(message.place),
         "author": asdict(message.author),
         "quote": asdict(message.quote) if message.quote else None,
@@ -66,9 +94,9 @@ def encode(message: ChatMessage) -> Payload:
 
 
 def decode(payload: Payload, fetch: Fetch) -> ChatMessage:
-    """Raises KeyError, TypeError or ValueError for what it has not written itself."""
+    """Raises KeyError, TypeError or ValueError if the payload is not a chat message."""
     files = [
         {**file, "read": partial(fetch, file["ref"], file["name"], file["size"])}
         for file in payload["attachments"]
     ]
-    return _MESSAGE.validate_python({**payload, "attachments": files})
+    return _CHAT.validate_python({**payload, "attachments": files})

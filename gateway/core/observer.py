@@ -1,4 +1,4 @@
-"""Who measures what the gateway does. What happens is the same whether anybody does or not."""
+"""Ports for metrics and traces. The gateway behaves the same with and without an observer."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from gateway.types import InboundMessage
 
 
 class DeliveryObserver(Protocol):
-    """Told about the way out to a chat service."""
+    """Observes calls to a chat service and their results."""
 
     def call(self, platform: str, name: str, turn_id: str) -> AbstractContextManager[object]:
-        """Around one call of the service; what it raises passes through."""
+        """Return a context manager for one call to the service. Exceptions pass through."""
         ...
 
     def delivered(self, platform: str, outcome: str) -> None:
-        """What has to arrive is `sent`, all of it, or `parked`."""
+        """Count an outbox item that is finally `sent` or `parked`."""
         ...
 
 
 class Observer(DeliveryObserver, Protocol):
-    def waits(self, message_id: str) -> None:
-        """It stands in line from now on."""
+    """Observes turns and deliveries."""
+
+    def queued(self, message_id: str) -> None:
+        """Note that the message waits for its turn from now on."""
         ...
 
     def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[object]:
-        """Around everything that is done about this message."""
+        """Return a context manager for all work on this message."""
         ...
 
-    def told(self, inbound: InboundMessage, event: TurnEvent) -> None:
-        """An event of the turn that answers this message, or that it waits."""
+    def event(self, inbound: InboundMessage, event: TurnEvent) -> None:
+        """Note an event of the turn that answers this message, or that the message is queued."""
         ...
 
 
 class NullObserver:
-    """Nobody measures."""
+    """An observer that records nothing."""
 
-    def waits(self, message_id: str) -> None: ...
+    def queued(self, message_id: str) -> None: ...
 
     def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def told(self, inbound: InboundMessage, event: TurnEvent) -> None: ...
+    def event(self, inbound: InboundMessage, event: TurnEvent) -> None: ...
 
     def call(self, platform: str, name: str, turn_id: str) -> AbstractContextManager[object]:
         return nullcontext()

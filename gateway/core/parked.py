@@ -1,13 +1,11 @@
-"""What was given up on gets another chance, or is let go, when its owner says so. Each of it once."""
+"""Retries or dismisses parked messages and replies, each at most once, when the owner asks for it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 
-from gateway.core.inbox_codec import decode_local
 from gateway.store.ports import InboxMessage, OutboxItem
 from gateway.types import Place
 
@@ -16,53 +14,52 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_NOT_PARKED = "It is not parked any more; somebody has dealt with it."
-_GONE_ON = (
-    "The conversation has gone on since, so an answer would come in the wrong place. Ask there once more, or dismiss "
-    "this."
+_NOT_PARKED = "It is no longer parked; it was retried or dismissed before."
+_SUPERSEDED = (
+    "The conversation has moved on, so an answer would come out of place. Ask there again, or dismiss it."
 )
-_UNREADABLE = "It cannot be read any more, so nothing can be made of it; dismiss it."
-_NOTHING_LEFT = "Nothing of it is left that could be sent; dismiss it."
-_TAKEN_UP = "It is being answered now."
-_REFUSED = "Whoever wrote it may not talk to this bot any more, so it was let go."
-_ON_ITS_WAY = "It is on its way again."
-_WHEN_BACK = "It waits until {} is connected again."
+_UNREADABLE = "It cannot be read, so it cannot be retried; dismiss it."
+_NOTHING_LEFT = "Nothing of it is left to send; dismiss it."
+_RESUMED = "It is being answered now."
+_REFUSED = "Its author may no longer talk to this bot, so the message was dropped."
+_SENDING = "It is being sent again."
+_WAITS = "It waits until {} is connected again."
 _DISMISSED = "Dismissed."
 
 
-ResumeResult = Literal["yes", "refused", "unreadable"]
+ResumeResult = Literal["resumed", "refused", "unreadable"]
 
 
 class RunningBot(Protocol):
-    """A bot that runs in this process."""
+    """A chat bot that runs in this process."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it has taken up what was left at the last stop; until then it will find more."""
+        """Whether the bot has resumed what an earlier process left; before that, it will find parked items itself."""
         ...
 
-    async def take_up(self, taken: InboxMessage, *, has_begun: bool) -> ResumeResult:
-        """A message that was given up on before. Whether it gets an answer; if not, it is settled or parked again."""
+    async def resume(self, row: InboxMessage, *, is_resumed: bool) -> ResumeResult:
+        """Answer a message that was parked. A message that cannot be answered is marked done or parked again."""
         ...
 
-    def bring(self, outgoing: OutboxItem) -> None:
-        """A reply that was given up on before."""
+    def deliver(self, item: OutboxItem) -> None:
+        """Deliver a reply that was parked."""
         ...
 
     def follow(self, conversation_id: str, place: Place) -> None:
-        """From now on, what happens in the conversation is brought there."""
+        """Deliver the conversation's events to this place from now on."""
         ...
 
-    async def tell(self, user_id: str, sentence: str) -> bool:
-        """In the direct chat with this person. Whether it arrived."""
+    async def send_notice(self, user_id: str, text: str) -> bool:
+        """Send a text to the direct chat with this person. Returns whether it arrived."""
         ...
 
 
-_SENTENCES: dict[ResumeResult, str] = {"yes": _TAKEN_UP, "refused": _REFUSED, "unreadable": _UNREADABLE}
+_SENTENCES: dict[ResumeResult, str] = {"resumed": _RESUMED, "refused": _REFUSED, "unreadable": _UNREADABLE}
 
 
 class ParkedItems:
-    """Every verb gives a sentence for the one who asked for it."""
+    """Verbs for parked messages and replies. Each returns a sentence for the person who asked."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -70,45 +67,40 @@ class ParkedItems:
         self._outbox = gateway.store.outbox
 
     async def retry_message(self, message_id: str) -> str:
-        async with self._gateway.taking_up:
+        async with self._gateway.recovery_lock:
             if await self._inbox.is_superseded(message_id):
-                return _GONE_ON
-            taken = await self._inbox.unpark(message_id)
-            if taken is None:
+                return _SUPERSEDED
+            row = await self._inbox.unpark(message_id)
+            if row is None:
                 return _NOT_PARKED
-            log.info("parked.retried", platform=taken.platform, message=message_id)
-            return await self._take_up(taken)
+            log.info("parked.retried", platform=row.platform, message=message_id)
+            return await self._resume(row)
 
-    async def retry_reply(self, outgoing_id: str) -> str:
-        async with self._gateway.taking_up:
-            found = await self._outbox.unpark(outgoing_id)
+    async def retry_reply(self, outbox_id: str) -> str:
+        async with self._gateway.recovery_lock:
+            found = await self._outbox.unpark(outbox_id)
             if found is None:
-                return _NOTHING_LEFT if await self._outbox.is_parked(outgoing_id) else _NOT_PARKED
-            platform, outgoing = found
-            log.info("parked.retried", platform=platform, reply=outgoing_id)
+                return _NOTHING_LEFT if await self._outbox.is_parked(outbox_id) else _NOT_PARKED
+            platform, item = found
+            log.info("parked.retried", platform=platform, reply=outbox_id)
             bot = self._gateway.bots.get(platform)
             if bot is None or not bot.is_open:
-                return _WHEN_BACK.format(platform)
-            bot.bring(outgoing)
-            return _ON_ITS_WAY
+                return _WAITS.format(platform)
+            bot.deliver(item)
+            return _SENDING
 
     async def dismiss_message(self, message_id: str) -> str:
         return _DISMISSED if await self._inbox.dismiss(message_id) else _NOT_PARKED
 
-    async def dismiss_reply(self, outgoing_id: str) -> str:
-        return _DISMISSED if await self._outbox.dismiss(outgoing_id) else _NOT_PARKED
+    async def dismiss_reply(self, outbox_id: str) -> str:
+        return _DISMISSED if await self._outbox.dismiss(outbox_id) else _NOT_PARKED
 
-    async def _take_up(self, taken: InboxMessage) -> str:
-        has_begun = bool(await self._gateway.store.sessions.known([taken.id]))
-        if taken.place is not None:
-            bot = self._gateway.bots.get(taken.platform)
+    async def _resume(self, row: InboxMessage) -> str:
+        is_resumed = bool(await self._gateway.store.sessions.known([row.id]))
+        if row.place is not None:
+            bot = self._gateway.bots.get(row.platform)
             if bot is None or not bot.is_open:
-                return _WHEN_BACK.format(taken.platform)
-            return _SENTENCES[await bot.take_up(taken, has_begun=has_begun)]
-        try:
-            inbound = decode_local(taken)
-        except (KeyError, TypeError, ValueError):
-            await self._inbox.park([taken.id], "it cannot be read any more")
-            return _UNREADABLE
-        await self._gateway.receive(replace(inbound, has_begun=has_begun))
-        return _TAKEN_UP
+                return _WAITS.format(row.platform)
+            return _SENTENCES[await bot.resume(row, is_resumed=is_resumed)]
+        is_readable = await self._gateway.resume(row, is_resumed=is_resumed)
+        return _RESUMED if is_readable else _UNREADABLE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agent.store import SessionStore
 from gateway.config.schema_limits import LimitsConfig
@@ -11,7 +11,7 @@ from gateway.errors import QueueFull
 from gateway.limits.budget import DailyBudget
 from gateway.limits.rate import RateLimit, Refusal
 from gateway.store.ports import QueueLimits
-from gateway.types import OWNER, InboundMessage
+from gateway.types import OWNER
 
 _PEOPLE_IN_LINE = 4
 """A conversation of many takes so many times what waits for one person."""
@@ -65,8 +65,8 @@ class Limits:
         if person != OWNER and self._people:
             self._people.give_back(person)
 
-    def check_room(self, waiting: Sequence[InboundMessage], inbound: InboundMessage) -> None:
-        """Raises QueueFull. For what is not taken through the inbox of a chat, which counts for itself."""
-        own = sum(message.by == inbound.by for message in waiting)
-        if own >= self.room.of_one_person:
-            raise QueueFull(own)
+    def check_room(self, waiting: int) -> None:
+        """Raise QueueFull if a sender with so many waiting messages may not send another. Chat platforms do not need
+        this: adding to the inbox counts their messages."""
+        if waiting >= self.room.of_one_person:
+            raise QueueFull(waiting)

@@ -140,14 +140,14 @@ class Metrics:
 
     # -- gateway.core.observer.Observer ---------------------------------------------------------------------------
 
-    def waits(self, message_id: str) -> None:
-        self._turns.waits(message_id)
+    def queued(self, message_id: str) -> None:
+        self._turns.queued(message_id)
 
     def turn(self, conversation_id: str, inbound: InboundMessage) -> AbstractContextManager[None]:
         return self._turns.turn(conversation_id, inbound)
 
-    def told(self, inbound: InboundMessage, event: TurnEvent) -> None:
-        self._turns.told(inbound, event)
+    def event(self, inbound: InboundMessage, event: TurnEvent) -> None:
+        self._turns.event(inbound, event)
 
     @contextmanager
     def call(self, platform: str, name: str, turn_id: str) -> Iterator[None]:

@@ -16,7 +16,6 @@ from agent.events import (
     TurnEvent,
     TurnFailed,
 )
-from gateway.commands import is_command
 from gateway.observability.definitions import OTHER, BoundedLabel, Meters
 from gateway.observability.tracing import Span, Tracing
 from gateway.types import InboundMessage
@@ -57,7 +56,7 @@ class TurnMetrics:
             self.register_tools([name])
         return name if name in self._tools else OTHER
 
-    def waits(self, message_id: str) -> None:
+    def queued(self, message_id: str) -> None:
         self._queued_at[message_id] = time.perf_counter()
 
     @contextmanager
@@ -80,7 +79,7 @@ class TurnMetrics:
             # A turn without an outcome was refused: its author may no longer talk to the bot.
             turn.span.end(turn.outcome or "refused", failed=turn.outcome == "failed")
 
-    def told(self, inbound: InboundMessage, event: TurnEvent) -> None:
+    def event(self, inbound: InboundMessage, event: TurnEvent) -> None:
         turn, platform = self._turns.get(inbound.id), inbound.address.platform
         match event:
             case TextDelta():
@@ -104,7 +103,7 @@ class TurnMetrics:
             return "interrupted" if self._is_closing() and not event.outbox_id else "failed"
         if event.stopped:
             return "stopped"
-        return "command" if is_command(inbound.text) else "answered"
+        return "command" if inbound.command else "answered"
 
     def _count_turn(self, turn: _Turn | None, inbound: InboundMessage, outcome: str) -> None:
         platform = inbound.address.platform

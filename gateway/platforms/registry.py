@@ -75,7 +75,7 @@ class PlatformRegistry(Mapping[str, PlatformSpec]):
             context = PlatformContext(
                 name=name,
                 config=config,
-                commands=services.gateway.commands.all,
+                commands=services.gateway.commands.menu,
                 receiver=receivers.factory(name, config),
                 on_config_change=receivers.subscriber(name),
                 services=services,
@@ -101,23 +101,24 @@ class _Receivers:
         app = self._services
 
         def receiver(port: ChatPort) -> InboundHandler:
-            gate = Gate(platform, config, app.access)
+            gate = app.gateway.access.add(Gate(platform, config, app.access))
             join_seconds = app.live_config.config.gateway.join_seconds
             handler = ChatReceiver(
                 app.gateway, port, gate, self._pairing, app.media, config, join_seconds=join_seconds
             )
-            app.live_config.followed_by(
+            app.live_config.subscribe(
                 lambda new: handler.apply(
                     bot_config(new.platforms, platform), join_seconds=new.gateway.join_seconds
                 )
             )
+            app.gateway.bots[platform] = handler
             return handler
 
         return receiver
 
     def subscriber(self, platform: str) -> Callable[[Callable[[Any], None]], None]:
         live_config = self._services.live_config
-        return lambda apply: live_config.followed_by(lambda new: apply(bot_config(new.platforms, platform)))
+        return lambda apply: live_config.subscribe(lambda new: apply(bot_config(new.platforms, platform)))
 
 
 async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAccount:

@@ -16,12 +16,13 @@ import structlog
 from agent.aio import run_in_daemon_thread
 from agent.context_engine import ContextEngine
 from agent.tool import Tool, did_you_mean
-from gateway.commands import Command, CommandContext, is_command
+from gateway.commands import Command, CommandContext
 from gateway.config.fields import Section
 from gateway.config.schema_platforms import BotConfig, is_platform_name
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
 from gateway.plugins.plugin_folder import PluginFault, await_foreign, run_foreign
+from gateway.types import parse_command
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +105,7 @@ class PluginContext:
                 f"this is {command!r}."
             )
         for name in (command.name, *command.aliases):
-            if name != name.lower() or not is_command(f"/{name}"):
+            if name != name.lower() or parse_command(f"/{name}") is None:
                 raise ValueError(f"Nobody can type the command {name!r}: use lower case, digits, - and _.")
         self._offered.commands.append(command)
 

@@ -79,10 +79,10 @@ def test_selected_lines(private_home: Path) -> None:
 
 
 def test_logs_work_with_a_broken_configuration(private_home: Path) -> None:
-    write_log(private_home, {"event": "config.refused"})
+    write_log(private_home, {"event": "config.rejected"})
     (private_home / "hermes.yaml").write_text("logging: [\n")
     seen = warm.run([*HERMES, "--config", str(private_home / "hermes.yaml"), "logs"])
-    assert seen.returncode == 0 and "config.refused" in seen.stdout
+    assert seen.returncode == 0 and "config.rejected" in seen.stdout
     assert seen.stderr.startswith("hermes: The configuration cannot be used")
 
 

@@ -135,7 +135,7 @@ async def test_beside_a_running_hermes(private_home: Path) -> None:
     async with running_hermes(private_home, {"logging": {"format": "json"}}) as process:
         done = await setup("--non-interactive", "--offline", "--telegram-token", TOKEN)
         assert "It answers once you restart Hermes, which is running." in done.stdout
-        line = await process.logs("config.needs_restart")
+        line = await process.logs("config.restart_required")
     assert line["keys"] == ["platforms.telegram.token"]
 
 

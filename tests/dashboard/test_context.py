@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from gateway.core.admin_commands import command
 from markupsafe import Markup
 
 from agent.errors import AuthenticationFailed
@@ -14,7 +15,6 @@ from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Compaction, Split
 from gateway.config.schema import Config
-from gateway.core.admin_commands import command
 from gateway.core.inbox_codec import encode, inbox_id
 from gateway.platforms.web.dashboard.context_chart import (
     ContextWindow,

@@ -104,7 +104,7 @@ async def test_compactions_of_today(house: Watched) -> None:
 async def test_errors_are_sentences(tmp_path: Path) -> None:
     """Each known one says what it means; of any other, where to read about it."""
     metrics = Metrics()
-    metrics.count_warning("config.refused", None)
+    metrics.count_warning("config.rejected", None)
     metrics.count_warning("some.plugin_broke", "KeyError")
     async with watched(tmp_path, metrics=metrics) as house:
         page = await house.page("/dashboard")

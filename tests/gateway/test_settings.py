@@ -111,7 +111,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
 
         # A slip: what `hermes config check` says is in the log, and Bob's list still counts.
         good = copy.deepcopy(scene.config)
-        async with scene.logging("config.refused") as line:
+        async with scene.logging("config.rejected") as line:
             scene.change("limits", messages_per_minuet=500, hang_up=True)
         [problem] = line["problems"]
         assert "limits.messages_per_minuet: unknown key; did you mean limits.messages_per_minute?" in problem
@@ -125,13 +125,13 @@ async def test_while_it_runs(tmp_path: Path) -> None:
 
         # A name that does not exist is found as well, though only the next start would use it.
         scene.config = copy.deepcopy(good)
-        async with scene.logging("config.refused") as line:
+        async with scene.logging("config.rejected") as line:
             scene.change("context", engine="compresor", hang_up=True)
         assert "There is no engine `compresor`" in line["problems"][0]
 
         # Some things need a restart. They are named, without their values, as long as it has not come.
         scene.config = copy.deepcopy(good)
-        async with scene.logging("config.needs_restart") as line:
+        async with scene.logging("config.restart_required") as line:
             scene.change("model", name="openai/other", api_key="sk-another-key-altogether", hang_up=True)
         assert line["keys"] == ["model.name", "model.api_key"]
         told = await _status(process, "before")
@@ -192,7 +192,7 @@ async def test_the_log_and_the_prompt(tmp_path: Path) -> None:
                 await ada.say("Hello")
             assert "You are a pirate." in model.requests[-1].body["messages"][0]["content"]
 
-            async with scene.logging("config.refused") as line:
+            async with scene.logging("config.rejected") as line:
                 process.config_path.unlink()
             assert "cannot be read: No such file" in line["problems"][0]
 

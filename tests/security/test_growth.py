@@ -39,7 +39,6 @@ from agent.redaction.stream import _Secrets
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
 from agent.tool_support.html_text import html_to_text
-from gateway import commands
 from gateway.chat import group_context as chat_wording
 from gateway.cli.chat_markdown import split_finished
 from gateway.importers import parsing as values
@@ -64,6 +63,7 @@ from gateway.text.outline import outline
 from gateway.text.splitter import split_first, split_text
 from gateway.text.tables import render_tables
 from gateway.text.unicode import utf16_length
+from gateway.types import parse_command
 from tests.agent.test_redaction_rules import SAMPLES
 from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 
@@ -209,8 +209,8 @@ WORK: dict[str, Work] = {
     "telegram.addressed_text": _addressed,
     "telegram.name_of": content.name_of,
     "discord words": _on_discord,
-    "is_command": commands.is_command,
-    "a command's words": lambda text: commands._split("/" + text),
+    "parse_command": parse_command,
+    "parse_command of a command": lambda text: parse_command("/" + text),
     # the web and the terminal
     "render_markdown": render_markdown,
     "renderer.redact_and_truncate": lambda text: renderer.redact_and_truncate(text, 6_000),

@@ -9,9 +9,9 @@ from dataclasses import replace
 import discord
 
 from agent.untrusted import in_a_note, wrap_untrusted
-from gateway.commands import Command, is_command, spelled
+from gateway.commands import Command
 from gateway.platforms.discord.attachments import attachments_of
-from gateway.types import Author, ChatMessage, Place, Quote
+from gateway.types import Author, ChatMessage, Place, Quote, command_name, parse_command
 
 _MENTION = re.compile(r"<(@[!&]?|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
@@ -87,7 +87,7 @@ class Reader:
 
     def __init__(self, me: int, commands: Sequence[Command]) -> None:
         self._me = me
-        self._commands = {spelled(name): command for command in commands for name in _names(command)}
+        self._commands = {command_name(name): command for command in commands for name in _names(command)}
 
     def concerns(self, message: discord.Message) -> bool:
         """Not the bot's own, and not a notice of Discord's about joins, pins or threads."""
@@ -129,7 +129,8 @@ class Reader:
 
     def _command(self, text: str) -> Command | None:
         """One of ours: `/play` in a server is for some other bot."""
-        return self._commands.get(spelled(text.split()[0].removeprefix("/"))) if is_command(text) else None
+        call = parse_command(text)
+        return self._commands.get(call.name) if call else None
 
 
 def place_of(channel: object) -> Place:

@@ -22,10 +22,9 @@ from telegram import (
 from telegram.constants import ChatType, MessageEntityType
 
 from agent.untrusted import in_a_note, wrap_untrusted
-from gateway.commands import spelled
 from gateway.platforms.telegram.attachments import Files
 from gateway.text.unicode import utf16_length
-from gateway.types import Author, ChatMessage, Place, Press, Quote
+from gateway.types import Author, ChatMessage, Place, Press, Quote, command_name
 
 _START = "start"
 """What the first button in every chat with a bot sends, sometimes with a word behind it: what can you do?"""
@@ -52,8 +51,8 @@ def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> 
     if at and bot.lower() != (me.username or "").lower():
         return text, "another"
     # In a group, a command without a name may be meant for any bot that knows it.
-    addressee: Addressee = "me" if at or spelled(name) in commands else "nobody"
-    if spelled(name) == _START and _START not in commands:
+    addressee: Addressee = "me" if at or command_name(name) in commands else "nobody"
+    if command_name(name) == _START and _START not in commands:
         return "/help", addressee
     return f"/{name}{text[end:]}", addressee
 

@@ -12,7 +12,7 @@ from telegram.error import TelegramError
 from gateway.chat.adapter import ChatPort, InboundHandler
 from gateway.chat.errors import ConnectionRefused
 from gateway.chat.keyed_queue import KeyedQueue
-from gateway.commands import Command, spelled
+from gateway.commands import Command
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
@@ -25,6 +25,7 @@ from gateway.platforms.telegram.message_reader import Reader
 from gateway.platforms.telegram.port import TelegramPort
 from gateway.platforms.telegram.updates import Intake, Polling
 from gateway.platforms.telegram.webhook import Webhook
+from gateway.types import command_name
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +123,9 @@ class TelegramPlatform:
         self._me = await bot.get_me()
         log.info("telegram.connected", platform=self.name, bot=self._me.username, id=self._me.id)
         self._bring_menu()
-        names = {spelled(name) for command in self._commands for name in (command.name, *command.aliases)}
+        names = {
+            command_name(name) for command in self._commands for name in (command.name, *command.aliases)
+        }
         reader = Reader(self._me, names, Files(self._api.bot))
         await self._desk.open()
         await self._source.run(bot, Intake(self._desk, reader, self._lines), up)

@@ -24,7 +24,7 @@ from gateway.platforms.web.owner_conversations import PLATFORMS, OwnerConversati
 from gateway.platforms.web.request_params import is_integer, is_text, json_object, optional_int
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.platforms.web.tool_history import SentFile, sent_files
-from gateway.types import OWNER, InboundMessage
+from gateway.types import OWNER, InboundMessage, parse_command
 
 _MAX_TEXT_BYTES = 100_000
 _MAX_KEY = 100
@@ -79,12 +79,13 @@ class Api:
         body = await json_object(request)
         text, key = _checked_text(body), _checked_key(body)
         conversation = await self._conversations.conversation(request.match_info["id"])
-        overtakes = self._gateway.commands.overtakes(text)
+        command = parse_command(text)
+        overtakes = self._gateway.commands.overtakes(command)
         if not overtakes and (refusal := self._gateway.limits.refusal(OWNER)):
             wait = {"Retry-After": str(refusal.seconds)}
             return web.json_response({"error": str(refusal)}, status=429, headers=wait)
         message_id = id_from("msg", conversation.id, key) if key else new_id("msg")
-        inbound = InboundMessage(conversation.address, OWNER, text, id=message_id)
+        inbound = InboundMessage(conversation.address, OWNER, text, message_id, command)
         await self._gateway.receive(inbound)
         return web.json_response({"message_id": inbound.id, "overtook": overtakes}, status=202)
 

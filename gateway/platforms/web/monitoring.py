@@ -34,13 +34,13 @@ def status_routes(context: DashboardContext) -> list[web.RouteDef]:
                     platform.name: {**asdict(platform.health), "where": platform.where}
                     for platform in context.platforms
                 },
-                "active_turns": context.gateway.at_work,
+                "active_turns": context.gateway.active_count,
                 "waiting": context.gateway.waiting,
                 "model": context.model,
                 "engine": context.engine,
                 "notices": list(context.gateway.plugins.notices),
-                "needs_restart": list(context.gateway.needs_restart()),
-                "refused": list(context.gateway.refused()),
+                "needs_restart": list(context.gateway.settings.restart_required),
+                "refused": list(context.gateway.settings.rejected),
             }
         )
 

@@ -11,7 +11,6 @@ from aiohttp import web
 
 from agent.errors import NotFound
 from agent.store import Conversation
-from gateway.core import admin_commands as on_behalf
 from gateway.errors import CommandFailed
 from gateway.platforms.web import request_params as params
 from gateway.platforms.web.dashboard.conversations import ADDRESS, redact_title
@@ -21,7 +20,7 @@ from gateway.platforms.web.dashboard.transcript import TranscriptRenderer
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.platforms.web.request_params import json_object, optional_line, result_response
 from gateway.store.reports import TranscriptPage
-from gateway.types import OWNER
+from gateway.types import OWNER, CommandCall
 
 _PAGE_SIZE = 100
 _LINK_CONTEXT = 20
@@ -86,7 +85,7 @@ async def conversation_facts(context: DashboardContext, request: web.Request) ->
         "listed": redact_title(described[conversation.id]),
         "person": "The owner" if conversation.person == OWNER else names[conversation.person],
         "address": f"{ADDRESS}/{conversation.id}",
-        "at_work": context.gateway.works_on(conversation.id),
+        "at_work": context.gateway.is_busy(conversation.id),
         "running": running,
         "waiting": len(context.gateway.queued(conversation.id)),
     }
@@ -97,7 +96,7 @@ async def conversation_version(context: DashboardContext, request: web.Request) 
     version = await context.reports.conversations.version(conversation_id)
     gateway = context.gateway
     running = gateway.hub.running(conversation_id)
-    return version, running, gateway.works_on(conversation_id), len(gateway.queued(conversation_id))
+    return version, running, gateway.is_busy(conversation_id), len(gateway.queued(conversation_id))
 
 
 async def _wanted(
@@ -146,7 +145,7 @@ def action_routes(context: DashboardContext, page: PageRenderer) -> list[web.Rou
             raise web.HTTPBadRequest(text=_BAD_TOPIC)
         if refusal := context.gateway.limits.refusal(OWNER):
             raise web.HTTPTooManyRequests(text=str(refusal), headers={"Retry-After": str(refusal.seconds)})
-        return await _run_command(context, conversation, f"/compress {topic}".strip())
+        return await _run_command(context, conversation, CommandCall("compress", topic))
 
     async def restore(request: web.Request) -> web.Response:
         conversation = await context.gateway.store.sessions.conversation(request.match_info["id"])
@@ -162,17 +161,20 @@ def action_routes(context: DashboardContext, page: PageRenderer) -> list[web.Rou
             raise web.HTTPNotFound(text="This conversation has no such session.")
         if session_id not in path_to(sessions, conversation.live_session_id):
             raise web.HTTPConflict(text=_NOT_ANCESTOR)
-        if context.gateway.works_on(conversation.id):
+        if context.gateway.is_busy(conversation.id):
             raise web.HTTPConflict(text=_BUSY)
-        return await _run_command(context, conversation, f"/undo-compress {session_id}")
+        return await _run_command(context, conversation, CommandCall("undo-compress", session_id))
 
     one = "/api/dashboard/conversations/{id}"
     return [web.post(f"{one}/compress", compress), web.post(f"{one}/restore", restore)]
 
 
-async def _run_command(context: DashboardContext, conversation: Conversation, text: str) -> web.Response:
+async def _run_command(
+    context: DashboardContext, conversation: Conversation, command: CommandCall
+) -> web.Response:
     chat = await context.reports.conversations.reply_place(conversation)
     try:
-        return result_response(await on_behalf.command(context.gateway, conversation, text, chat))
+        answer = await context.gateway.run_command(conversation, command, actor=OWNER, reply_to=chat)
+        return result_response(answer)
     except CommandFailed as error:
         raise web.HTTPConflict(text=str(error)) from error

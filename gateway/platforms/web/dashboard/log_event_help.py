@@ -8,8 +8,8 @@ EXPLANATIONS = {
     "chat.not_taken": "Hermes could not store a message from a chat and told the person.",
     "compaction.failed": "A conversation could not be compacted; `hermes logs` says why.",
     "compression.summary_failed": "A summary could not be written; `hermes logs` says why.",
-    "config.needs_restart": "Some changed settings take effect only after a restart.",
-    "config.refused": "The changed `hermes.yaml` has a mistake, so the earlier settings stay in effect. "
+    "config.restart_required": "Some changed settings take effect only after a restart.",
+    "config.rejected": "The changed `hermes.yaml` has a mistake, so the earlier settings stay in effect. "
     "Run `hermes config check`.",
     "engine.failed": "The context engine raised an error or took too long; `hermes logs` says which call.",
     "engine.fallback": "The context engine cannot be used, so Hermes uses the built-in one; `hermes doctor` says why.",

@@ -15,7 +15,7 @@ _MAX_ROWS = 100
 
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
-    chances = context.gateway.second_chances
+    chances = context.gateway.parked
     verbs = {
         ("retry", "message"): chances.retry_message,
         ("retry", "reply"): chances.retry_reply,

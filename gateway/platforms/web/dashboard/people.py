@@ -57,7 +57,7 @@ async def _notify(context: DashboardContext, platform: str, user_id: str) -> boo
         return False
     try:
         async with asyncio.timeout(_NOTIFY_SECONDS):
-            return await bot.tell(user_id, _WELCOME)
+            return await bot.send_notice(user_id, _WELCOME)
     except TimeoutError:
         return False
 
