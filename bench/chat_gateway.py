@@ -26,6 +26,7 @@ from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 ANSWER = "It will be **mild**, with a little rain in the evening."
 
@@ -51,7 +52,9 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
         agent = make_agent(InstantLLM(), store.sessions)
-        gateway = Gateway(agent, store, Commands.discover(), Plugins(), workspaces=Path(folder))
+        gateway = Gateway(
+            agent, store, Commands.discover(), Plugins(), settings=current_config(), workspaces=Path(folder)
+        )
         media = AttachmentReader(Vision(agent.models, configured=False))
         live_config = LiveConfig(Loaded(config, None, Path(folder)))
         services = Services(live_config, gateway, store.access, store.reports, media, model="", model_line="")

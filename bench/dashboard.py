@@ -33,6 +33,7 @@ from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 Row = tuple[str, str, str, str]
 
@@ -116,7 +117,7 @@ async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str)
 
 def _gateway(store: SqliteStore, folder: Path) -> Gateway:
     agent = make_agent(ScriptedLLM(), store.sessions, list(discover().values()))
-    return Gateway(agent, store, Commands.discover(), Plugins(), workspaces=folder)
+    return Gateway(agent, store, Commands.discover(), Plugins(), settings=current_config(), workspaces=folder)
 
 
 async def _fill(store: SqliteStore) -> tuple[str, str]:

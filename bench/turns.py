@@ -25,6 +25,7 @@ from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 from tests.worlds.openai import OpenAIWorld
 from tests.worlds.script import Reply
 
@@ -62,6 +63,7 @@ async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncItera
             store,
             Commands.discover(),
             Plugins(),
+            settings=current_config(),
             workspaces=Path(folder),
             observer=metrics or NULL_OBSERVER,
         )

@@ -15,7 +15,6 @@ from agent.loop import Agent
 from agent.store import Conversation
 from gateway.access.gate import AccessControl
 from gateway.commands.registry import Commands
-from gateway.config.schema import Config
 from gateway.core.approvals import Approvals
 from gateway.core.conversation_queue import ConversationQueue, QueueEntry
 from gateway.core.events import Envelope, EventHub
@@ -72,7 +71,7 @@ class Gateway:
         plugins: Plugins,
         *,
         workspaces: Path,
-        settings: CurrentConfig | None = None,
+        settings: CurrentConfig,
         limits: Limits | None = None,
         access: AccessControl | None = None,
         bots: dict[str, RunningBot] | None = None,
@@ -84,7 +83,7 @@ class Gateway:
         self.store = store
         self.commands = commands
         self.plugins = plugins
-        self.settings = settings or CurrentConfig(Config())
+        self.settings = settings
         self.limits = limits or Limits.none(store.sessions)
         self.access = access if access is not None else AccessControl()
         self.bots = bots if bots is not None else {}

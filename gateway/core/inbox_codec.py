@@ -67,7 +67,8 @@ def encode_command(
 
 
 def is_command_row(row: InboxMessage) -> bool:
-    return "command" in row.payload
+    # Rows of another version, or of a damaged file, may hold anything.
+    return isinstance(row.payload, dict) and "command" in row.payload
 
 
 def decode_command(row: InboxMessage) -> tuple[str, str, CommandCall]:

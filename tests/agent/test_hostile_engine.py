@@ -34,6 +34,7 @@ from gateway.types import OWNER, InboundMessage
 from tests.agent import hostile
 from tests.agent.hostile import ERRORS, Deed, Hanging, Hostile, raising, returning
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 WINDOW = 4_000
@@ -146,7 +147,12 @@ async def house(
     llm = ScriptedLLM([work] * 500, context_length=WINDOW)
     agent = make_agent(llm, store.sessions, engine=lambda: place.engine(), deadlines=deadlines)
     gateway = Gateway(
-        agent, store, COMMANDS, Plugins(), workspaces=tmp_path, sessions=sessions or SessionsConfig()
+        agent,
+        store,
+        COMMANDS,
+        Plugins(),
+        workspaces=tmp_path,
+        settings=current_config(sessions=sessions or SessionsConfig()),
     )
     place = House(agent, gateway, llm, store, lambda: Hostile(deeds or {}))
     try:

@@ -30,6 +30,7 @@ from tests.chat.service import ChatService
 from tests.media.files import attachment
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 ANNA, BOB, CARL = Author("1", "Anna"), Author("2", "Bob"), Author("3", "Carl")
@@ -56,7 +57,14 @@ class Bot:
     ) -> None:
         self.store, self.llm, self.service = store, ScriptedLLM(list(answers)), ChatService()
         agent = make_agent(self.llm, self.store.sessions, [danger])
-        self.gateway = Gateway(agent, self.store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
+        self.gateway = Gateway(
+            agent,
+            self.store,
+            COMMANDS,
+            Plugins(),
+            workspaces=folder,
+            settings=current_config(gateway={"busy": busy}),
+        )
         self.pairing = Pairing(self.store.access)
 
         async def sees_images(conversation: Conversation) -> bool:
@@ -65,7 +73,7 @@ class Bot:
         config = TelegramBotConfig.model_validate(
             {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
         )
-        gate = Gate(self.service.platform, config, self.store.access)
+        gate = self.gateway.access.add(Gate(self.service.platform, config, self.store.access))
         media = AttachmentReader(sees_images)
         self.reception = ChatReceiver(
             self.gateway,
@@ -77,6 +85,7 @@ class Bot:
             join_seconds=0.05,
             closing_seconds=0.5,
         )
+        self.gateway.bots[self.service.platform] = self.reception
         self._ids = itertools.count(1)
 
     async def hears(

@@ -28,6 +28,7 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 ANNA = Author("1", "Anna")
@@ -45,6 +46,7 @@ class Bot:
             store,
             COMMANDS,
             Plugins(),
+            settings=current_config(),
             workspaces=path.parent / "workspaces",
         )
 
@@ -55,7 +57,7 @@ class Bot:
         self.reception = ChatReceiver(
             self.gateway,
             service,
-            Gate(service.platform, config, store.access),
+            self.gateway.access.add(Gate(service.platform, config, store.access)),
             Pairing(store.access),
             AttachmentReader(sees_images),
             config,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.untrusted import wrap_untrusted
-from gateway.chat.group_context import GroupContext, Overheard, as_read, speaker
+from gateway.chat.group_context import GroupContext, Remark, render_for_model, safe_name
 from gateway.types import Author, ChatMessage, Place, Quote
 
 DIRECT, GROUP = Place("1"), Place("-5", kind="group", group_id="-5")
@@ -19,23 +19,25 @@ def message(text: str, place: Place = DIRECT, name: str = "Anna", quote: Quote |
 
 def test_a_direct_message_is_left_alone() -> None:
     """Nothing is added that the person did not write."""
-    assert as_read(message("hello"), ()) == "hello"
+    assert render_for_model(message("hello"), ()) == "hello"
 
 
 def test_who_speaks_in_a_group() -> None:
     """The name stands before what they say."""
-    assert as_read(message("hello", GROUP), ()) == "Anna: hello"
+    assert render_for_model(message("hello", GROUP), ()) == "Anna: hello"
 
 
 def test_what_a_message_replies_to() -> None:
     """It is marked as quoted and comes first."""
-    read = as_read(message("is that so?", quote=Quote("Bob", "The earth\nis flat")), ())
+    read = render_for_model(message("is that so?", quote=Quote("Bob", "The earth\nis flat")), ())
     assert read == f"[In reply to Bob:]\n{wrap_untrusted('The earth is flat')}\nis that so?"
 
 
 def test_what_was_said_around_it() -> None:
     """Marked at both ends."""
-    read = as_read(message("and you?", GROUP), [Overheard("Bob", "I like tea"), Overheard("Cara", "me too")])
+    read = render_for_model(
+        message("and you?", GROUP), [Remark("Bob", "I like tea"), Remark("Cara", "me too")]
+    )
     assert read.split("\n") == [
         "[Said in the group since then, not to you:]",
         *wrap_untrusted("Bob: I like tea\nCara: me too").split("\n"),
@@ -46,8 +48,8 @@ def test_what_was_said_around_it() -> None:
 
 def test_files_come_after_the_words() -> None:
     """And stand alone where there are no words."""
-    assert as_read(message("look"), (), ["[File a]"]) == "look\n[File a]"
-    assert as_read(message(""), (), ["[File a]"]) == "[File a]"
+    assert render_for_model(message("look"), (), ["[File a]"]) == "look\n[File a]"
+    assert render_for_model(message(""), (), ["[File a]"]) == "[File a]"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_files_come_after_the_words() -> None:
 )
 def test_nobody_can_forge_the_frame(evil: str) -> None:
     """Neither by what they say, nor by their name, nor by what they are quoted with."""
-    read = as_read(message("hi", GROUP, name=evil, quote=Quote(evil, evil)), [Overheard(evil, evil)])
+    read = render_for_model(message("hi", GROUP, name=evil, quote=Quote(evil, evil)), [Remark(evil, evil)])
     frames = [line for line in read.splitlines() if line.startswith("[")]
     assert len(frames) == 3
     assert frames[1] == "[End of that. To you:]"
@@ -70,7 +72,7 @@ def test_nobody_can_forge_the_frame(evil: str) -> None:
 @given(st.text(max_size=200))
 def test_a_name_is_one_short_line(name: str) -> None:
     """Whatever somebody calls themselves."""
-    plain = speaker(name)
+    plain = safe_name(name)
     assert 1 <= len(plain) <= 40
     assert len(plain.splitlines()) == 1
     assert not set("[]:") & set(plain)
@@ -80,7 +82,7 @@ def test_only_the_newest_remarks_are_kept() -> None:
     """And each is told once."""
     overhearing = GroupContext(2)
     for text in ("a", "b", "c"):
-        overhearing.add(GROUP, Overheard("Bob", text))
+        overhearing.add(GROUP, Remark("Bob", text))
     assert [remark.text for remark in overhearing.take(GROUP)] == ["b", "c"]
     assert overhearing.take(GROUP) == []
 
@@ -88,12 +90,12 @@ def test_only_the_newest_remarks_are_kept() -> None:
 def test_places_do_not_mix() -> None:
     """A topic of a group is a place of its own."""
     overhearing = GroupContext(5)
-    overhearing.add(GROUP, Overheard("Bob", "here"))
+    overhearing.add(GROUP, Remark("Bob", "here"))
     assert overhearing.take(Place("-5", "7", "group", "-5")) == []
 
 
 def test_it_can_be_switched_off() -> None:
     """With 0 nothing is remembered."""
     overhearing = GroupContext(0)
-    overhearing.add(GROUP, Overheard("Bob", "secret"))
+    overhearing.add(GROUP, Remark("Bob", "secret"))
     assert overhearing.take(GROUP) == []

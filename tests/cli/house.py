@@ -24,6 +24,7 @@ from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 from tests.worlds.hermes_process import environment
 from tests.worlds.sandboxed import TERMINAL
 from tests.worlds.terminal import Terminal
@@ -77,7 +78,12 @@ class House:
         self.store = store
         agent = make_agent(self.llm, self.store.sessions, [look_up, send_file, TERMINAL])
         self.gateway = NotingGateway(
-            agent, self.store, COMMANDS, Plugins(), workspaces=folder / "workspaces", busy=busy
+            agent,
+            self.store,
+            COMMANDS,
+            Plugins(),
+            workspaces=folder / "workspaces",
+            settings=current_config(gateway={"busy": busy}),
         )
 
     def will(self, *steps: Step) -> None:

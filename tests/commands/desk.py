@@ -23,8 +23,9 @@ from gateway.config.schema_platforms import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
-from gateway.types import OWNER, InboundMessage
+from gateway.types import OWNER, InboundMessage, parse_command
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 WINDOW = 8_000
@@ -56,7 +57,7 @@ class Desk:
     async def say(self, text: str, who: Person | None = None) -> str:
         """The notices and the answer, a line each."""
         await self.send(text, who)
-        ends = (Notice,) if COMMANDS.overtakes(text) else (TurnDone, TurnFailed)
+        ends = (Notice,) if COMMANDS.overtakes(parse_command(text)) else (TurnDone, TurnFailed)
         return "\n".join(filter(None, map(_text, await self.until(*ends))))
 
     async def send(self, text: str, who: Person | None = None) -> None:
@@ -141,7 +142,14 @@ async def furnished(
         stack.push_async_callback(models.close)
         agent = make_agent(llm, store.sessions, [todo], engine=engine, models=models, auxiliary=auxiliary)
         stack.push_async_callback(agent.close)
-        gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, sessions=sessions)
+        gateway = Gateway(
+            agent,
+            store,
+            COMMANDS,
+            Plugins(),
+            workspaces=folder,
+            settings=current_config(sessions=sessions or SessionsConfig()),
+        )
         stack.push_async_callback(gateway.close)
         yield Desk(gateway, store, ScriptedLLM(), {})
 

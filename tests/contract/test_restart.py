@@ -100,7 +100,7 @@ async def test_what_waited_is_answered(story: tuple[House, dict[str, Talk]], nam
     bob = talks[name].bob
     await bob.is_answered(echo("and one more thing"))
     if name != "web":
-        await bob.sees("the answer goes on at its next start")
+        await bob.sees("continues this answer after the next start")
         await bob.no_longer_sees(bob.waiting)
     await bob.asks(f"what did I say on {name}?")
     (asked,) = house.model.requests(f"what did I say on {name}?")

@@ -28,7 +28,7 @@ class Bot:
         self.service = ChatService()
         store = house.store
         config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
-        gate = Gate(self.service.platform, config, store.access)
+        gate = house.gateway.access.add(Gate(self.service.platform, config, store.access))
         self.reception = ChatReceiver(
             house.gateway,
             self.service,
@@ -38,6 +38,7 @@ class Bot:
             config,
             join_seconds=0.01,
         )
+        house.gateway.bots[self.service.platform] = self.reception
         self._ids = itertools.count(1)
 
     async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gateway.core.admin_commands import command
 from markupsafe import Markup
 
 from agent.errors import AuthenticationFailed
 from agent.llm import Usage
 from agent.messages import Message
-from agent.store import Compaction, Split
+from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
-from gateway.core.inbox_codec import encode, inbox_id
+from gateway.core.inbox_codec import encode, encode_command, inbox_id
 from gateway.platforms.web.dashboard.context_chart import (
     ContextWindow,
     Limit,
@@ -26,7 +26,7 @@ from gateway.platforms.web.dashboard.context_chart import (
 from gateway.platforms.web.dashboard.session_graph import build_session_graph
 from gateway.store.ports import InboxMessage
 from gateway.store.reports import ContextSample, SessionInfo
-from gateway.types import Author, ChatMessage, Place
+from gateway.types import OWNER, Author, ChatMessage, CommandCall, InboundMessage, Place
 from tests.dashboard.bots import ANNA, bot
 from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, told
 from tests.dashboard.world import Watched, watched
@@ -244,7 +244,8 @@ async def test_nobody_waits_for_ever(house: Watched) -> None:
     await desk.send("Go on")
     await gate.reached.wait()
     conversation = await house.store.sessions.conversation(chat.id)
-    assert "may take a while" in await command(house.gateway, conversation, "/compress", None, patience=0.0)
+    answer = await house.gateway.run_command(conversation, CommandCall("compress"), actor=OWNER, timeout=0.0)
+    assert "may take a while" in answer
     async with desk.watch() as events:
         gate.set()
         await events.until("TurnDone")
@@ -291,13 +292,57 @@ async def test_the_chat_is_told(house: Watched) -> None:
         assert await house.store.inbox.waiting("memory") == []
 
 
-async def test_a_command_that_a_crash_left_behind(house: Watched) -> None:
-    """Nobody promised it to anybody: it is neither carried out by a stranger nor given up on."""
+@pytest.mark.parametrize(
+    ("attempts", "answer"), [(0, "nothing to compress yet"), (1, "may or may not have taken effect")]
+)
+async def test_a_command_that_a_crash_left_behind(house: Watched, attempts: int, answer: str) -> None:
+    """It runs after the next start, unless it may have run before; the chat learns which."""
+    place, address = Place(ANNA.id), Address("memory", ANNA.id)
+    conversation = await house.store.sessions.open_conversation(address, person="memory:1")
+    command = CommandCall("compress")
+    inbound = InboundMessage(address, "memory:1", command.text, command=command, author=OWNER)
+    await house.store.inbox.add(encode_command(conversation, inbound, place))
+    for _ in range(attempts):
+        await house.store.inbox.start_attempt(inbound.id)
+    async with bot(house) as memory:
+        await memory.shows(answer)
+        assert await house.store.inbox.waiting("memory") == []
+        assert await house.store.inbox.parked() == []
+        assert len(memory.service.texts()) == 1
+
+
+async def test_a_command_of_an_older_version_that_a_crash_left_behind(house: Watched) -> None:
+    """It was stored as a chat message of an account that no bot lets in: it is dropped."""
     place = Place(ANNA.id)
     message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
-    taken = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
-    await house.store.inbox.add(taken)
+    row = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
+    await house.store.inbox.add(row)
     async with bot(house) as memory:
         assert await house.store.inbox.waiting("memory") == []
         assert await house.store.inbox.parked() == []
         assert memory.service.texts() == []
+
+
+async def test_a_command_runs_under_the_lease_and_is_persisted(house: Watched) -> None:
+    """While an earlier turn runs, the command waits in the inbox."""
+    gate = Gate()
+    house.script.will([gate, "Done."])
+    desk = await house.open("desk")
+    await desk.send("Go on")
+    await gate.reached.wait()
+    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    running = asyncio.create_task(house.gateway.run_command(conversation, CommandCall("whoami"), actor=OWNER))
+    async with asyncio.timeout(10):
+        while len(await house.store.inbox.waiting("web")) < 2:
+            pass
+    assert not running.done()
+    gate.set()
+    assert "You are an admin." in await running
+    assert await house.store.inbox.waiting("web") == []
+
+
+async def test_a_command_that_overtakes_answers_at_once(house: Watched) -> None:
+    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    answer = await house.gateway.run_command(conversation, CommandCall("stop"), actor=OWNER)
+    assert answer == "Nothing is running."
+    assert await house.store.inbox.waiting("web") == []

@@ -41,7 +41,7 @@ async def test_a_message_of_the_page_is_answered_after_all(house: Watched) -> No
     assert await house.act(RETRY, body) == "It is being answered now."
     await parked(house, 0)
     await until(lambda: _is_answered(house))
-    assert "not parked any more" in await house.act(RETRY, body)
+    assert "no longer parked" in await house.act(RETRY, body)
     (conversation,) = await house.store.sessions.conversations()
     said = [
         (each.role, each.content)
@@ -52,7 +52,7 @@ async def test_a_message_of_the_page_is_answered_after_all(house: Watched) -> No
 
 async def _is_answered(house: Watched) -> bool:
     (overview,) = await house.store.sessions.conversations()
-    return overview.messages == 2 and house.gateway.at_work == 0
+    return overview.messages == 2 and house.gateway.active_count == 0
 
 
 async def test_a_message_that_breaks_down_again(house: Watched) -> None:
@@ -66,7 +66,7 @@ async def test_a_message_that_breaks_down_again(house: Watched) -> None:
 
 
 async def _rests(house: Watched) -> bool:
-    return house.gateway.at_work == 0
+    return house.gateway.active_count == 0
 
 
 async def test_a_conversation_that_has_gone_on(house: Watched) -> None:
@@ -75,7 +75,7 @@ async def test_a_conversation_that_has_gone_on(house: Watched) -> None:
     await house.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, "Never mind."))
     await until(lambda: _rests(house))
     said = await house.act(RETRY, {"kind": "message", "id": given_up.id})
-    assert "has gone on since" in said
+    assert "has moved on" in said
     assert len(await parked(house)) == 1
 
 
@@ -99,7 +99,7 @@ async def test_a_chat_message_of_somebody_who_was_sent_away(house: Watched) -> N
         (given_up,) = await parked(house)
         here.reception.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
         said = await house.act(RETRY, {"kind": "message", "id": given_up.id})
-        assert "may not talk to this bot any more" in said
+        assert "may no longer talk to this bot" in said
         await parked(house, 0)
 
 
@@ -111,8 +111,8 @@ async def test_a_reply_is_delivered_after_all(house: Watched) -> None:
         for given_up in await parked(house):
             assert given_up.kind == "reply"
             body = {"kind": "reply", "id": given_up.id}
-            assert await house.act(RETRY, body) == "It is on its way again."
-            assert "not parked any more" in await house.act(RETRY, body)
+            assert await house.act(RETRY, body) == "It is being sent again."
+            assert "no longer parked" in await house.act(RETRY, body)
         await here.shows("Yes.")
         await parked(house, 0)
         assert here.service.texts() == ["Yes."]
@@ -143,8 +143,8 @@ async def test_dismissed(house: Watched) -> None:
     message = await a_message_on_the_page(house)
     body = {"kind": "message", "id": message.id}
     assert await house.act(DISMISS, body) == "Dismissed."
-    assert "not parked any more" in await house.act(DISMISS, body)
-    assert "not parked any more" in await house.act(RETRY, body)
+    assert "no longer parked" in await house.act(DISMISS, body)
+    assert "no longer parked" in await house.act(RETRY, body)
     async with bot(house) as here:
         await an_undelivered_reply(house, here)
         (reply,) = await parked(house)

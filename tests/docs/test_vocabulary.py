@@ -177,7 +177,7 @@ def slash_commands() -> frozenset[str]:
             compressor=lambda: ContextCompressor(8_000),
             context_length=8_000,
         )
-    return frozenset(command.name for command in Commands.discover(plugins.commands).all)
+    return frozenset(command.name for command in Commands.discover(plugins.commands).menu)
 
 
 @cache

@@ -25,6 +25,7 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 ADA = Author("1", "Ada")
@@ -52,6 +53,7 @@ class House:
             store,
             COMMANDS,
             Plugins(),
+            settings=current_config(),
             workspaces=workspaces,
             observer=observer,
         )
@@ -59,7 +61,7 @@ class House:
         self.reception = ChatReceiver(
             self.gateway,
             service,
-            Gate(service.platform, settings, store.access),
+            self.gateway.access.add(Gate(service.platform, settings, store.access)),
             Pairing(store.access),
             AttachmentReader(_sees_no_images),
             settings,

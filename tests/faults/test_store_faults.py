@@ -19,7 +19,7 @@ from agent.messages import ToolCall
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from gateway.chat.delivery.text_message import CURSOR
-from gateway.core.turns import _WHEN_MENDED
+from gateway.core.turns import _STORE_UNAVAILABLE
 from gateway.store.sqlite.connection import open_reader, open_writer
 from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.store import SqliteStore
@@ -107,7 +107,7 @@ async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) 
 
 
 async def told_to_wait(service: ChatService) -> None:
-    await until(lambda: _WHEN_MENDED in service.texts())
+    await until(lambda: _STORE_UNAVAILABLE in service.texts())
 
 
 @faults
@@ -126,7 +126,7 @@ async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: 
         assert [role for role, _ in await it.at.said()] == ["user", "assistant", "tool", "assistant"]
         assert await it.at.is_settled()
     assert launched == ["rocket"]
-    assert service.texts() == ["Here goes.", _WHEN_MENDED, "It may have landed."]
+    assert service.texts() == ["Here goes.", _STORE_UNAVAILABLE, "It may have landed."]
 
 
 @faults
@@ -143,7 +143,7 @@ async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault
         await it.at.close()
         assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
         assert await it.at.is_settled()
-    assert service.texts() == [_WHEN_MENDED, "This is the answer, again."]
+    assert service.texts() == [_STORE_UNAVAILABLE, "This is the answer, again."]
 
 
 @faults
@@ -161,13 +161,13 @@ async def test_when_it_does_not_end_before_the_next_start(
             await it.at.close()
             failed = (await turning)[-1]
             assert isinstance(failed, TurnFailed)
-            assert service.texts() == ["This is the answer.", _WHEN_MENDED, f"⚠ {failed.error}"]
+            assert service.texts() == ["This is the answer.", _STORE_UNAVAILABLE, f"⚠ {failed.error}"]
     async with bot(disk, service, "This is the answer, again.") as it:
         await until(lambda: "This is the answer, again." in service.texts())
         await it.at.close()
         assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
         assert await it.at.is_settled()
-    assert service.texts() == [_WHEN_MENDED, f"⚠ {failed.error}", "This is the answer, again."]
+    assert service.texts() == [_STORE_UNAVAILABLE, f"⚠ {failed.error}", "This is the answer, again."]
 
 
 @faults

@@ -25,6 +25,7 @@ from tests.chat.service import ChatService
 from tests.fuzz.nonsense import texts, tries
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 ADA, BEN, STRANGER = Author("1", "Ada"), Author("2", "Ben"), Author("3", "Mallory")
@@ -50,7 +51,12 @@ async def test_only_the_right_word_from_the_right_person_counts(
     """Everything else gets a sentence and changes nothing."""
     service, store = ChatService(), await temporary_store()
     gateway = Gateway(
-        make_agent(ScriptedLLM([]), store.sessions), store, COMMANDS, Plugins(), workspaces=tmp_path
+        make_agent(ScriptedLLM([]), store.sessions),
+        store,
+        COMMANDS,
+        Plugins(),
+        settings=current_config(),
+        workspaces=tmp_path,
     )
     settings = TelegramBotConfig.model_validate({"allowed_users": [1, 2], "admins": [1]})
     pairing = Pairing(store.access)

@@ -30,6 +30,7 @@ from tests.faults.house import ADA, COMMANDS, HERE, house
 from tests.fuzz.nonsense import anything, spoilt, texts, tries
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 PLATFORM = "memory"
 PAYLOAD: dict[str, Any] = encode(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {
@@ -137,7 +138,7 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
     }
     await store.database.write(insert, "inbox", [row], fence=None)
     agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store.sessions)
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
     await gateway.recover("web")
     await until_none(partial(store.inbox.waiting, "web"))
     await gateway.close()

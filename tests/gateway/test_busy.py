@@ -20,6 +20,7 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 HERE = Address("web", "desk")
@@ -37,7 +38,14 @@ class Desk:
     def __init__(self, store: SqliteStore, folder: Path, busy: Busy, *answers: Any) -> None:
         self.llm = ScriptedLLM(list(answers))
         agent = make_agent(self.llm, store.sessions, [look])
-        self.gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
+        self.gateway = Gateway(
+            agent,
+            store,
+            COMMANDS,
+            Plugins(),
+            workspaces=folder,
+            settings=current_config(gateway={"busy": busy}),
+        )
         self.events: list[TurnEvent] = []
 
     async def send(self, text: str) -> None:
@@ -144,11 +152,11 @@ async def test_a_waiting_message_can_be_replaced_until_its_turn(tmp_path: Path) 
     waiting = InboundMessage(HERE, OWNER, "secnod")
     conversation = await desk.gateway.receive(waiting)
     changed = InboundMessage(HERE, OWNER, "second", id=waiting.id)
-    assert desk.gateway.replace_waiting(conversation.id, changed)
+    assert desk.gateway.replace_queued(conversation.id, changed)
     gate.set()
     await listening
     assert desk.of(TurnStarted)[1].text == "second"
-    assert not desk.gateway.replace_waiting(conversation.id, changed)
+    assert not desk.gateway.replace_queued(conversation.id, changed)
 
 
 async def _until(condition: Any) -> None:

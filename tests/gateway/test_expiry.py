@@ -21,6 +21,7 @@ from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 
@@ -68,7 +69,7 @@ async def test_an_old_conversation(tmp_path: Path, reset: str, anew: bool) -> No
         COMMANDS,
         Plugins(),
         workspaces=tmp_path,
-        sessions=SessionsConfig.model_validate({"reset": reset}),
+        settings=current_config(sessions={"reset": reset}),
     )
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
     old = Message("user", "long ago", created_at=time.time() - 10 * 86_400)

@@ -16,12 +16,13 @@ from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
-from gateway.core.turns import MOST_CRASHES
+from gateway.core.turns import MAX_CRASHES
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, parse_command
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 
@@ -56,7 +57,7 @@ class Office:
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     store, llm = await temporary_store(), ScriptedLLM()
     agent = make_agent(llm, store.sessions)
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
     yield Office(gateway, llm, store)
     await gateway.close()
 
@@ -146,7 +147,7 @@ async def test_a_bug_in_one_turn_does_not_end_the_mailbox(office: Office) -> Non
     def broken(request: object) -> Step:
         raise ZeroDivisionError
 
-    office.llm.then(*[broken] * MOST_CRASHES, "Fine.")
+    office.llm.then(*[broken] * MAX_CRASHES, "Fine.")
     conversation = await office.send("1")
     await office.send("2")
     events = await office.until(conversation, 2)
@@ -189,7 +190,7 @@ async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: boo
     store, llm = await temporary_store(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
     agent = make_agent(llm, store.sessions)
     agent.instructions = "Be kind. " * 500
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
     office = Office(gateway, llm, store)
     conversation = ""
     for number in range(4):

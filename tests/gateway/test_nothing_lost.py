@@ -21,6 +21,7 @@ from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 WINDOW = 4_000
@@ -64,7 +65,14 @@ async def office(
 ) -> Gateway:
     store = await temporary_store()
     agent = make_agent(llm, store.sessions, [wait_a_little], engine=lambda: engine(WINDOW))
-    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path, busy=busy)
+    return Gateway(
+        agent,
+        store,
+        COMMANDS,
+        Plugins(),
+        workspaces=tmp_path,
+        settings=current_config(gateway={"busy": busy}),
+    )
 
 
 async def send(gateway: Gateway, text: str) -> str:
@@ -112,9 +120,9 @@ async def test_a_stop_before_the_turn_has_begun_is_heard_and_keeps_the_message(t
     """Cancelled before its first step, the turn still tells that it began and ended."""
     gateway = await office(tmp_path, ScriptedLLM(["Fine."]))
     conversation = await gateway.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-    mailbox = gateway._mailbox(conversation.id)
-    mailbox.put(InboundMessage(Address("web", "desk"), OWNER, "quick"))
-    while not mailbox.stop_turn():  # noqa: ASYNC110 - one step at a time, to hit the moment before it begins
+    queue = gateway._queue(conversation.id)
+    queue.reserve(OWNER).fill(InboundMessage(Address("web", "desk"), OWNER, "quick"))
+    while not queue.stop_turn():  # noqa: ASYNC110 - one step at a time, to hit the moment before it begins
         await asyncio.sleep(0)
     events = await until(gateway, conversation.id, TurnDone)
     assert [type(event) for event in events] == [TurnStarted, TurnDone]

@@ -33,12 +33,13 @@ from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.leases import LeaseHolder
 from gateway.core.suspects import SUSPECT_AFTER
-from gateway.core.turns import MOST_ATTEMPTS, Busy
+from gateway.core.turns import MAX_ATTEMPTS, Busy
 from gateway.plugins import Plugins
 from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage, Place
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 HERE = Address("web", "desk")
@@ -81,7 +82,7 @@ class House:
 
     async def idle(self) -> None:
         async with asyncio.timeout(10):
-            while self.gateway._mailboxes:  # noqa: ASYNC110 - a turn that lost its lease tells nobody
+            while self.gateway._queues:  # noqa: ASYNC110 - a turn that lost its lease tells nobody
                 await asyncio.sleep(0)
 
     def query(self, sql: str) -> list[tuple[object, ...]]:
@@ -105,7 +106,13 @@ async def house(
     agent = make_agent(llm, store.sessions, [launch])
     where = {"workspaces": path.parent / "workspaces"}
     gateway = Gateway(
-        agent, store, COMMANDS, Plugins(), busy=busy, drain_seconds=drain, suspect_pause=pause, **where
+        agent,
+        store,
+        COMMANDS,
+        Plugins(),
+        settings=current_config(gateway={"busy": busy, "drain_seconds": drain}),
+        suspect_delay=pause,
+        **where,
     )
     try:
         yield House(gateway, store, llm, path)
@@ -190,7 +197,7 @@ async def test_a_message_that_ends_the_process_each_time_is_parked(path: Path) -
         poison = await before.send("poison")
         await before.until(TextDelta)
         left = before.as_it_is_now()
-    for _ in range(MOST_ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         async with house(left, never()) as again:
             await again.gateway.recover("web")
             await again.until(TextDelta)
@@ -214,7 +221,7 @@ async def test_what_is_parked_says_that_a_half_answer_may_be_seen(path: Path) ->
             "out_1", conversation, poison.id, "", Place("1"), "text", None, DeliveryProgress("sending")
         )
         await at.store.outbox.save_progress("telegram", sending)
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             await at.store.inbox.start_attempt(poison.id)
         left = at.as_it_is_now()
     async with house(left) as after:
@@ -236,7 +243,7 @@ async def test_after_two_deaths_a_death_counts_for_one_message_only(path: Path) 
         for desk in desks:
             await again.until(TextDelta, at=desk)
         left = again.as_it_is_now()
-    for _ in range(MOST_ATTEMPTS - SUSPECT_AFTER):
+    for _ in range(MAX_ATTEMPTS - SUSPECT_AFTER):
         async with house(left, never()) as again:
             await again.gateway.recover("web")
             await again.until(TextDelta, at=desks[0])
@@ -269,7 +276,7 @@ async def test_a_stop_takes_back_only_what_this_process_began(path: Path) -> Non
 
 async def test_orderly_stops_do_not_count_as_crashes(path: Path) -> None:
     """A long answer that every restart interrupts is not given up on."""
-    for number in range(MOST_ATTEMPTS + 1):
+    for number in range(MAX_ATTEMPTS + 1):
         async with house(path, never()) as at:
             if number:
                 await at.gateway.recover("web")
@@ -393,7 +400,7 @@ async def test_the_answer_the_reply_and_the_end_of_the_turn_are_one_commit(path:
     place = Place("4711")
     async with house(path, ["Fine", gate, "."]) as at:
         await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, place, "17"))
-        await at.send("hello", id="msg_1", is_taken=True)
+        await at.send("hello", id="msg_1", is_persisted=True)
         await at.until(TextDelta)
         look = """SELECT (SELECT count(*) FROM messages WHERE role = 'assistant'),
             (SELECT count(*) FROM outbox), (SELECT state FROM inbox)"""
@@ -410,7 +417,7 @@ async def test_a_failure_is_a_reply_too(path: Path) -> None:
     """The sentence about it is on its way in the same commit that ends the turn."""
     async with house(path) as at:
         await at.store.inbox.add(InboxMessage("msg_1", "web", {"text": "x"}, Place("4711"), "17"))
-        await at.send("/nonsense", id="msg_1", is_taken=True)
+        await at.send("/nonsense", id="msg_1", is_persisted=True)
         await at.until(TurnDone)
         (outgoing,) = await at.store.outbox.undelivered("web")
         assert outgoing.kind == "notice" and "There is no /nonsense" in (outgoing.content or "")
@@ -438,7 +445,7 @@ async def test_a_stop_leaves_what_takes_longer_for_the_next_start(path: Path) ->
         await at.until(TextDelta)
         await at.gateway.close()
         events = await at.until(TurnFailed)
-        assert isinstance(events[-1], TurnFailed) and "goes on at its next start" in events[-1].error
+        assert isinstance(events[-1], TurnFailed) and "continues this answer" in events[-1].error
         assert await at.said() == [("user", "one")]
     async with house(path, "Now then.") as after:
         await after.gateway.recover("web")

@@ -135,7 +135,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
             scene.change("model", name="openai/other", api_key="sk-another-key-altogether", hang_up=True)
         assert line["keys"] == ["model.name", "model.api_key"]
         told = await _status(process, "before")
-        assert "only from the next start on: model.name, model.api_key" in told
+        assert "in effect after a restart: model.name, model.api_key" in told
         assert "openai/test-model" in told
         looked = await asyncio.to_thread(_cli, process, "status", "--once")
         assert "count from the next start on: model.name, model.api_key" in looked.stdout
@@ -244,21 +244,21 @@ async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_hom
     await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
     settings = await asyncio.to_thread(lambda: LiveConfig(load(file)))
     applied = asyncio.Event()
-    settings.followed_by(lambda new: applied.set())
+    settings.subscribe(lambda new: applied.set())
     watching = asyncio.create_task(settings.watch())
     try:
         settings_in_file["tools"]["enabled"] = []
         settings_in_file["platforms"]["telegram"]["allowed_users"] = [ADA]
         await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
         with capture_logs() as logs:
-            settings.ask()
+            settings.request_reload()
             await until(lambda: any(line["event"].startswith("config.") for line in logs))
             assert applied.is_set(), logs
             assert settings.config.platforms.telegram.allowed_users == (str(ADA),)
             settings_in_file["context"]["engine"] = "nosuch_either"
             await asyncio.to_thread(file.write_text, yaml.safe_dump(settings_in_file))
-            settings.ask()
-            await until(lambda: bool(settings.refused))
+            settings.request_reload()
+            await until(lambda: bool(settings.rejected))
     finally:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):

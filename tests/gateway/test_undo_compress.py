@@ -25,6 +25,7 @@ from gateway.plugins import Plugins
 from gateway.types import OWNER, InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 WINDOW = 8_000
 NOTHING = "There is nothing to undo: no compaction keeps anything out of this context."
@@ -93,7 +94,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     store = await temporary_store()
     llm, told = ScriptedLLM(context_length=WINDOW), list[tuple[str, str]]()
     agent = make_agent(llm, store.sessions, engine=lambda: NotingCompressor(told))
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=tmp_path)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
     yield Room(gateway, llm, store.sessions, told)
     await gateway.close()
 

@@ -20,6 +20,7 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from plugins.context_engine.lcm import LosslessContext
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 WINDOW = 8_000
 COMMANDS = Commands.discover()
@@ -81,7 +82,7 @@ async def opened(home: Path, **engine: Any) -> AsyncIterator[Chat]:
         background_at=0.8,
         home=home,
     )
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=home)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=home)
     try:
         yield Chat(gateway, llm)
     finally:

@@ -21,6 +21,7 @@ from plugins.context_engine.lcm.database import FILE_NAME
 from tests.commands.desk import Desk
 from tests.lcm.tools_world import World, opened, summary
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 WINDOW = 8_000
 
@@ -59,7 +60,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[LcmDesk]:
         agent = make_agent(llm, store.sessions, engine=make, models=models, home=tmp_path)
         stack.push_async_callback(agent.close)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
-        gateway = Gateway(agent, store, commands, plugins, workspaces=tmp_path)
+        gateway = Gateway(agent, store, commands, plugins, settings=current_config(), workspaces=tmp_path)
         stack.push_async_callback(gateway.close)
         yield LcmDesk(gateway, store, llm, {})
 

@@ -30,6 +30,7 @@ from gateway.store.sqlite.store import SqliteStore
 from gateway.types import InboundMessage
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 WINDOW = 4_000
@@ -124,7 +125,9 @@ async def till(
             models=models,
         )
         stack.push_async_callback(agent.close)
-        gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, limits=bounds)
+        gateway = Gateway(
+            agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder, limits=bounds
+        )
         stack.push_async_callback(gateway.close)
         yield Till(gateway, store, bounds, llm, helper, other, ahead)
 

@@ -18,6 +18,7 @@ from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from tests.web.world import COMMANDS, Script, World, look_up, serving
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 
 @dataclass
@@ -74,7 +75,9 @@ async def measured_world(
         home=folder / "home",
     )
     metrics.register_tools(["look_up"])
-    gateway = Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, observer=metrics)
+    gateway = Gateway(
+        agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder, observer=metrics
+    )
     metrics.attach(gateway)
     platforms: list[Platform] = []
     async with (

@@ -23,7 +23,7 @@ from agent.testing import ScriptedLLM
 from agent.tokens import estimate_text_tokens
 from agent.tools.memory import memory
 from agent.untrusted import outside_words, own_words, parts_of, wrap_untrusted
-from gateway.chat.group_context import Overheard, as_read
+from gateway.chat.group_context import Remark, render_for_model
 from gateway.media.attachments import AttachmentReader
 from gateway.store.sqlite.validation import title_from
 from gateway.types import Author, ChatMessage, Place, Quote
@@ -65,7 +65,7 @@ evil = st.one_of(
 def test_quotes_names_and_what_was_overheard(quote: str, name: str, remark: str, said: str) -> None:
     """Case 15: nobody in a group can forge a note of ours or speak outside the marks, by their words or their name."""
     message = _message(said, GROUP, name=name, quote=Quote(name, f"x{quote}"))
-    read = as_read(message, [Overheard(name, remark)])
+    read = render_for_model(message, [Remark(name, remark)])
     assert [part.outside for part in parts_of(read)][:5] == [False, True, False, True, False]
     assert len(_own_frames(read)) == 3
     assert not WHOLE_MARKER.search(own_words(read))
@@ -76,7 +76,7 @@ def test_quotes_names_and_what_was_overheard(quote: str, name: str, remark: str,
 def test_a_chats_title_is_one_line(title: str) -> None:
     """Case 15: a channel speaks under its title, which stands before its words like any other name."""
     unseen = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
-    (line,) = as_read(_message("hi", GROUP, name=title + unseen), ()).splitlines()
+    (line,) = render_for_model(_message("hi", GROUP, name=title + unseen), ()).splitlines()
     assert not line.startswith("[") and line.endswith(": hi") and not WHOLE_MARKER.search(line)
     assert unseen not in line
 
@@ -84,13 +84,13 @@ def test_a_chats_title_is_one_line(title: str) -> None:
 def test_a_forward_in_a_group_stays_marked() -> None:
     """Case 15: the sender's own words around it are theirs, and what they forwarded is not."""
     text = f"[forwarded from News]\n{wrap_untrusted(ORDER + chr(10) + 'Now.')}"
-    read = as_read(_message(text, GROUP), ())
+    read = render_for_model(_message(text, GROUP), ())
     assert ORDER not in own_words(read) and ORDER in outside_words(read)
 
 
 def test_a_quote_is_not_what_the_person_says() -> None:
     """Case 15: the title of a chat and everything else that is made of a person's words leaves it out."""
-    read = as_read(_message("What do you make of that?", quote=Quote("Eve", ORDER)), ())
+    read = render_for_model(_message("What do you make of that?", quote=Quote("Eve", ORDER)), ())
     assert ORDER in outside_words(read)
     assert title_from(read) == "[In reply to Eve:] What do you make of that?"
 
@@ -103,7 +103,7 @@ async def _taken(folder: Path, *files: Any, transcript: str = "") -> str:
         return transcript
 
     taken = await AttachmentReader(sees_images, transcribe).read(files, CHAT, folder)
-    return as_read(_message("Look at this."), (), taken.paragraphs)
+    return render_for_model(_message("Look at this."), (), taken.paragraphs)
 
 
 async def test_a_file(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_message_that_is_shortened(quotes: int, tokens: int) -> None:
 
 
 def _history() -> list[dict[str, Any]]:
-    read = as_read(_message("Never write to Bob.", quote=Quote("Eve", ORDER)), ())
+    read = render_for_model(_message("Never write to Bob.", quote=Quote("Eve", ORDER)), ())
     return [{"role": "user", "content": read}, {"role": "assistant", "content": "I see."}]
 
 
@@ -174,7 +174,7 @@ def test_words_of_others_are_no_standing_instructions() -> None:
 
 def test_the_summariser_knows_who_said_it() -> None:
     """Case 15: what others wrote is labelled as theirs, on every line, also where a message is cut into pieces."""
-    long = as_read(_message("Mine.", quote=None), (), [wrap_untrusted(f"{ORDER}\n" * 60)])
+    long = render_for_model(_message("Mine.", quote=None), (), [wrap_untrusted(f"{ORDER}\n" * 60)])
     pieces = pieces_of(record_of([{"role": "user", "content": long}]), 200)
     assert len(pieces) > 3
     lines = "\n".join(pieces).splitlines()

@@ -99,7 +99,7 @@ async def test_a_thousand_messages_in_a_minute_from_one_person(tmp_path: Path) -
                 await until(lambda: at.said(f"Yes to: question {number}") == 1)  # noqa: B023 - awaited at once
         waiting = await at.here.store.inbox.waiting(at.here.service.platform)
         assert len(waiting) == 30
-        assert len(at.here.reception._recent._known) == 30 + 4
+        assert len(at.here.reception._recent._messages) == 30 + 4
         at.held.set()
         await at.is_done()
         anna, bob = await at.transcript(Place("1")), await at.transcript(Place("2"))
@@ -131,7 +131,7 @@ async def test_fifty_people_at_once(tmp_path: Path) -> None:
             assert said[0::2] == [f"{number} of {person.id}" for number in range(5)]
             assert said[1::2] == [f"Yes to: {number} of {person.id}" for number in range(5)]
         assert at.said(TOO_OFTEN) == at.said(TOO_LONG) == 0
-        await until(lambda: not at.here.gateway._mailboxes)
+        await until(lambda: not at.here.gateway._queues)
 
 
 async def test_a_queue_is_bounded_even_without_a_rate(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from gateway.types import Place, Press
 from tests.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
 from tests.media.files import attachment
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 
@@ -124,9 +125,11 @@ def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
     after = Bot(before.store, folder, *answers)
     after.service = before.service
     agent = make_agent(after.llm, after.store.sessions)
-    after.gateway = Gateway(agent, after.store, COMMANDS, Plugins(), workspaces=folder / "later")
+    after.gateway = Gateway(
+        agent, after.store, COMMANDS, Plugins(), settings=current_config(), workspaces=folder / "later"
+    )
     config = TelegramBotConfig.model_validate({"allowed_users": [2]})
-    gate = Gate(after.service.platform, config, after.store.access)
+    gate = after.gateway.access.add(Gate(after.service.platform, config, after.store.access))
 
     async def sees_images(conversation: Conversation) -> bool:
         return False

@@ -129,8 +129,8 @@ WORK: dict[str, Work] = {
     "cut_to_tokens": lambda text: cut_to_tokens(text, len(text) // 8),
     "OverlapTrimmer": _continued,
     "OverlapTrimmer, almost the same": lambda text: OverlapTrimmer(text + "!").feed(text + "?"),
-    "chat.wording.speaker": chat_wording.speaker,
-    "chat.wording quote": lambda text: chat_wording._shortened(text, 500),
+    "chat.wording.speaker": chat_wording.safe_name,
+    "chat.wording quote": lambda text: chat_wording._one_line(text, 500),
     # the search
     "fts_text.parse_query": lambda text: fts_text.parse_query(text).marks,
     "fts_text.indexable": fts_text.indexable,

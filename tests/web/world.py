@@ -24,6 +24,7 @@ from gateway.platforms.web.platform import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from tests.worlds.agents import make_agent
+from tests.worlds.configuration import current_config
 from tests.worlds.sandboxed import TERMINAL
 
 COMMANDS = Commands.discover()
@@ -162,7 +163,9 @@ class Events:
 
 def make_gateway(store: SqliteStore, script: Script, folder: Path, busy: Busy = "queue") -> Gateway:
     agent = make_agent(script.llm, store.sessions, [look_up, read_file, send_file, TERMINAL])
-    return Gateway(agent, store, COMMANDS, Plugins(), workspaces=folder, busy=busy)
+    return Gateway(
+        agent, store, COMMANDS, Plugins(), workspaces=folder, settings=current_config(gateway={"busy": busy})
+    )
 
 
 @asynccontextmanager
