@@ -14,7 +14,7 @@ from agent.compression.truncate import truncate
 from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_compressor import ContextCompressor
 from agent.untrusted import wrap_untrusted
-from gateway.chat.group_context import as_read
+from gateway.chat.group_context import render_for_model
 from gateway.types import Author, ChatMessage, Place
 from tests.agent import changed_rules as changed
 from tests.agent import held_out_sentences as held_out
@@ -274,7 +274,7 @@ def test_the_oldest_own_rule_is_the_last_to_go() -> None:
 
 def said_in_group(name: str, words: str) -> Chat:
     place = Place("1", kind="group")
-    return user(as_read(ChatMessage("1", place, Author("7", name), words), ()))
+    return user(render_for_model(ChatMessage("1", place, Author("7", name), words), ()))
 
 
 def test_in_a_group_the_speaker_stays_with_the_rule() -> None:
