@@ -100,8 +100,8 @@ def test_settings_and_log_lines_exist() -> None:
             name = text.partition(":")[0]
             if not re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", name) or name.partition(".")[0] not in first:
                 continue
-            if name.startswith(open_ended):
-                continue
+            if name.startswith((*open_ended, "platforms.acme")):
+                continue  # a plugin's platform has the keys that the plugin declares
             if not (name in settings | told or FILES & set(Path(name).suffixes) or _is_in_a_module(name)):
                 yield name
 
