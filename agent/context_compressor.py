@@ -361,6 +361,7 @@ class ContextCompressor(ContextEngine):
             threshold=self._enough,
             tail_budget=self.tail_token_budget,
             reserve=self.max_summary_tokens + MIN_LEDGER_TOKENS + self.overhead_tokens,
+            least_reserve=_SMALLEST_MIDDLE + self.overhead_tokens,
             protect_last_n=self.protect_last_n,
         )
 

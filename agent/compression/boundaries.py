@@ -36,13 +36,15 @@ Align = Callable[[Sequence[ChatDict], int], int]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """In tokens, but for the last."""
+    """Sizes in tokens, and a number of messages."""
 
     window: int
     threshold: int
     tail_budget: int
     reserve: int
     """For the summary with its ledger, and for what is sent beside the messages."""
+    least_reserve: int
+    """The same for a short summary."""
     protect_last_n: int
 
 
@@ -150,6 +152,10 @@ class _Fitting:
             (limits.threshold - beside_tail) >> strikes,
             min(pinned + (at_work >> strikes), int(limits.window * _PINNED_SHARE) - beside_tail),
         )
+        least_beside = beside_tail - limits.reserve + limits.least_reserve
+        if not strikes and (tail := self._tokens()) + least_beside < limits.threshold:
+            # A short summary fits beside it, so the number of messages that is protected need not give way.
+            self._ceiling = max(self._ceiling, tail)
         self._reach_pinned()
         last_group = self._align(self._messages, len(self._messages) - 1)
         self._shrink(lambda i: self._is_result(i) and i < last_group, SMALLEST_BOUND)

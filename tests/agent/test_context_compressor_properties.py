@@ -69,8 +69,12 @@ HISTORIES = st.builds(
 
 
 def engine(window: int, protect_last_n: int = 6) -> ContextCompressor:
+    """With a summary model that reads everything at once."""
     return ContextCompressor(
-        window, protect_last_n=protect_last_n, summarize=lambda prompt, max_tokens: "## Goal\nGo on."
+        window,
+        protect_last_n=protect_last_n,
+        summarize=lambda prompt, max_tokens: "## Goal\nGo on.",
+        summary_context_length=200_000,
     )
 
 

@@ -93,6 +93,15 @@ def test_a_tail_that_fits_the_threshold_stays_as_it_is() -> None:
     assert estimate_messages_tokens_rough(compacted) < compressor.threshold_tokens
 
 
+def test_the_protected_messages_stay_while_they_fit_below_the_threshold() -> None:
+    """The last 20 have 3,120 tokens, the threshold is 4,000: a summary fits beside them."""
+    said = [(user, assistant)[n % 2](f"{n:04}: " + "word " * 120) for n in range(40)]
+    messages = with_ids([system(), *said])
+    compacted = engine(8_000, protect_last_n=20).compress(messages)
+    assert [m for m in messages[-20:] if m in compacted] == messages[-20:]
+    assert estimate_messages_tokens_rough(compacted) < 4_000
+
+
 def test_below_the_threshold_nothing_is_shortened() -> None:
     """`/compress` in a conversation that is not too large summarises and cuts nothing."""
     messages = with_ids([*chat(12, 60), user("Read them."), *reading(9, 290), user("And now?")])
