@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent.ids import new_id
+from agent.untrusted import MARK
 
 Role = Literal["user", "assistant", "tool"]
 """The system prompt is not a message: its bytes are pinned on the session."""
@@ -28,6 +29,9 @@ STATE = "state"
 """On messages that an engine wrote: whatever JSON object the engine put there.
 
 These four keys are for engines only: none of them reaches a provider."""
+
+OUTSIDE = "outside"
+"""In the state of a summary: the messages that it replaces held text of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,12 @@ def as_chat(message: Message) -> ChatDict:
     if message.role == "user" and message.name:
         chat["name"] = message.name
     return chat
+
+
+def holds_outside_text(message: Message) -> bool:
+    """Whether others may have written part of it: marked text, a picture, or a summary of such messages."""
+    has_attachment = any(part.get("type") != "text" for part in message.parts)
+    return MARK in message.content or has_attachment or bool((message.state or {}).get(OUTSIDE))
 
 
 def without_notes(messages: Iterable[Message]) -> list[Message]:

@@ -10,13 +10,14 @@ import json
 from collections.abc import Sequence
 
 from agent.aio import keyed_lock
+from agent.messages import OUTSIDE, holds_outside_text
 from agent.store import Fact, SessionStore
-from agent.untrusted import MARK, in_a_note
+from agent.untrusted import in_a_note
 
 _UNTOLD = "facts_untold"
 """Names the state that holds what was remembered and the person was not told yet."""
 _LOOKED_AT = 400
-"""Messages of a conversation whose beginning was summarised."""
+"""Messages of a conversation whose beginning an old version summarised."""
 
 _REMEMBERED = "What you remember about this person:"
 _DOUBTFUL = (
@@ -36,9 +37,10 @@ def facts_in_prompt(facts: Sequence[Fact]) -> list[str]:
 async def has_read_outside_text(store: SessionStore, conversation_id: str, session_id: str) -> bool:
     """Whether text of others is in what the model sees, or was in what its summary replaced."""
     seen = await store.history(session_id)
-    if any(message.kind == "summary" for message in seen):
+    if any(message.kind == "summary" and OUTSIDE not in (message.state or {}) for message in seen):
+        # A summary of an old version does not say what it replaced.
         seen = [*seen, *await store.transcript(conversation_id, limit=_LOOKED_AT)]
-    return any(MARK in message.content for message in seen)
+    return any(map(holds_outside_text, seen))
 
 
 async def will_tell(store: SessionStore, conversation_id: str, fact: Fact) -> None:

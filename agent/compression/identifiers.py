@@ -56,6 +56,9 @@ _MARKER = r"(?:nr|num|number|nummer|id|code|n°|nº|№|номер)\b\.?|no(?:\.
 _PHRASE = re.compile(
     # Invoice 4711, room 12b, order no. 77-1, flight LH 400
     rf"\b(?:{_LABELS})(?:\s?(?:{_MARKER}|no\b))?[\s:#]{{1,3}}(?-i:[A-Z]{{1,3}}\s)?{_VALUE}"
+    # The 4711 invoice
+    rf"|(?:(?<=\bthe\s)|(?<=\bour\s)|(?<=\bmy\s)|(?<=\byour\s)|(?<=\bthis\s)|(?<=\bthat\s))(?!{_DATE})"
+    rf"(?=[A-Z]{{0,4}}-?\d{{3}})[A-Za-z0-9][A-Za-z0-9/-]{{2,30}}\s(?:{_LABELS})\b"
     # Whatever no. 5
     rf"|\b[^\W\d_]{{2,24}}\s(?:{_MARKER})\s?#?{_VALUE}|\b[^\W\d_]{{2,20}}(?:nummer|nr\.?)[\s:]{{1,3}}{_VALUE}"
     # DE89 3704 0044 0532 0130 00

@@ -30,6 +30,8 @@ _QUOTED = re.compile(
 class Part:
     text: str
     is_pasted: bool
+    goes_on: bool = False
+    """It is much like the pasted paragraph before it."""
 
 
 def typed_parts(text: str) -> Iterator[Part]:
@@ -38,11 +40,14 @@ def typed_parts(text: str) -> Iterator[Part]:
         text = without_own_marks(text, labels=True)
     blocks = list(_blocks(text.splitlines()))
     is_long = sum(len(block) for block, _ in blocks) > _LONG_MESSAGE
+    before: set[str] | None = None
     for index, (block, is_quoted) in enumerate(blocks):
         inside = is_long and not _stands_out(blocks, index)
         joined = "\n".join(block)
         is_wall = len(block) > _LONG_BLOCK or len(joined) > _LONG_BLOCK_CHARACTERS
-        yield Part(joined, is_pasted=is_quoted or inside or is_wall)
+        is_pasted, words = is_quoted or inside or is_wall, set(joined.split())
+        yield Part(joined, is_pasted, goes_on=is_pasted and before is not None and _are_alike(words, before))
+        before = words if is_pasted else None
 
 
 def _stands_out(blocks: list[tuple[list[str], bool]], index: int) -> bool:
@@ -50,7 +55,11 @@ def _stands_out(blocks: list[tuple[list[str], bool]], index: int) -> bool:
     if 0 < index < len(blocks) - 1 or len(blocks) < 2:
         return False
     own, neighbour = (set(" ".join(blocks[i][0]).split()) for i in (index, 1 if index == 0 else index - 1))
-    return len(own & neighbour) < _ALIKE * len(own)
+    return not _are_alike(own, neighbour)
+
+
+def _are_alike(words: set[str], others: set[str]) -> bool:
+    return len(words & others) >= _ALIKE * len(words)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:

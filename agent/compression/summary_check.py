@@ -99,10 +99,14 @@ _OF_THE_USER = re.compile(
 _QUOTE = re.compile(
     r"“([^“”\n]{1,600})”|„([^„“”\n]{1,600})[“”]|«([^«»\n]{1,600})»|「([^「」\n]{1,600})」|『([^『』\n]{1,600})』"
     r"|\"([^\"\n]{1,600})\"|(?<![\w'])'([^'\n]{1,600}(?:\w'\w[^'\n]{0,200}){0,5})'(?!\w)"
+    r"|‘([^‘’\n]{1,600}(?:\w’\w[^‘’\n]{0,200}){0,5})’(?!\w)|‚([^‚‘’\n]{1,600})[‘’]|‹([^‹›\n]{1,600})›|›([^‹›\n]{1,600})‹"
+    r"|»([^«»\n]{1,600})«|＂([^＂\n]{1,600})＂"
 )
 _GAP = re.compile(r"\[?(?:…|\.{3})\]?")
 
 _NOT = r"(?:do\s+not|don['’]t|never|must\s+not|mustn['’]t|should\s+not|may\s+not|not\s+to)"
+_FUNCTIONS = r"functions\b(?=\s*(?:$|[.,;:!\n]|and\b|or\b))"
+"""Of the model. What follows tells them from functions of a program."""
 _TEXT_ONLY = (
     r"(?:^|(?<=[.!?;:,\n])\s{0,3})[^\w\n]{0,9}(?:text[-\s]only|nur\s+text)\b(?=\s*(?:$|[.,;:!\n]|and\b|please|bitte))"
     r"|\b(?:respond|reply|answer|wants|wanted|demands|demanded|requires|insists\s+on|must\s+be|should\s+be)\b"
@@ -115,7 +119,9 @@ _ORDERS = tuple(
     for pattern in (
         # No tools
         rf"(?<!they\s)(?<!we\s)(?<!i\s){_NOT}\s+(?:call|use|invoke|run|make)\s+(?:(?:a|any|the|further|more|other|external)\s+)*"
-        r"(?:tools?\b(?!\s+(?:shed|box|belt))|function\s+calls?\b)|\bno\s+(?:more\s+)?tool(?:\s+calls?|s)\b"
+        rf"(?:tools?\b(?!\s+(?:shed|box|belt))|function\s+calls?\b|{_FUNCTIONS})|\bno\s+(?:more\s+)?tool(?:\s+calls?|s)\b"
+        rf"|\bavoid\s+(?:call|us|invok|runn|mak)ing\s+(?:(?:any|the|further|more|other|external)\s+)*(?:tools?\b|tool\s+calls?\b|function\s+calls?\b|{_FUNCTIONS})"
+        r"|\b(?:tools?|functions)\s+(?:(?:must|should|may|can|shall)\s*(?:not|n['’]t|never)|are\s+not\s+to)\s+be\s+(?:used|called|invoked|run)\b"
         r"|\bkeine\s+(?:\w+\s+)?(?:tools?|werkzeuge|werkzeugaufrufe|tool-?aufrufe)\b"
         r"|(?:不要|不得|禁止|请勿|請勿|别|勿)(?:再)?(?:调用|使用|呼叫|調用)(?:任何)?工具|ツールを(?:呼び出さ|使わ|使用し)ない",
         # Text only
@@ -253,22 +259,41 @@ class _Proof:
         names = [rf"\b{re.escape(name)}\b" for name, count in speakers if count > 1]
         self.user = re.compile("|".join((_USER.pattern, *names)), re.IGNORECASE)
         """Who in a summary is the user: in a group, each who spoke more than once."""
-        self._found: set[tuple[str, ...]] = set()
+        self._messages: dict[tuple[str, ...], set[int]] = {run: set() for run in wanted}
+        """Which messages hold a run."""
+        self._texts: dict[int, str] = {}
+        """Their words, joined by spaces."""
         self._vocabulary: set[str] = set()
-        for text in said:
+        for index, text in enumerate(said):
             words = _words(text)
             self._vocabulary.update(words)
             if wanted:
                 for size in (1, 2, 3):
                     runs = zip(*(words[offset:] for offset in range(size)), strict=False)
-                    self._found.update(wanted.intersection(runs))
+                    for run in wanted.intersection(runs):
+                        self._messages[run].add(index)
+                        self._texts[index] = f" {' '.join(words)} "
 
     def holds(self, quote: str) -> bool:
-        return all(_grams(_words(part)) <= self._found for part in _GAP.split(quote))
+        """Whether one message has the whole quote, in order; a gap in the quote may stand for anything."""
+        parts = [words for part in _GAP.split(quote) if (words := _words(part))]
+        runs = set().union(*map(_grams, parts))
+        messages = set.intersection(*(self._messages[run] for run in runs)) if runs else set()
+        return any(_has_in_order(self._texts[index], parts) for index in messages)
 
     def is_close(self, quote: str) -> bool:
         words = _words(quote)
         return sum(word in self._vocabulary for word in words) >= _CLOSE * len(words)
+
+
+def _has_in_order(text: str, parts: Iterable[Sequence[str]]) -> bool:
+    position = 0
+    for words in parts:
+        found = text.find(f" {' '.join(words)} ", position)
+        if found < 0:
+            return False
+        position = found + 1
+    return True
 
 
 def _is_order(sentence: str, orders: Iterable[re.Pattern[str]], own: frozenset[tuple[str, ...]]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.messages import ChatDict, Message
+from agent.messages import OUTSIDE, ChatDict, Message
 
 _BEGIN = "\n\n[STATE CARRIED OVER]\n"
 _END = "\n[END OF STATE]"
@@ -17,8 +17,9 @@ _ENGINE = "engine"
 _BLOCK = "block"
 
 
-def new_state(of_engine: ChatDict) -> ChatDict:
-    return {_ENGINE: of_engine, _BLOCK: ""}
+def new_state(of_engine: ChatDict, *, outside: bool) -> ChatDict:
+    """`outside`: text of others was in the messages that the summary replaces. No later summary forgets it."""
+    return {_ENGINE: of_engine, _BLOCK: "", OUTSIDE: outside}
 
 
 def with_block(summary: Message, state: str) -> Message:

@@ -7,9 +7,10 @@ a compaction linear and cheap.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from agent.chat_text import call_of, text_of
 from agent.compression.dates import day_of, with_day
@@ -33,10 +34,13 @@ _MOST_RULES = 100
 """The oldest and the newest of one compaction: more than a ledger has room for."""
 _FROM_A_PASTE = 4
 """Rules from the beginning of a pasted text, and as many from its end."""
+_ACKNOWLEDGED = 3
+"""Words. A shorter answer, such as "Noted, thanks", says nothing to remember."""
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _ESCAPED_SIGNS = ('"', "\\", "/")
 
+T = TypeVar("T")
 Words = dict[str, None]
 """Unique, the newest first."""
 
@@ -47,6 +51,8 @@ class Vocabulary:
     """Whole messages, the newest first."""
     days: Sequence[str]
     """When each of them was said, where that is known."""
+    answers: Sequence[str]
+    """What the assistant said last before each of them, since the one before."""
     said_by_assistant: Sequence[str]
     user: Words
     assistant: Words
@@ -61,6 +67,7 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
     """Of the messages as they were said, and of all that is left of them after pruning."""
     user: list[str] = []
     days: list[str] = []
+    answers: list[str] = []
     assistant: list[str] = []
     arguments: list[str] = []
     results: list[str] = []
@@ -71,6 +78,7 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
             text = text_of(said)
             user.append(_with_name(own_words(text), said.get("name")))
             days.append(day_of(said))
+            answers.append("")
             # Others' words are no instructions of the user, and what they name the user has not named.
             if others := outside_words(text):
                 results.append(others)
@@ -81,11 +89,14 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
         else:
             if text := text_of(said):
                 assistant.append(text)
+                if answers and not answers[-1]:
+                    answers[-1] = text
             if calls := said.get("tool_calls"):
                 arguments += [call_of(call)[1] for call in reversed(calls)]
     return Vocabulary(
         said_by_user=user,
         days=days,
+        answers=answers,
         said_by_assistant=assistant,
         user=_words(user),
         assistant=_words(assistant),
@@ -126,7 +137,7 @@ def find_entries(
 def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]]:
     """In order, and whether it was pasted. In a group the speaker stays with the rule. What may change a rule counts
     as one."""
-    said = wording.said_by_user[::-1]
+    said, answers = wording.said_by_user[::-1], wording.answers[::-1]
     speakers = [speaker_in(text) for text in said]
     if 2 * sum(map(bool, speakers)) <= len(said):
         speakers = [""] * len(said)
@@ -134,11 +145,12 @@ def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]
     if telling := telling_words(wording.user):
         for index, text in enumerate(said):
             if not telling.isdisjoint(text.split()):
-                before = last_statement(said[index - 1]) if index else ""
+                before = _statement_before(answers[index], said[index - 1] if index else "")
                 found += [(index, *rule) for rule in _rules_in(text, before, speakers[index])]
-    if len(found) > 2 * _MOST_RULES:
-        found = [*found[:_MOST_RULES], *found[-_MOST_RULES:]]
-    own = [*((-1, rule) for rule in earlier), *((index, rule) for index, rule, pasted in found if not pasted)]
+    # Bounded apart, so that no paste drives out what the person wrote between two of them.
+    typed = _ends([rule for rule in found if not rule[2]], _MOST_RULES)
+    found = [*typed, *_ends([rule for rule in found if rule[2]], _MOST_RULES)]
+    own = [*((-1, rule) for rule in earlier), *((index, rule) for index, rule, _ in typed)]
     found += [(index, remark, False) for index, remark in _remarks(said, wording.user, own, speakers)]
     days = wording.days[::-1]
     return [(with_day(rule, days[i]), pasted) for i, rule, pasted in sorted(found, key=lambda each: each[0])]
@@ -161,19 +173,37 @@ def _remarks(
     return find_remarks([each for each in named if each[1] not in known], rules)
 
 
+def _statement_before(answer: str, said: str) -> str:
+    """What "remember that" means: the assistant's last statement, or the person's where it was only acknowledged."""
+    if len(answer.split()) <= _ACKNOWLEDGED:
+        return last_statement(said)
+    return last_statement(own_words(answer))
+
+
 def _said_by(rule: str, speaker: str) -> str:
     prefix = f"{speaker}: " if speaker else ""
     return prefix + rule.removeprefix(prefix)
 
 
-def _rules_in(text: str, before: str, speaker: str) -> Iterable[tuple[str, bool]]:
+def _rules_in(text: str, before: str, speaker: str) -> Iterator[tuple[str, bool]]:
+    paste: list[str] = []
+    """Rules of the pasted paragraphs so far that are much alike."""
     for part in typed_parts(text):
-        rules = find_instructions(part.text, before)
-        if part.is_pasted and len(rules) > 2 * _FROM_A_PASTE:
-            rules = [*rules[:_FROM_A_PASTE], *rules[-_FROM_A_PASTE:]]
-        for rule in rules:
-            yield _said_by(rule, speaker), part.is_pasted
+        rules = [_said_by(rule, speaker) for rule in find_instructions(part.text, before)]
+        if not part.goes_on:
+            yield from ((rule, True) for rule in _ends(paste, _FROM_A_PASTE))
+            paste = []
+        if part.is_pasted:
+            paste += rules
+        else:
+            yield from ((rule, False) for rule in rules)
         before = last_statement(part.text) or before
+    yield from ((rule, True) for rule in _ends(paste, _FROM_A_PASTE))
+
+
+def _ends(items: list[T], count: int) -> list[T]:
+    """So many from the beginning, and as many from the end."""
+    return items if len(items) <= 2 * count else [*items[:count], *items[-count:]]
 
 
 def _with_name(text: str, name: str | None) -> str:

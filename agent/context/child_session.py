@@ -14,7 +14,19 @@ from agent.chat_text import text_of
 from agent.compression.summary_state import new_state, state_of_engine, text_of_engine
 from agent.context.engine_values import TOOL_NAME, plain
 from agent.errors import InvalidCompaction
-from agent.messages import CREATED_AT, KIND, MESSAGE_ID, STATE, ChatDict, Kind, Message, ToolCall, as_chat
+from agent.messages import (
+    CREATED_AT,
+    KIND,
+    MESSAGE_ID,
+    OUTSIDE,
+    STATE,
+    ChatDict,
+    Kind,
+    Message,
+    ToolCall,
+    as_chat,
+    holds_outside_text,
+)
 from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_message_tokens
 from agent.tool_pairs import repair
@@ -126,7 +138,8 @@ def child_session_from(
     rest = _reunited(rest, unchanged, history)
     _check(given, [*system, *rest], history)
     known = {message.id: message for message in history}
-    context = [_item(message, unchanged, known) for message in rest]
+    outside = any(map(holds_outside_text, history))
+    context = [_item(message, unchanged, known, outside=outside) for message in rest]
     kept = [item for item in context if isinstance(item, str)]
     if len(kept) != len(set(kept)):
         raise InvalidCompaction("A message appears twice.")
@@ -223,21 +236,23 @@ def _reunited(
 
 
 def _item(
-    message: ChatDict, unchanged: Mapping[str, ChatDict], known: Mapping[str, Message]
+    message: ChatDict, unchanged: Mapping[str, ChatDict], known: Mapping[str, Message], *, outside: bool
 ) -> str | Message:
     message_id = str(message.get(MESSAGE_ID))
     if message_id in unchanged:
         if _said(message) == _said(unchanged[message_id]):
             return message_id
         return _copy(message, known[message_id])
-    return replace(_row(message, "summary"), state=new_state(_state(message)))
+    return replace(_row(message, "summary"), state=new_state(_state(message), outside=outside))
 
 
 def _copy(message: ChatDict, source: Message) -> Message:
     """It was said when its source was. A note stays one: it is no request, in whatever form."""
     kind: Kind = "note" if source.kind == "note" else "pruned"
     source_id = source.source_id or source.id
-    return replace(_row(message, kind), source_id=source_id, created_at=source.created_at)
+    # A copy of a summary has no state of an engine, but what it replaced may still have been text of others.
+    state = {OUTSIDE: True} if (source.state or {}).get(OUTSIDE) else None
+    return replace(_row(message, kind), source_id=source_id, created_at=source.created_at, state=state)
 
 
 def _state(message: ChatDict) -> ChatDict:

@@ -229,6 +229,45 @@ def test_remember_that_without_an_object_is_nothing() -> None:
     assert ledger_of(user("What is the time?"), user("Remember that!")).instructions == ()
 
 
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ("Your gate code is 4711.", ("Your gate code is 4711. Remember that.",)),
+        ("It is done. Shall I do anything else?", ()),
+        ("Noted.", ("My dog is called Rex. Remember that.",)),
+    ],
+)
+def test_remember_that_points_to_what_was_said_right_before(answer: str, kept: tuple[str, ...]) -> None:
+    """By the assistant, unless it only nodded; of a question nothing is kept."""
+    said = (user("My dog is called Rex."), assistant(answer), user("Remember that."))
+    assert ledger_of(*said).instructions == kept
+
+
+WALL = "\n\n".join(
+    f"The client MUST always send header X-{number} with every request." for number in range(300)
+)
+"""A specification with a blank line between its rules."""
+
+
+@pytest.mark.parametrize("before", [1, 40])
+def test_a_rule_between_two_pastes_is_not_driven_out(before: int) -> None:
+    """In a message of its own between pastes in one message or in many; the pastes are bounded by themselves."""
+    rule = "Never deploy on Friday."
+    pastes = [user(WALL.replace("X-", f"X-{n}-")) for n in range(before)]
+    ledger = ledger_of(*pastes, user(rule), *pastes)
+    assert rule in ledger.instructions
+    assert len(ledger.pasted) <= 200
+    assert rule in ledger.bounded(300).instructions
+
+
+def test_a_rule_between_two_pastes_in_one_message_is_kept() -> None:
+    """It counts as pasted, for nothing tells who wrote it."""
+    rule = "Never deploy on Friday."
+    ledger = ledger_of(user(f"{WALL}\n\n{rule}\n\n{WALL}"))
+    assert rule in (*ledger.instructions, *ledger.pasted)
+    assert len(ledger.pasted) < 30
+
+
 OWN = "Never deploy on Friday."
 WALL = "\n".join(f"Rule {n}: You MUST always check box {n} before you continue." for n in range(300))
 PASTED = {
@@ -350,6 +389,7 @@ def test_every_line_of_a_message_with_a_name_has_its_speaker() -> None:
     ("sentence", "identifier"),
     [
         ("Please pay invoice 4711 today.", "invoice 4711"),
+        ("Please pay the 4711 invoice today.", "4711 invoice"),
         ("I am in room 12b.", "room 12b"),
         ("Where is order no. 77-1?", "order no. 77-1"),
         ("Call +49 170 1234567 tonight.", "+49 170 1234567"),
