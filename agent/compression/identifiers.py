@@ -56,9 +56,6 @@ _MARKER = r"(?:nr|num|number|nummer|id|code|n°|nº|№|номер)\b\.?|no(?:\.
 _PHRASE = re.compile(
     # Invoice 4711, room 12b, order no. 77-1, flight LH 400
     rf"\b(?:{_LABELS})(?:\s?(?:{_MARKER}|no\b))?[\s:#]{{1,3}}(?-i:[A-Z]{{1,3}}\s)?{_VALUE}"
-    # The 4711 invoice
-    rf"|(?:(?<=\bthe\s)|(?<=\bour\s)|(?<=\bmy\s)|(?<=\byour\s)|(?<=\bthis\s)|(?<=\bthat\s))(?!{_DATE})"
-    rf"(?=[A-Z]{{0,4}}-?\d{{3}})[A-Za-z0-9][A-Za-z0-9/-]{{2,30}}\s(?:{_LABELS})\b"
     # Whatever no. 5
     rf"|\b[^\W\d_]{{2,24}}\s(?:{_MARKER})\s?#?{_VALUE}|\b[^\W\d_]{{2,20}}(?:nummer|nr\.?)[\s:]{{1,3}}{_VALUE}"
     # DE89 3704 0044 0532 0130 00
@@ -72,6 +69,11 @@ _PHRASE = re.compile(
     r"|(?:发票|订单|房间|航班|合同|账号|编号|单号|發票|訂單|注文|部屋|주문|송장)(?:番号|번호|号|號)?[:：]?\s?[A-Za-z0-9][A-Za-z0-9-]{1,30}",
     re.IGNORECASE,
 )  # fmt: skip
+_PHRASE_BEHIND = re.compile(
+    # The 4711 invoice
+    rf"\b(?:the|our|my|your|this|that)\s((?!{_DATE})[A-Z]{{0,4}}-?\d{{3}}[A-Za-z0-9/-]{{0,28}}\s(?:{_LABELS}))\b",
+    re.IGNORECASE,
+)
 _MOST_PHRASE = 60
 _AROUND = 50
 """Characters on each side of a number in which its phrase begins and ends."""
@@ -121,8 +123,10 @@ def find_phrases(texts: Iterable[str]) -> list[str]:
         if room <= 0 or len(found) >= _MAX_IDENTIFIERS:
             break
         room -= len(text)
-        for phrase in chain.from_iterable(map(_PHRASE.finditer, _around_digits(text))):
-            plain = " ".join(phrase[0].split()).rstrip(".")
+        near = list(_around_digits(text))
+        patterns = (_PHRASE, _PHRASE_BEHIND)
+        for phrase in chain.from_iterable(pattern.finditer(part) for part in near for pattern in patterns):
+            plain = " ".join(phrase[phrase.re.groups].split()).rstrip(".")
             if len(plain) <= _MOST_PHRASE:
                 found.setdefault(plain.casefold(), plain)
     return list(found.values())
