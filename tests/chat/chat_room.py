@@ -13,7 +13,7 @@ from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
 from gateway.text.unicode import INVISIBLE
 from gateway.types import Place
-from tests.chat.service import ChatService, Shown
+from tests.chat.service import ChatService, VisibleMessage
 
 CONVERSATION = "conv_1"
 ALICE = Place("alice")
@@ -48,12 +48,12 @@ class ChatRoom:
         """A whole turn at once."""
         self.play(TurnStarted("msg", "hi"), TextDelta(text), TurnDone(text))
 
-    async def sees(self, text: str) -> Shown:
+    async def sees(self, text: str) -> VisibleMessage:
         """Waits until a message shows this; a text that is being written may go on after it."""
         await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
         return next(message for message in self.service.messages if text in message.text)
 
-    async def ends(self) -> list[Shown]:
+    async def ends(self) -> list[VisibleMessage]:
         """Everything is shown to its end; gives what people see then."""
         await self.delivery.close()
         return self.service.messages
@@ -69,7 +69,7 @@ async def chat_room(
     assert room.service.violations == []
 
 
-def reads_as(messages: list[Shown], text: str) -> bool:
+def reads_as(messages: list[VisibleMessage], text: str) -> bool:
     """Whether these messages, read one after the other, are the text: nothing lost, repeated or out of order.
 
     Left out are marks of Hermes, messages that nobody knew had arrived, what is unseen where one message ends and the

@@ -1,8 +1,7 @@
-"""A chat service in memory, behind the same port as the real ones, and strict like them.
+"""A strict chat service in memory that implements `ChatPort`.
 
-It notes what a real service would punish: two calls at once about one message, texts that are too long or empty,
-edits that change nothing. It fails when it is told to, with or without having carried out the call, and can be held
-at a gate for as long as a test needs.
+It records violations: two calls for one message at once, texts that are too long or empty, edits without a change.
+Tests make calls fail, with or without executing them, or hold them at a gate.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Verb = Literal["send", "edit", "delete", "typing", "send_file"]
 
 
 @dataclass(slots=True)
-class Shown:
+class VisibleMessage:
     """A message as people see it."""
 
     id: str
@@ -33,18 +32,18 @@ class Shown:
     buttons: tuple[Button, ...] = ()
     silent: bool = False
     data: bytes | None = None
-    """Of a file; `text` is its caption then and `name` its name."""
+    """The content of a file; `text` is its caption and `name` its name."""
     name: str = ""
     is_ghost: bool = False
-    """It arrived, but whoever sent it was told that it may not have."""
+    """The message arrived, but the caller was told that it may not have."""
     is_in_doubt: bool = False
-    """The caller was told of an edit that it may or may not have arrived."""
+    """The caller was told that an edit may or may not have arrived."""
     versions: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A call, for the log."""
+class RecordedCall:
+    """One call of the service."""
 
     verb: Verb
     at: float
@@ -56,16 +55,16 @@ class Made:
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to one call."""
+    """A fault for one call."""
 
     verb: Verb
     error: DeliveryError | OSError | None = None
-    """None: the call succeeds, but only once the gate is open."""
-    carried_out: bool = False
+    """None: the call succeeds once the gate is open."""
+    executed: bool = False
     skip: int = 0
-    """Calls that go well before."""
-    when: Callable[[Made], bool] = lambda made: True
-    for_ever: bool = False
+    """Matching calls that succeed before."""
+    when: Callable[[RecordedCall], bool] = lambda call: True
+    permanent: bool = False
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event | None = None
 
@@ -89,13 +88,13 @@ class ChatService:
         self.can_edit = can_edit
         self.file_limit = file_limit
         self.pace = pace
-        self.messages: list[Shown] = []
-        """What is visible, in the order it was sent."""
-        self.calls: list[Made] = []
+        self.messages: list[VisibleMessage] = []
+        """The visible messages, in the order in which they were sent."""
+        self.calls: list[RecordedCall] = []
         self.violations: list[str] = []
         self.unchanged = 0
         self.files: dict[str, bytes] = {}
-        """What people have sent, by the `ref` of the attachment."""
+        """Attachments from people, by `ref`."""
         self._faults: list[Fault] = []
         self._in_flight: set[tuple[str, str]] = set()
         self._ids = itertools.count(1)
@@ -109,26 +108,26 @@ class ChatService:
         error: DeliveryError | OSError,
         *,
         skip: int = 0,
-        carried_out: bool = False,
-        when: Callable[[Made], bool] = lambda made: True,
-        for_ever: bool = False,
+        executed: bool = False,
+        when: Callable[[RecordedCall], bool] = lambda call: True,
+        permanent: bool = False,
     ) -> Fault:
-        fault = Fault(verb, error, carried_out, skip, when, for_ever)
+        fault = Fault(verb, error, executed, skip, when, permanent)
         self._faults.append(fault)
         return fault
 
-    def hold(self, verb: Verb, *, when: Callable[[Made], bool] = lambda made: True) -> Fault:
-        """The next such call waits until its gate is opened."""
+    def hold(self, verb: Verb, *, when: Callable[[RecordedCall], bool] = lambda call: True) -> Fault:
+        """Hold the next matching call until its gate is set."""
         fault = Fault(verb, when=when, gate=asyncio.Event())
         self._faults.append(fault)
         return fault
 
     def heal(self) -> None:
-        """No more faults."""
+        """Remove all faults."""
         self._faults.clear()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
-        """Waits for what people see to become so."""
+        """Wait until the visible messages fulfil the condition."""
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
@@ -136,12 +135,12 @@ class ChatService:
                     await self._changed.wait()
         except TimeoutError:
             seen = "\n".join(repr(message.text) for message in self.messages)
-            raise AssertionError(f"That never came to be seen. This is there:\n{seen}") from None
+            raise AssertionError(f"The condition was never fulfilled. Visible messages:\n{seen}") from None
 
     def texts(self, chat_id: str = "") -> list[str]:
         return [message.text for message in self.messages if not chat_id or message.place.chat_id == chat_id]
 
-    def made(self, *verbs: Verb) -> list[Made]:
+    def calls_of(self, *verbs: Verb) -> list[RecordedCall]:
         return [call for call in self.calls if call.verb in verbs]
 
     # -- the port --------------------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ class ChatService:
         return self.pace
 
     def pace_key(self, place: Place) -> str:
-        """Topics of a chat share its limits."""
+        """Return the chat id: topics share the limits of their chat."""
         return place.chat_id
 
     async def direct(self, user_id: str) -> Place:
@@ -166,8 +165,8 @@ class ChatService:
         buttons: Sequence[Button] = (),
         silent: bool = False,
     ) -> str:
-        made = self._note("send", place, text=text, formatted=formatted)
-        new = Shown(
+        call = self._record("send", place, text=text, formatted=formatted)
+        new = VisibleMessage(
             f"m{next(self._ids)}",
             place,
             text,
@@ -177,7 +176,7 @@ class ChatService:
             silent,
             versions=[text],
         )
-        async with self._carrying_out(made) as ghost:
+        async with self._executing(call) as ghost:
             self._check(text, buttons)
             new.is_ghost = ghost
             self.messages.append(new)
@@ -192,9 +191,9 @@ class ChatService:
         formatted: bool = False,
         buttons: Sequence[Button] = (),
     ) -> None:
-        made = self._note("edit", place, message_id, text, formatted)
+        call = self._record("edit", place, message_id, text, formatted)
         try:
-            async with self._carrying_out(made):
+            async with self._executing(call):
                 self._check(text, buttons)
                 self._replace(self._find(place, message_id), text, formatted, tuple(buttons))
         except Unreachable as error:
@@ -204,20 +203,20 @@ class ChatService:
         self._find(place, message_id).is_in_doubt = False
 
     async def delete(self, place: Place, message_id: str) -> None:
-        async with self._carrying_out(self._note("delete", place, message_id)):
+        async with self._executing(self._record("delete", place, message_id)):
             self.messages = [message for message in self.messages if message.id != message_id]
 
     async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
         return self.files[ref][:most]
 
     async def typing(self, place: Place) -> None:
-        async with self._carrying_out(self._note("typing", place)):
+        async with self._executing(self._record("typing", place)):
             pass
 
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
-        made = self._note("send_file", place, text=caption)
-        new = Shown(f"m{next(self._ids)}", place, caption, False, data=data, name=name)
-        async with self._carrying_out(made) as ghost:
+        call = self._record("send_file", place, text=caption)
+        new = VisibleMessage(f"m{next(self._ids)}", place, caption, False, data=data, name=name)
+        async with self._executing(call) as ghost:
             if len(data) > self.file_limit:
                 self.violations.append(f"a file of {len(data)} bytes")
                 raise ContentRefused
@@ -227,23 +226,23 @@ class ChatService:
 
     # -- strictness ------------------------------------------------------------------------------------------
 
-    def _note(
+    def _record(
         self, verb: Verb, place: Place, message_id: str = "", text: str = "", formatted: bool = False
-    ) -> Made:
-        made = Made(
+    ) -> RecordedCall:
+        call = RecordedCall(
             verb, asyncio.get_running_loop().time(), place.chat_id, message_id, text, formatted=formatted
         )
-        self.calls.append(made)
-        return made
+        self.calls.append(call)
+        return call
 
     @asynccontextmanager
-    async def _carrying_out(self, made: Made) -> AsyncIterator[bool]:
-        """Gives whether the caller will be left in doubt."""
-        about = (made.chat_id, made.message_id)
-        if made.message_id and about in self._in_flight:
+    async def _executing(self, call: RecordedCall) -> AsyncIterator[bool]:
+        """Execute a call with its fault; yield whether the caller will be left in doubt."""
+        about = (call.chat_id, call.message_id)
+        if call.message_id and about in self._in_flight:
             self.violations.append(f"two calls at once about {about}")
         self._in_flight.add(about)
-        fault = self._fault(made)
+        fault = self._fault(call)
         try:
             await asyncio.sleep(0)
             if fault:
@@ -253,7 +252,7 @@ class ChatService:
                     await fault.gate.wait()
             if fault is None or fault.error is None:
                 yield False
-            elif fault.carried_out:
+            elif fault.executed:
                 yield True
                 raise fault.error
             else:
@@ -262,13 +261,13 @@ class ChatService:
             self._in_flight.discard(about)
             self._changed.set()
 
-    def _fault(self, made: Made) -> Fault | None:
+    def _fault(self, call: RecordedCall) -> Fault | None:
         for fault in self._faults:
-            if fault.verb == made.verb and fault.when(made):
+            if fault.verb == call.verb and fault.when(call):
                 if fault.skip:
                     fault.skip -= 1
                     continue
-                if not fault.for_ever:
+                if not fault.permanent:
                     self._faults.remove(fault)
                 return fault
         return None
@@ -284,13 +283,15 @@ class ChatService:
             self.violations.append("button data over 64 bytes")
             raise ContentRefused
 
-    def _replace(self, message: Shown, text: str, formatted: bool, buttons: tuple[Button, ...]) -> None:
+    def _replace(
+        self, message: VisibleMessage, text: str, formatted: bool, buttons: tuple[Button, ...]
+    ) -> None:
         if (message.text, message.formatted, message.buttons) == (text, formatted, buttons):
             self.unchanged += 1
         message.text, message.formatted, message.buttons = text, formatted, buttons
         message.versions.append(text)
 
-    def _find(self, place: Place, message_id: str) -> Shown:
+    def _find(self, place: Place, message_id: str) -> VisibleMessage:
         for message in self.messages:
             if message.id == message_id and message.place.chat_id == place.chat_id:
                 return message

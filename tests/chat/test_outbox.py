@@ -1,4 +1,4 @@
-"""What is on its way survives the process: wherever it dies, what people read in the end is the text, once."""
+"""The outbox: wherever the process dies, people read the text once in the end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from gateway.chat.errors import DeliveryError, MessageGone, Unreachable
 from gateway.store.ports import DeliveryProgress, OutboxItem, file_content
 from gateway.types import Place
 from tests.chat.chat_room import reads_as
-from tests.chat.mortal import AT_ONCE, QUESTION, Process, Script, World, nothing_new, step_id
-from tests.chat.service import ChatService, Shown
+from tests.chat.crashing import AT_ONCE, QUESTION, CrashHarness, Process, Script, only_recover, step_id
+from tests.chat.service import ChatService, VisibleMessage
 
 SHORT = "A short answer, with **some** weight."
 STORY = "\n\n".join(f"Paragraph {number} of a story that takes several messages." for number in range(9))
@@ -44,35 +44,35 @@ def _answering(*steps: str) -> Script:
 
 async def _deaths(
     script: Script, then: Script, service: ChatService, file: Path | None = None
-) -> list[World]:
-    """A world for each step at which a process can die, once the next process is through."""
-    worlds: list[World] = []
+) -> list[CrashHarness]:
+    """Yield a harness for each step at which a process can die, after the next process has finished."""
+    worlds: list[CrashHarness] = []
     while True:
         its_own = ChatService(limit=service.limit, can_edit=service.can_edit, pace=0.0)
-        world = await World.made(its_own, file=file and file / f"{len(worlds)}.db")
-        if not await world.run(script, dies_at=len(worlds) + 1):
-            await world.store.close()
+        harness = await CrashHarness.create(its_own, file=file and file / f"{len(worlds)}.db")
+        if not await harness.run(script, crash_at=len(worlds) + 1):
+            await harness.store.close()
             return worlds
-        await world.run(then)
-        worlds.append(world)
+        await harness.run(then)
+        worlds.append(harness)
 
 
-def _ghosts(messages: list[Shown]) -> list[Shown]:
-    """Those that are there, and nobody knows; a tool line among them cannot be helped."""
+def _ghosts(messages: list[VisibleMessage]) -> list[VisibleMessage]:
+    """Return the messages whose ids were never saved; a lost status message cannot be avoided."""
     return [message for message in messages if message.is_ghost and not message.text.startswith("⚙")]
 
 
-def _certain(world: World) -> list[Shown]:
-    return [message for message in world.service.messages if not message.is_ghost]
+def _certain(harness: CrashHarness) -> list[VisibleMessage]:
+    return [message for message in harness.service.messages if not message.is_ghost]
 
 
-async def _shown(world: World, script: Script = nothing_new) -> list[str]:
-    """What people see once another process is through."""
-    await world.run(script)
-    return world.service.texts()
+async def _shown(harness: CrashHarness, script: Script = only_recover) -> list[str]:
+    """Return what people see after another process has finished."""
+    await harness.run(script)
+    return harness.service.texts()
 
 
-# -- wherever a process dies ---------------------------------------------------------------------------------
+# -- crashes at every step -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("can_edit", [True, False])
@@ -82,224 +82,230 @@ async def _shown(world: World, script: Script = nothing_new) -> list[str]:
     ids=["short", "code in several messages", "two steps with a tool between"],
 )
 async def test_a_text_is_read_once(steps: list[str], anew: list[str], can_edit: bool) -> None:
-    """The text that is stored, whole, without a cursor or a tool line; marked if it was being sent, and only then. What
-    was not stored is written anew, and nothing of the first attempt stays."""
+    """People see the stored text, complete and without cursor or status message; it is marked only if it was being
+    sent. A text that was not stored is written again, and nothing of the first attempt stays."""
     service = ChatService(limit=200, can_edit=can_edit)
-    for world in await _deaths(_answering(*steps), _answering(*anew), service):
-        shown = [message for message in world.service.messages if message.data is None]
+    for harness in await _deaths(_answering(*steps), _answering(*anew), service):
+        shown = [message for message in harness.service.messages if message.data is None]
         texts = [message.text for message in shown if not message.is_ghost]
-        assert reads_as(shown, await world.said()), texts
+        assert reads_as(shown, await harness.stored_text()), texts
         assert not any(CURSOR in text or "⚙" in text for text in texts)
         marked = [text for text in texts if POSSIBLY_TWICE in text]
-        assert len(marked) == world.deaths_in_doubt
+        assert len(marked) == harness.doubtful_crashes
         assert marked or not _ghosts(shown)
-        if await world.said() == "".join(steps):
+        if await harness.stored_text() == "".join(steps):
             finished = [message.text for message in _ghosts(shown) if message.formatted]
             assert finished in ([], [text.removeprefix(f"{POSSIBLY_TWICE}\n\n") for text in marked])
-        assert await world.open() == []
-        assert world.service.violations == []
+        assert await harness.undelivered() == []
+        assert harness.service.violations == []
 
 
 def _begun_anew(first: str, then: str) -> Script:
     async def script(process: Process) -> None:
-        process.begin()
+        process.start_turn()
         await process.write(0, first, sizes=[40], pauses=[60])
-        process.begin()
+        process.start_turn()
         await process.write(1, then, sizes=[40], pauses=[60])
         await process.store(step_id(1), then)
-        process.play(TurnDone(then))
+        process.publish(TurnDone(then))
 
     return script
 
 
 def _answering_unless_answered(text: str) -> Script:
     async def script(process: Process) -> None:
-        if not await process.world.store.sessions.known([step_id(1)]):
+        if not await process.harness.store.sessions.known([step_id(1)]):
             await process.answer([text], sizes=[40], pauses=[60])
 
     return script
 
 
 @pytest.mark.parametrize("first", [SHORT, CODE], ids=["short", "code in several messages"])
-async def test_a_turn_that_is_begun_anew_takes_back_what_it_said(first: str) -> None:
-    """As it is when the store has refused an answer: all that was seen of it goes, in every message, also where the
-    process dies on the way."""
-    whole = await World.made(ChatService(limit=200, pace=0.0))
+async def test_a_restarted_turn_retracts_its_text(first: str) -> None:
+    """If the store refuses an answer, all its messages are deleted, also if the process dies meanwhile."""
+    whole = await CrashHarness.create(ChatService(limit=200, pace=0.0))
     await whole.run(_begun_anew(first, STORY))
     then = _answering_unless_answered(OTHERWISE)
-    for world in (whole, *await _deaths(_begun_anew(first, STORY), then, ChatService(limit=200))):
-        shown = world.service.messages
+    for harness in (whole, *await _deaths(_begun_anew(first, STORY), then, ChatService(limit=200))):
+        shown = harness.service.messages
         texts = [message.text for message in shown if not message.is_ghost]
-        assert reads_as(shown, await world.said()), texts
+        assert reads_as(shown, await harness.stored_text()), texts
         assert not any(CURSOR in text for text in texts)
-        is_anew = await world.said() == OTHERWISE
+        is_anew = await harness.stored_text() == OTHERWISE
         assert not is_anew or any(POSSIBLY_TWICE in text for text in texts) or not _ghosts(shown)
-        assert all(left.content is None and not left.progress.shown_in for left in await world.open())
-        await world.run(nothing_new)
-        assert await world.open() == []
+        assert all(
+            left.content is None and not left.progress.shown_in for left in await harness.undelivered()
+        )
+        await harness.run(only_recover)
+        assert await harness.undelivered() == []
         assert [message.text for message in shown if not message.is_ghost] == texts
-        assert world.service.violations == []
+        assert harness.service.violations == []
 
 
 @pytest.mark.parametrize("refused", [Unreachable("", maybe_done=False), MessageGone()])
-async def test_what_is_taken_back_is_taken_away_when_that_is_possible(refused: DeliveryError) -> None:
-    """A service that is out of reach is asked again, one that refuses is not; and the new text comes either way."""
-    world = await World.made(ChatService(limit=200, pace=0.0))
-    world.service.fail("delete", refused)
-    await world.run(_begun_anew(SHORT, OTHERWISE))
-    *before, last = world.service.texts()
+async def test_a_retracted_text_is_deleted_if_possible(refused: DeliveryError) -> None:
+    """A delete call is repeated while the service is unreachable and not repeated if the service refuses; the new text
+    comes either way."""
+    harness = await CrashHarness.create(ChatService(limit=200, pace=0.0))
+    harness.service.fail("delete", refused)
+    await harness.run(_begun_anew(SHORT, OTHERWISE))
+    *before, last = harness.service.texts()
     assert before == ([] if isinstance(refused, Unreachable) else [SHORT + CURSOR])
     assert last.endswith(OTHERWISE)
-    assert await world.open() == []
+    assert await harness.undelivered() == []
 
 
-async def test_a_message_on_its_way_is_taken_back_once_it_is_there() -> None:
-    """Nothing can be said of a call that is under way. It may be lost, so what is said anew is marked."""
-    world = await World.made(ChatService(limit=200, pace=0.0))
-    held = world.service.hold("send")
+async def test_a_message_in_flight_is_retracted_once_it_arrives() -> None:
+    """The call in flight may be lost, so the new text is marked."""
+    harness = await CrashHarness.create(ChatService(limit=200, pace=0.0))
+    held = harness.service.hold("send")
 
     async def script(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta(SHORT))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)), TextDelta(SHORT))
         await held.reached.wait()
-        process.begin()
+        process.start_turn()
         assert held.gate
         held.gate.set()
         await process.write(1, OTHERWISE, sizes=[40], pauses=[60])
         await process.store(step_id(1), OTHERWISE)
-        process.play(TurnDone(OTHERWISE))
+        process.publish(TurnDone(OTHERWISE))
 
-    await world.run(script)
-    assert world.service.texts() == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
-    assert await world.open() == []
+    await harness.run(script)
+    assert harness.service.texts() == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
+    assert await harness.undelivered() == []
 
 
 async def test_a_text_is_read_once_from_a_file(tmp_path: Path) -> None:
-    """The same with the database that people have."""
-    for world in await _deaths(_answering(SHORT), _answering(OTHERWISE), ChatService(), tmp_path):
-        assert reads_as(_certain(world), await world.said())
-        assert world.deaths_in_doubt == len(
-            [text for text in world.service.texts() if POSSIBLY_TWICE in text]
+    """The same on a database that is reopened."""
+    for harness in await _deaths(_answering(SHORT), _answering(OTHERWISE), ChatService(), tmp_path):
+        assert reads_as(_certain(harness), await harness.stored_text())
+        assert harness.doubtful_crashes == len(
+            [text for text in harness.service.texts() if POSSIBLY_TWICE in text]
         )
-        await world.store.close()
+        await harness.store.close()
 
 
 async def test_a_file_is_sent_once(tmp_path: Path) -> None:
-    """It says so if it may be there twice. It is read where it lies, when it is sent."""
+    """A file that may have arrived twice is marked. It is read from the workspace when it is sent."""
     (tmp_path / "report.csv").write_bytes(b"a,b\n")
     file = FileSent(str(tmp_path), "report.csv", "report.csv", "The report")
 
     async def giving(process: Process) -> None:
-        if await process.world.store.sessions.known([step_id(0)]):
+        if await process.harness.store.sessions.known([step_id(0)]):
             return
-        process.begin()
-        where = {"conversation_id": process.world.conversation.id, "turn_id": QUESTION}
+        process.start_turn()
+        where = {"conversation_id": process.harness.conversation.id, "turn_id": QUESTION}
         await process.outbox.add("out_1", **where, kind="file", content=file_content(file))
-        process.play(replace(file, outbox_id="out_1"))
+        process.publish(replace(file, outbox_id="out_1"))
         await process.store(step_id(0), "There.")
-        process.play(StepStarted(step_id(0)), TextDelta("There."), TurnDone("There."))
+        process.publish(StepStarted(step_id(0)), TextDelta("There."), TurnDone("There."))
 
     sent_twice = 0
-    for world in await _deaths(giving, nothing_new, ChatService()):
-        files = [message for message in world.service.messages if message.data is not None]
+    for harness in await _deaths(giving, only_recover, ChatService()):
+        files = [message for message in harness.service.messages if message.data is not None]
         assert all((message.name, message.data) == ("report.csv", b"a,b\n") for message in files)
         lost, certain = _ghosts(files), [message.text for message in files if not message.is_ghost]
         assert len(certain) <= 1
         assert not lost or certain == [f"The report\n{POSSIBLY_TWICE}"]
-        assert await world.open() == []
+        assert await harness.undelivered() == []
         sent_twice += bool(lost)
     assert sent_twice
 
 
-# -- what must not stay --------------------------------------------------------------------------------------
+# -- transient messages ---------------------------------------------------------------------------------------
 
 
 async def _leaving(process: Process, *, sees: str) -> None:
-    """The process dies as soon as this is seen and written down."""
-    await process.world.service.until(lambda: any(sees in text for text in process.world.service.texts()))
-    shown = len(process.world.service.messages)
-    await process.world.outbox_reads(lambda states: len(states) == shown)
-    process.life.die()
-    await process.life.step()
+    """Kill the process as soon as this is visible and saved."""
+    await process.harness.service.until(lambda: any(sees in text for text in process.harness.service.texts()))
+    shown = len(process.harness.service.messages)
+    await process.harness.wait_for_states(lambda states: len(states) == shown)
+    process.schedule.crash()
+    await process.schedule.step()
 
 
-async def test_what_shows_that_something_goes_on_does_not_outlive_it() -> None:
-    """The tool line and the acknowledgement of a message that waits: a new process knows nothing of either."""
+async def test_status_messages_do_not_outlive_the_process() -> None:
+    """The next process deletes the tool status and the queued notice."""
 
     async def working(process: Process) -> None:
-        process.begin()
-        process.play(ToolStarted("c1", "terminal", "{}"), Queued("m2", "and?", "queue", 1))
-        await process.world.service.until(lambda: len(process.world.service.messages) == 2)
+        process.start_turn()
+        process.publish(ToolStarted("c1", "terminal", "{}"), Queued("m2", "and?", "queue", 1))
+        await process.harness.service.until(lambda: len(process.harness.service.messages) == 2)
         await _leaving(process, sees="⏳")
 
-    world = await World.made(ChatService())
-    assert await world.run(working)
-    assert len(world.service.messages) == 2
-    assert [message.text for message in _certain(world)] == world.service.texts()
-    assert await _shown(world) == []
-    assert await world.open() == []
+    harness = await CrashHarness.create(ChatService())
+    assert await harness.run(working)
+    assert len(harness.service.messages) == 2
+    assert [message.text for message in _certain(harness)] == harness.service.texts()
+    assert await _shown(harness) == []
+    assert await harness.undelivered() == []
 
 
-async def test_a_question_that_was_left_open_says_so() -> None:
-    """Its buttons would do nothing any more."""
+async def test_an_interrupted_approval_says_so() -> None:
+    """The buttons of the question would no longer work."""
     asked = ApprovalAsked(
         "ap_1", "terminal", json.dumps({"command": "ls"}), "memory:alice", time.time() + 300
     )
 
     async def asking(process: Process) -> None:
-        process.begin()
-        process.play(ToolStarted("c1", "terminal", "{}"), asked)
+        process.start_turn()
+        process.publish(ToolStarted("c1", "terminal", "{}"), asked)
         await _leaving(process, sees="May I run")
 
-    world = await World.made(ChatService())
-    assert await world.run(asking)
-    await world.run(nothing_new)
-    (question,) = world.service.messages
+    harness = await CrashHarness.create(ChatService())
+    assert await harness.run(asking)
+    await harness.run(only_recover)
+    (question,) = harness.service.messages
     assert question.text == "⌛ No longer open; Hermes was restarted: `terminal`\n```\nls\n```"
     assert question.buttons == ()
-    assert await world.open() == []
+    assert await harness.undelivered() == []
 
 
-async def test_what_cannot_be_removed_holds_up_nothing() -> None:
-    """The service refuses it, or is away for that one verb: the answer that is left comes first."""
-    world = await World.made(
+async def test_a_message_that_cannot_be_deleted_blocks_nothing() -> None:
+    """The service refuses to delete or is unreachable for deletes only: the answer comes first."""
+    harness = await CrashHarness.create(
         ChatService(), timing=replace(AT_ONCE, max_backoff=0.005, best_effort_timeout=0.02)
     )
-    left = OutboxItem("out_1", world.conversation.id, QUESTION, "", Place("alice"), "transient", None)
-    await world.store.outbox.save_progress(
+    left = OutboxItem("out_1", harness.conversation.id, QUESTION, "", Place("alice"), "transient", None)
+    await harness.store.outbox.save_progress(
         "memory", replace(left, progress=DeliveryProgress(shown_in=("m8", "m9"), is_streaming=True))
     )
-    await world.store.outbox.add(
-        "out_2", conversation_id=world.conversation.id, turn_id=QUESTION, kind="notice", content="Here I am."
+    await harness.store.outbox.add(
+        "out_2",
+        conversation_id=harness.conversation.id,
+        turn_id=QUESTION,
+        kind="notice",
+        content="Here I am.",
     )
-    world.service.fail("delete", Unreachable(), for_ever=True)
-    await world.run(nothing_new)
-    assert world.service.texts() == ["Here I am."]
-    calls = [call.verb for call in world.service.calls]
+    harness.service.fail("delete", Unreachable(), permanent=True)
+    await harness.run(only_recover)
+    assert harness.service.texts() == ["Here I am."]
+    calls = [call.verb for call in harness.service.calls]
     assert calls.index("send") <= 1
-    assert {call.message_id for call in world.service.made("delete")} == {"m8", "m9"}
-    assert await world.open() == []
+    assert {call.message_id for call in harness.service.calls_of("delete")} == {"m8", "m9"}
+    assert await harness.undelivered() == []
 
 
-async def test_a_doubt_stays_until_the_text_is_whole() -> None:
-    """Nobody knows whether its first message arrived; the process dies three messages later. The text that is written
-    anew says so, although nothing was under way just then."""
+async def test_a_doubt_stays_until_the_text_is_complete() -> None:
+    """The first message may or may not have arrived, and the process dies three messages later. The text that is
+    written again is marked although no call was in flight at that moment."""
     service = ChatService(limit=200)
-    world = await World.made(service)
-    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+    harness = await CrashHarness.create(service)
+    service.fail("send", Unreachable(maybe_done=True), executed=True)
 
     async def dying(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta(STORY))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)), TextDelta(STORY))
         await service.until(lambda: len(service.messages) > 3 and CURSOR in service.texts()[-1])
         newest = service.messages[-1].id
-        await world.has_open(lambda left: left[0].progress.shown_in[-1:] == (newest,))
-        process.life.die()
-        await process.life.step()
+        await harness.wait_for_undelivered(lambda left: left[0].progress.shown_in[-1:] == (newest,))
+        process.schedule.crash()
+        await process.schedule.step()
 
-    assert await world.run(dying)
+    assert await harness.run(dying)
     assert len(service.messages) > 3
-    await world.run(_answering(OTHERWISE))
+    await harness.run(_answering(OTHERWISE))
     assert service.texts()[1:] == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
     assert service.messages[0].is_ghost
 
@@ -307,39 +313,39 @@ async def test_a_doubt_stays_until_the_text_is_whole() -> None:
 # -- a new process -------------------------------------------------------------------------------------------
 
 
-async def test_what_is_left_comes_before_anything_new() -> None:
-    """In order, as a reply while nothing of it is seen, and with a sound if it tells of a failure."""
-    world = await World.made(ChatService())
-    await world.leaves("One.", "⚠ Two.")
+async def test_undelivered_items_come_first() -> None:
+    """They come in order, as a reply while nothing of them is visible, and with a notification for a failure."""
+    harness = await CrashHarness.create(ChatService())
+    await harness.add_items("One.", "⚠ Two.")
 
     async def answering(process: Process) -> None:
-        process.begin()
-        process.play(TextDelta("Three."), TurnDone("Three."))
+        process.start_turn()
+        process.publish(TextDelta("Three."), TurnDone("Three."))
 
-    assert await _shown(world, answering) == ["One.", "⚠ Two.", "Three."]
-    assert [message.silent for message in world.service.messages] == [True, False, False]
-    assert [message.reply_to for message in world.service.messages] == ["p1", "p1", ""]
+    assert await _shown(harness, answering) == ["One.", "⚠ Two.", "Three."]
+    assert [message.silent for message in harness.service.messages] == [True, False, False]
+    assert [message.reply_to for message in harness.service.messages] == ["p1", "p1", ""]
 
 
-async def test_what_nobody_can_read_is_parked() -> None:
-    """Another version of Hermes may have written it; the rest is brought."""
-    world = await World.made(ChatService())
-    await world.leaves('{"colour": "green"}', kind="file")
-    await world.store.outbox.add(
-        "out_2", conversation_id=world.conversation.id, turn_id=QUESTION, kind="notice", content="Two."
+async def test_an_unreadable_item_is_parked() -> None:
+    """Another version of Hermes may have written it; the other items are delivered."""
+    harness = await CrashHarness.create(ChatService())
+    await harness.add_items('{"colour": "green"}', kind="file")
+    await harness.store.outbox.add(
+        "out_2", conversation_id=harness.conversation.id, turn_id=QUESTION, kind="notice", content="Two."
     )
-    assert await _shown(world) == ["Two."]
-    assert await world.open() == []
+    assert await _shown(harness) == ["Two."]
+    assert await harness.undelivered() == []
 
 
-async def test_a_text_without_a_turn_that_would_finish_it_is_forgotten() -> None:
-    """The message was given up: what is seen of its answer goes, and the doubt about it with it."""
-    world = await World.made(ChatService())
-    left = OutboxItem(step_id(0), world.conversation.id, QUESTION, "p1", Place("alice"), "text", None)
-    await world.store.outbox.save_progress(
+async def test_a_text_of_an_abandoned_turn_is_dropped() -> None:
+    """The visible part of the answer is deleted, and the doubt about it is dropped."""
+    harness = await CrashHarness.create(ChatService())
+    left = OutboxItem(step_id(0), harness.conversation.id, QUESTION, "p1", Place("alice"), "text", None)
+    await harness.store.outbox.save_progress(
         "memory", replace(left, progress=DeliveryProgress("sending", ("m1",), is_streaming=True))
     )
-    await world.store.inbox.park([QUESTION], "it broke down")
-    await world.run(nothing_new)
-    assert [call.message_id for call in world.service.made("delete")] == ["m1"]
-    assert await world.open() == []
+    await harness.store.inbox.park([QUESTION], "it broke down")
+    await harness.run(only_recover)
+    assert [call.message_id for call in harness.service.calls_of("delete")] == ["m1"]
+    assert await harness.undelivered() == []

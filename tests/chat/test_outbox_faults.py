@@ -1,4 +1,4 @@
-"""What is on its way when nobody is there, the service wants a pause, Hermes stops, or the store is full."""
+"""The outbox when the chat is unreachable, the service asks for a pause, Hermes stops or the store is full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ContentRefused, SlowDown, Undeliverable, Unreachable
 from gateway.types import Place
 from tests.chat.chat_room import FAST, reads_as
-from tests.chat.mortal import AT_ONCE, Process, Script, World, nothing_new, step_id
+from tests.chat.crashing import AT_ONCE, CrashHarness, Process, Script, only_recover, step_id
 from tests.chat.service import ChatService
 
 SHORT = "A short answer, with **some** weight."
@@ -36,206 +36,207 @@ def _answering(*steps: str) -> Script:
     return script
 
 
-async def _shown(world: World, script: Script = nothing_new) -> list[str]:
-    """What people see once a process is through."""
-    await world.run(script)
-    return world.service.texts()
+async def _shown(harness: CrashHarness, script: Script = only_recover) -> list[str]:
+    """Return what people see after a process has finished."""
+    await harness.run(script)
+    return harness.service.texts()
 
 
-# -- nobody there, pauses, shutdown --------------------------------------------------------------------------
+# -- unreachable, pauses, shutdown ---------------------------------------------------------------------------
 
 
-async def test_where_nobody_is_there_a_turn_is_parked() -> None:
-    """Nothing more of it is tried, and nothing again after a restart."""
-    world = await World.made(ChatService())
-    world.service.fail("send", Undeliverable(), for_ever=True)
+async def test_a_turn_to_an_unreachable_chat_is_parked() -> None:
+    """Nothing more of the turn is tried, also after a restart."""
+    harness = await CrashHarness.create(ChatService())
+    harness.service.fail("send", Undeliverable(), permanent=True)
 
     async def answering(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta("Let me look."))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)), TextDelta("Let me look."))
         await process.store(step_id(0), "Let me look.", is_last=False)
-        process.play(ToolStarted("c1", "tool", "{}"), ToolFinished("c1", "tool", True, "", 0.0))
-        await world.service.until(lambda: bool(world.service.made("send")))
-        await world.outbox_reads(lambda states: states.get(step_id(0)) == "parked")
-        await world.leaves("A notice.")
-        process.play(Notice("A notice.", "out_0"), StepStarted(step_id(1)), TextDelta("So."))
+        process.publish(ToolStarted("c1", "tool", "{}"), ToolFinished("c1", "tool", True, "", 0.0))
+        await harness.service.until(lambda: bool(harness.service.calls_of("send")))
+        await harness.wait_for_states(lambda states: states.get(step_id(0)) == "parked")
+        await harness.add_items("A notice.")
+        process.publish(Notice("A notice.", "out_0"), StepStarted(step_id(1)), TextDelta("So."))
         await process.store(step_id(1), "So.")
-        process.play(TurnDone("So."))
+        process.publish(TurnDone("So."))
 
-    await world.run(answering)
-    assert await world.states() == dict.fromkeys([step_id(0), "out_0", step_id(1)], "parked")
-    made = len(world.service.calls)
-    world.service.heal()
-    assert await _shown(world) == []
-    assert len(world.service.calls) == made
+    await harness.run(answering)
+    assert await harness.states() == dict.fromkeys([step_id(0), "out_0", step_id(1)], "parked")
+    before = len(harness.service.calls)
+    harness.service.heal()
+    assert await _shown(harness) == []
+    assert len(harness.service.calls) == before
 
 
 async def test_a_service_that_is_away_for_long_is_waited_for() -> None:
-    """Longer than anybody has patience for what is not in the outbox."""
+    """Outbox items are retried longer than best-effort items."""
     service = ChatService()
-    world = await World.made(service, timing=replace(FAST, best_effort_timeout=0.01))
-    service.fail("send", Unreachable(maybe_done=False), for_ever=True)
+    harness = await CrashHarness.create(service, timing=replace(FAST, best_effort_timeout=0.01))
+    service.fail("send", Unreachable(maybe_done=False), permanent=True)
 
     async def answering(process: Process) -> None:
         await process.answer([SHORT], sizes=[40], pauses=[0])
-        await service.until(lambda: len(service.made("send")) >= 3 and _seconds(service) > 0.05)
+        await service.until(lambda: len(service.calls_of("send")) >= 3 and _seconds(service) > 0.05)
         service.heal()
 
-    assert await _shown(world, answering) == [SHORT]
-    assert await world.states() == {step_id(0): "sent"}
+    assert await _shown(harness, answering) == [SHORT]
+    assert await harness.states() == {step_id(0): "sent"}
 
 
 def _seconds(service: ChatService) -> float:
-    first, *_, last = (call.at for call in service.made("send"))
+    first, *_, last = (call.at for call in service.calls_of("send"))
     return last - first
 
 
-async def test_a_part_that_is_refused_is_told_and_parked() -> None:
-    """Not all of it is there for good, and it would be refused again."""
-    world = await World.made(ChatService())
-    world.service.fail("send", ContentRefused(), when=lambda made: "cursed" in made.text, for_ever=True)
-    await world.leaves("This is cursed.", "This is not.")
-    told, after = await _shown(world)
+async def test_a_refused_text_is_reported_and_parked() -> None:
+    """A retry would be refused again."""
+    harness = await CrashHarness.create(ChatService())
+    harness.service.fail("send", ContentRefused(), when=lambda call: "cursed" in call.text, permanent=True)
+    await harness.add_items("This is cursed.", "This is not.")
+    told, after = await _shown(harness)
     assert "did not take a part" in told
     assert after == "This is not."
-    assert await world.states() == {"out_0": "parked", "out_1": "sent"}
+    assert await harness.states() == {"out_0": "parked", "out_1": "sent"}
 
 
 async def test_a_pause_of_hours_loses_nothing() -> None:
-    """The text waits, other chats go on, a shutdown does not wait for it, and the next process sends it plainly."""
+    """The text waits, other chats continue, a shutdown does not wait for it, and the next process sends it without a
+    mark."""
     service = ChatService()
-    world = await World.made(service, timing=replace(AT_ONCE, close_timeout=0.02))
-    paused = service.fail("send", SlowDown(13_938.0), when=lambda made: made.chat_id == "alice")
+    harness = await CrashHarness.create(service, timing=replace(AT_ONCE, close_timeout=0.02))
+    paused = service.fail("send", SlowDown(13_938.0), when=lambda call: call.chat_id == "alice")
 
     async def answering(process: Process) -> None:
         await process.answer([STORY], sizes=[40], pauses=[10])
         await paused.reached.wait()
         process.delivery.follow("another", Place("bob"))
-        process.play_in("another", TurnStarted("m2", "hi"), TurnDone("For Bob."))
+        process.publish_in("another", TurnStarted("m2", "hi"), TurnDone("For Bob."))
         await service.until(lambda: service.texts("bob") == ["For Bob."])
-        await world.outbox_reads(lambda states: states == {step_id(0): "pending"})
+        await harness.wait_for_states(lambda states: states == {step_id(0): "pending"})
 
-    await world.run(answering)
-    assert len([call for call in service.made("send") if call.chat_id == "alice"]) == 1
-    assert await world.states() == {step_id(0): "pending"}
-    world.timing = AT_ONCE
-    await world.run(nothing_new)
+    await harness.run(answering)
+    assert len([call for call in service.calls_of("send") if call.chat_id == "alice"]) == 1
+    assert await harness.states() == {step_id(0): "pending"}
+    harness.timing = AT_ONCE
+    await harness.run(only_recover)
     alices = [message for message in service.messages if message.place.chat_id == "alice"]
     assert reads_as(alices, STORY)
     assert not any(POSSIBLY_TWICE in message.text for message in alices)
 
 
-async def test_a_pause_is_no_failure() -> None:
-    """A service that asks for a long pause is there: only failures without a word from it count together."""
+async def test_a_pause_is_not_a_failure() -> None:
+    """A service that asks for a pause is reachable: the time-out counts only failures without a response."""
     service = ChatService()
-    world = await World.made(service, timing=replace(AT_ONCE, best_effort_timeout=0.05, durable_timeout=0.05))
+    harness = await CrashHarness.create(
+        service, timing=replace(AT_ONCE, best_effort_timeout=0.05, durable_timeout=0.05)
+    )
     for error in (Unreachable(maybe_done=False), SlowDown(0.06), Unreachable(maybe_done=False)):
         service.fail("send", error)
-    await world.leaves("At last.")
-    assert await _shown(world) == ["At last."]
-    assert await world.states() == {"out_0": "sent"}
+    await harness.add_items("At last.")
+    assert await _shown(harness) == ["At last."]
+    assert await harness.states() == {"out_0": "sent"}
 
 
-async def test_a_call_that_a_shutdown_cuts_off_is_in_doubt() -> None:
-    """Nobody knows whether it was carried out."""
+async def test_a_call_in_flight_at_shutdown_is_in_doubt() -> None:
+    """The call may or may not have been executed."""
     service = ChatService()
-    world = await World.made(service, timing=replace(FAST, close_timeout=0.02))
+    harness = await CrashHarness.create(service, timing=replace(FAST, close_timeout=0.02))
     service.hold("send")
-    await world.run(_answering(SHORT))
-    assert await world.states() == {step_id(0): "sending"}
-    world.timing = FAST
-    assert await _shown(world) == [f"{POSSIBLY_TWICE}\n\n{SHORT}"]
+    await harness.run(_answering(SHORT))
+    assert await harness.states() == {step_id(0): "sending"}
+    harness.timing = FAST
+    assert await _shown(harness) == [f"{POSSIBLY_TWICE}\n\n{SHORT}"]
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-async def test_an_answer_that_a_shutdown_cuts_short_comes_anew(is_told: bool) -> None:
-    """Until then it can be read as far as it got; then nothing of it stays."""
+async def test_an_answer_interrupted_by_shutdown_is_written_again(is_told: bool) -> None:
+    """The visible part stays readable until then; afterwards nothing of it stays."""
     service = ChatService()
-    world = await World.made(service)
+    harness = await CrashHarness.create(service)
 
     async def interrupted(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta("As far as it got"))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)), TextDelta("As far as it got"))
         await service.until(lambda: bool(service.messages))
         if is_told:
-            process.play(TurnFailed("The answer comes later."))
+            process.publish(TurnFailed("The answer comes later."))
 
     told = ["⚠ The answer comes later."] if is_told else []
-    assert await _shown(world, interrupted) == ["As far as it got", *told]
-    assert await _shown(world, _answering(OTHERWISE)) == [*told, OTHERWISE]
+    assert await _shown(harness, interrupted) == ["As far as it got", *told]
+    assert await _shown(harness, _answering(OTHERWISE)) == [*told, OTHERWISE]
 
 
-async def test_an_answer_that_nobody_has_seen_is_not_begun_at_a_shutdown() -> None:
-    """It would have to be taken away at once."""
-    world = await World.made(ChatService(), timing=FAST)
+async def test_an_invisible_answer_is_not_started_at_shutdown() -> None:
+    """The next process would have to delete it at once."""
+    harness = await CrashHarness.create(ChatService(), timing=FAST)
 
     async def interrupted(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)), TextDelta("As far as"))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)), TextDelta("As far as"))
 
-    assert await _shown(world, interrupted) == []
+    assert await _shown(harness, interrupted) == []
 
 
-# -- what it costs -------------------------------------------------------------------------------------------
+# -- cost of writes -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("streamed", "notes"), [(False, 2), (True, 3)])
 async def test_an_answer_costs_few_writes(streamed: bool, notes: int) -> None:
-    """One before it is sent, one after; one more if it is seen while it grows, however long that takes."""
+    """One write before the text is sent and one after it; one more if it is visible while it grows."""
     service = ChatService()
-    world = await World.made(service)
+    harness = await CrashHarness.create(service)
 
     async def answering(process: Process) -> None:
-        process.begin()
-        process.play(StepStarted(step_id(0)))
+        process.start_turn()
+        process.publish(StepStarted(step_id(0)))
         for number in range(20 if streamed else 0):
-            process.play(TextDelta(f"[{number}]"))
+            process.publish(TextDelta(f"[{number}]"))
             await service.until(lambda number=number: any(f"[{number}]" in text for text in service.texts()))
         text = "".join(f"[{number}]" for number in range(20))
         await process.store(step_id(0), text)
-        process.play(TurnDone(text))
+        process.publish(TurnDone(text))
         await service.until(lambda: any(message.formatted for message in service.messages))
-        await world.outbox_reads(lambda states: states == {step_id(0): "sent"})
-        assert process.life.done["save_progress"] == notes
+        await harness.wait_for_states(lambda states: states == {step_id(0): "sent"})
+        assert process.schedule.done["save_progress"] == notes
 
-    await world.run(answering)
+    await harness.run(answering)
 
 
-async def test_a_store_that_is_full_costs_nobody_their_answer() -> None:
-    """Nothing can be written down, and all is shown; what was not written is written with the next change."""
+async def test_a_full_store_does_not_stop_delivery() -> None:
+    """Nothing can be saved, but everything is shown; unsaved progress is saved with the next change."""
     service = ChatService()
-    world = await World.made(service)
+    harness = await CrashHarness.create(service)
 
     async def answering(process: Process) -> None:
-        process.life.fails["save_progress"] = StoreFull()
-        process.begin()
+        process.schedule.fails["save_progress"] = StoreFull()
+        process.start_turn()
         for number, text in enumerate(["Let me look.", SHORT]):
-            process.play(StepStarted(step_id(number)), TextDelta(text))
+            process.publish(StepStarted(step_id(number)), TextDelta(text))
             await process.store(step_id(number), text, is_last=number == 1)
-        process.play(TurnDone(SHORT))
-        await service.until(
-            lambda: SHORT in service.texts()
-        )  # by now the end of the other one was to be written
-        process.life.fails.clear()
-        await world.leaves("There is room again.")
-        process.play(Notice("There is room again.", "out_0"))
+        process.publish(TurnDone(SHORT))
+        await service.until(lambda: SHORT in service.texts())  # the progress of the other text is due by now
+        process.schedule.fails.clear()
+        await harness.add_items("There is room again.")
+        process.publish(Notice("There is room again.", "out_0"))
 
-    assert await _shown(world, answering) == ["Let me look.", SHORT, "There is room again."]
-    assert set((await world.states()).values()) == {"sent"}
+    assert await _shown(harness, answering) == ["Let me look.", SHORT, "There is room again."]
+    assert set((await harness.states()).values()) == {"sent"}
 
 
-async def test_what_the_store_did_not_take_is_written_at_the_end() -> None:
-    """Nothing changes any more, and there is room again when the process stops."""
+async def test_unsaved_progress_is_saved_at_shutdown() -> None:
+    """Nothing changes any more, and the store has room again when the process stops."""
     service = ChatService()
-    world = await World.made(service)
+    harness = await CrashHarness.create(service)
 
     async def answering(process: Process) -> None:
-        process.life.fails["save_progress"] = StoreFull()
+        process.schedule.fails["save_progress"] = StoreFull()
         await process.answer([SHORT], sizes=[40], pauses=[0])
-        process.play(Notice("An aside."))
-        # It comes after the attempt to write down that the text has arrived.
+        process.publish(Notice("An aside."))
+        # This comes after the attempt to save that the text has arrived.
         await service.until(lambda: "An aside." in service.texts())
-        process.life.fails.clear()
+        process.schedule.fails.clear()
 
-    assert await _shown(world, answering) == [SHORT, "An aside."]
-    assert await world.states() == {step_id(0): "sent"}
+    assert await _shown(harness, answering) == [SHORT, "An aside."]
+    assert await harness.states() == {step_id(0): "sent"}

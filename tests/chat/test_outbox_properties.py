@@ -1,4 +1,4 @@
-"""Any text in any pieces, by processes that die at any step, again and again: what is read in the end is the text."""
+"""Any text in any chunks, with processes that die at any step: people read the stored text in the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.chat.errors import DeliveryError, MessageGone, SlowDown, Unreachable
 from tests.chat.chat_room import reads_as
-from tests.chat.mortal import Process, World
+from tests.chat.crashing import CrashHarness, Process
 from tests.chat.service import ChatService, Verb
 from tests.text.markdown_texts import texts
 
@@ -43,7 +43,7 @@ _faults: st.SearchStrategy[tuple[Verb, DeliveryError, bool]] = st.sampled_from(
         HealthCheck.function_scoped_fixture,
     ],
 )
-async def test_what_is_read_in_the_end_is_what_is_stored(
+async def test_people_read_what_is_stored(
     lives: list[tuple[list[str], int]],
     last: list[str],
     sizes: list[int],
@@ -51,24 +51,24 @@ async def test_what_is_read_in_the_end_is_what_is_stored(
     faults: list[tuple[tuple[Verb, DeliveryError, bool], int]],
     can_edit: bool,
 ) -> None:
-    """Each process writes anew, and otherwise, what the one before it had not stored."""
+    """Each process writes again, in other chunks, what the one before it had not stored."""
     service = ChatService(limit=120, can_edit=can_edit, pace=0.0)
-    for (verb, error, carried_out), skip in faults:
-        service.fail(verb, error, skip=skip, carried_out=carried_out)
-    world = await World.made(service)
+    for (verb, error, executed), skip in faults:
+        service.fail(verb, error, skip=skip, executed=executed)
+    harness = await CrashHarness.create(service)
 
     async def answering(steps: list[str], process: Process) -> None:
         await process.answer(steps, sizes, pauses)
 
     async def doing_nothing(process: Process) -> None:
-        """All that is left to be shown was shown."""
+        """Check that everything was delivered."""
 
-    for steps, dies_at in lives:
-        await world.run(partial(answering, steps), dies_at=dies_at)
-    await world.run(partial(answering, last))
+    for steps, crash_at in lives:
+        await harness.run(partial(answering, steps), crash_at=crash_at)
+    await harness.run(partial(answering, last))
 
     shown = [m for m in service.messages if m.data is None and not (m.is_ghost and m.text.startswith("⚙"))]
-    assert reads_as(shown, await world.said()), [(m.text, m.is_ghost) for m in shown]
+    assert reads_as(shown, await harness.stored_text()), [(m.text, m.is_ghost) for m in shown]
     can_be_finished = not any(isinstance(error, MessageGone) for (_, error, _), _ in faults)
     for message in shown:
         assert message.is_ghost or not message.text.startswith("⚙")
@@ -76,7 +76,7 @@ async def test_what_is_read_in_the_end_is_what_is_stored(
     for number, message in enumerate(shown):
         after = [later.text for later in shown[number:] if not later.is_ghost]
         assert not message.is_ghost or not after or any(POSSIBLY_TWICE in text for text in after)
-    await world.run(doing_nothing)
-    assert await world.open() == []
+    await harness.run(doing_nothing)
+    assert await harness.undelivered() == []
     assert service.violations == []
-    await world.store.close()
+    await harness.store.close()

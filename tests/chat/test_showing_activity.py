@@ -1,4 +1,4 @@
-"""What shows that something is going on: the sign of writing, tools at work, messages that wait."""
+"""Signs of activity: typing indicator, tool status, queued notice."""
 
 from __future__ import annotations
 
@@ -37,44 +37,44 @@ def _end(call_id: str = "c1", name: str = "terminal") -> ToolFinished:
     return ToolFinished(call_id, name, True, "", 2.0)
 
 
-# -- the sign of writing -------------------------------------------------------------------------------------
+# -- typing indicator ----------------------------------------------------------------------------------------
 
 
-async def test_the_sign_is_repeated_until_there_is_something_to_read() -> None:
-    """It lasts as long as the model thinks, and ends when the text shows that it does."""
+async def test_typing_is_repeated_until_text_is_visible() -> None:
+    """The indicator lasts while the model thinks and ends when text is visible."""
     service = ChatService()
     async with chat_room(service) as room:
         room.play(BEGIN)
-        await service.until(lambda: len(service.made("typing")) >= 3)
+        await service.until(lambda: len(service.calls_of("typing")) >= 3)
         room.play(TextDelta("Now there is enough of it to be read."))
         await room.sees("Now there is")
-        before = len(service.made("typing"))
+        before = len(service.calls_of("typing"))
         for number in range(4):
             room.play(TextDelta(f" [{number}]"))
             await room.sees(f"[{number}]")
-        assert len(service.made("typing")) <= before + 1
-    times = [call.at for call in service.made("typing")]
+        assert len(service.calls_of("typing")) <= before + 1
+    times = [call.at for call in service.calls_of("typing")]
     assert all(later - earlier >= FAST.typing_every for earlier, later in pairwise(times))
 
 
 @pytest.mark.parametrize(
     "error", [Unreachable(), SlowDown(0.1), Undeliverable()], ids=lambda error: type(error).__name__
 )
-async def test_a_sign_that_fails_rests_and_harms_nothing(error: DeliveryError) -> None:
-    """The answer comes all the same, and the sign is not tried again at once."""
+async def test_a_failed_typing_call_pauses_the_indicator(error: DeliveryError) -> None:
+    """The answer still comes, and the indicator is not tried again at once."""
     service = ChatService()
     async with chat_room(service) as room:
-        service.fail("typing", error, for_ever=True)
+        service.fail("typing", error, permanent=True)
         room.play(BEGIN)
-        await service.until(lambda: len(service.made("typing")) >= 2)
+        await service.until(lambda: len(service.calls_of("typing")) >= 2)
         room.play(TurnDone("Here it is."))
         assert [message.text for message in await room.ends()] == ["Here it is."]
-    first, second = (call.at for call in service.made("typing")[:2])
+    first, second = (call.at for call in service.calls_of("typing")[:2])
     assert second - first >= FAST.typing_cooldown
 
 
-async def test_a_sign_that_hangs_holds_up_nothing() -> None:
-    """Nobody waits for it, not even the shutdown."""
+async def test_a_hanging_typing_call_blocks_nothing() -> None:
+    """Neither the answer nor the shutdown waits for it."""
     service = ChatService()
     hanging = service.hold("typing")
     async with chat_room(service) as room:
@@ -87,8 +87,8 @@ async def test_a_sign_that_hangs_holds_up_nothing() -> None:
 # -- tools ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_tool_has_a_line_that_becomes_the_next_text() -> None:
-    """The line is silent, and nothing of it remains."""
+async def test_the_tool_status_becomes_the_next_text() -> None:
+    """The status is silent, and nothing of it remains."""
     async with chat_room() as room:
         room.play(BEGIN, _start())
         line = await room.sees("⚙")
@@ -98,8 +98,8 @@ async def test_a_long_tool_has_a_line_that_becomes_the_next_text() -> None:
         assert (only.id, only.text, only.formatted) == (line.id, "There are three files.", True)
 
 
-async def test_a_line_after_which_nothing_is_said_is_deleted() -> None:
-    """The turn ends without text: the line must not stay."""
+async def test_the_tool_status_is_deleted_without_text() -> None:
+    """A turn that ends without text leaves no status."""
     async with chat_room() as room:
         room.play(BEGIN, _start())
         await room.sees("⚙")
@@ -107,19 +107,19 @@ async def test_a_line_after_which_nothing_is_said_is_deleted() -> None:
         assert [message.text for message in await room.ends()] == ["⚠ The model is away."]
 
 
-async def test_quick_tools_are_not_mentioned() -> None:
-    """A line that flashes up helps nobody."""
+async def test_quick_tools_have_no_status() -> None:
+    """A status that appears for a moment helps no one."""
     async with chat_room() as room:
         room.play(BEGIN)
         for number in range(5):
             room.play(_start(f"c{number}"), _end(f"c{number}"))
         room.play(TextDelta("Done."), TurnDone("Done."))
         await room.ends()
-        assert [call.text for call in room.service.made("send", "edit")] == ["Done."]
+        assert [call.text for call in room.service.calls_of("send", "edit")] == ["Done."]
 
 
-async def test_the_line_follows_the_tools() -> None:
-    """Several at once share it; the next step changes it; one message in all."""
+async def test_the_status_follows_the_tools() -> None:
+    """Parallel tools share one message, and the next step edits it."""
     async with chat_room(timing=QUICK_LINE) as room:
         room.play(BEGIN, _start("c1", "read_file", '{"path": "a"}'), _start("c2", "terminal", "{}"))
         line = await room.sees("⚙ read_file, terminal")
@@ -129,11 +129,11 @@ async def test_the_line_follows_the_tools() -> None:
         await room.service.until(lambda: line.text == "⚙ web: https://example.com")
         room.play(_end("c3", "web"), TurnDone(""))
         assert await room.ends() == []
-        assert len(room.service.made("send")) == 1
+        assert len(room.service.calls_of("send")) == 1
 
 
-async def test_text_is_not_put_above_what_was_said_since() -> None:
-    """With another message below it the line goes, and the answer comes last."""
+async def test_text_does_not_replace_a_status_above_other_messages() -> None:
+    """If another message follows the status, the status is deleted and the answer comes last."""
     async with chat_room() as room:
         room.play(BEGIN, _start())
         await room.sees("⚙")
@@ -143,8 +143,8 @@ async def test_text_is_not_put_above_what_was_said_since() -> None:
         assert [message.text for message in await room.ends()] == ["Something else.", "The answer."]
 
 
-async def test_who_has_looked_away_hears_the_answer() -> None:
-    """An edit makes no sound. After a long wait the line goes and the answer is a new message."""
+async def test_a_late_answer_notifies() -> None:
+    """An edit notifies no one: after a long wait the status is deleted and the answer is a new message."""
     async with chat_room(timing=replace(FAST, notify_after=0.0)) as room:
         room.play(BEGIN, _start())
         line = await room.sees("⚙")
@@ -154,8 +154,8 @@ async def test_who_has_looked_away_hears_the_answer() -> None:
         assert not only.silent
 
 
-async def test_a_line_that_is_gone_is_not_missed() -> None:
-    """Somebody deleted it; the answer is sent as a message."""
+async def test_a_deleted_status_is_replaced_by_a_new_message() -> None:
+    """A person deleted the status; the answer is sent as a new message."""
     async with chat_room() as room:
         room.play(BEGIN, _start())
         await room.sees("⚙")
@@ -164,8 +164,8 @@ async def test_a_line_that_is_gone_is_not_missed() -> None:
         assert [message.text for message in await room.ends()] == ["The answer."]
 
 
-async def test_a_line_that_cannot_become_text_is_removed() -> None:
-    """The edit is refused: the answer is sent below, and the line does not stay above it."""
+async def test_a_status_that_cannot_be_edited_is_deleted() -> None:
+    """The edit is refused: the answer is sent below, and the status is deleted."""
     async with chat_room() as room:
         room.play(BEGIN, _start())
         await room.sees("⚙")
@@ -174,20 +174,20 @@ async def test_a_line_that_cannot_become_text_is_removed() -> None:
         assert [message.text for message in await room.ends()] == ["The answer."]
 
 
-async def test_a_line_that_fails_harms_nothing() -> None:
-    """It is a courtesy: one call that fails is the last for it."""
+async def test_a_failed_status_is_not_retried() -> None:
+    """The status is best effort: after one failed call it is not tried again."""
     service = ChatService()
-    service.fail("send", Unreachable(), when=lambda made: made.text.startswith("⚙"), for_ever=True)
+    service.fail("send", Unreachable(), when=lambda call: call.text.startswith("⚙"), permanent=True)
     async with chat_room(service, timing=QUICK_LINE) as room:
         room.play(BEGIN, _start())
-        await service.until(lambda: len(service.made("send")) == 1)
+        await service.until(lambda: len(service.calls_of("send")) == 1)
         room.play(_start("c2"), _end("c1"), _end("c2"), TurnDone("The answer."))
         assert [message.text for message in await room.ends()] == ["The answer."]
-        assert len(service.made("send")) == 2
+        assert len(service.calls_of("send")) == 2
 
 
-async def test_in_a_group_the_line_is_the_reply() -> None:
-    """It may become the answer, and an edit cannot make a reply of it."""
+async def test_in_a_group_the_status_is_a_reply() -> None:
+    """The status may become the answer, and an edit cannot turn a message into a reply."""
     async with chat_room(place=GROUP) as room:
         room.delivery.map_reply("msg", "p1")
         room.play(BEGIN, _start())
@@ -209,16 +209,16 @@ async def test_in_a_group_the_line_is_the_reply() -> None:
         ([("read", "{}"), ("read", "{}"), ("terminal", "{}")], "⚙ read ×2, terminal"),
     ],
 )
-def test_a_line_is_one_short_line(calls: list[tuple[str, str]], line: str) -> None:
-    """As a person would say it."""
+def test_a_status_is_one_short_line(calls: list[tuple[str, str]], line: str) -> None:
+    """It reads as a person would write it."""
     assert tool_status_text([ToolStarted("c", name, arguments) for name, arguments in calls]) == line
 
 
-# -- messages that wait --------------------------------------------------------------------------------------
+# -- queued messages -----------------------------------------------------------------------------------------
 
 
-async def test_a_message_that_waits_is_acknowledged_until_its_turn() -> None:
-    """As a reply to it, silently; when its turn starts the acknowledgement is gone."""
+async def test_a_queued_message_is_acknowledged_until_its_turn() -> None:
+    """The notice is a silent reply and disappears when the turn starts."""
     async with chat_room() as room:
         room.delivery.map_reply("m2", "p2")
         room.play(BEGIN, Queued("m2", "and?", "queue", 1))
@@ -231,8 +231,8 @@ async def test_a_message_that_waits_is_acknowledged_until_its_turn() -> None:
         assert [message.text for message in await room.ends()] == ["One.", "Two."]
 
 
-async def test_a_burst_has_one_acknowledgement() -> None:
-    """Ten messages while a turn runs: one message says how many wait, and goes with the last of them."""
+async def test_a_burst_has_one_queued_notice() -> None:
+    """For ten messages during a turn, one notice says how many wait; it disappears with the last of them."""
     async with chat_room() as room:
         room.play(BEGIN)
         for number in range(1, 11):
@@ -246,18 +246,18 @@ async def test_a_burst_has_one_acknowledgement() -> None:
             room.play(TurnStarted(f"q{number}", "?"), TurnDone(str(number)))
         await room.ends()
         assert room.service.texts() == [str(number) for number in range(11)]
-        assert len([call for call in room.service.made("send") if "⏳" in call.text]) == 1
+        assert len([call for call in room.service.calls_of("send") if "⏳" in call.text]) == 1
 
 
 async def test_how_many_are_ahead() -> None:
-    """Somebody who comes late in the line is told so."""
+    """The notice says how many messages come first."""
     async with chat_room() as room:
         room.play(BEGIN, Queued("m9", "?", "queue", 4))
         assert (await room.sees("⏳")).text == "⏳ Noted; I answer it after 4 others."
 
 
-async def test_a_steering_message_is_acknowledged_until_it_is_taken_in() -> None:
-    """It goes as soon as the model has it."""
+async def test_a_steering_message_is_acknowledged_until_the_model_has_it() -> None:
+    """The notice disappears as soon as the model has the message."""
     async with chat_room() as room:
         room.play(BEGIN, Queued("m2", "rather blue", "steer", 1))
         assert (await room.sees("⏳")).text == "⏳ Noted; I take it into account at the next step."
@@ -266,22 +266,22 @@ async def test_a_steering_message_is_acknowledged_until_it_is_taken_in() -> None
 
 
 async def test_an_interruption_is_not_acknowledged() -> None:
-    """The stop is answer enough."""
+    """The stop is visible anyway."""
     async with chat_room() as room:
         room.play(BEGIN, Queued("m2", "no!", "interrupt", 1), TurnDone("", stopped=True))
         room.play(TurnStarted("m2", "no!"), TurnDone("All right."))
         assert [message.text for message in await room.ends()] == ["Stopped.", "All right."]
 
 
-async def test_an_acknowledgement_that_fails_is_left_at_that() -> None:
-    """Neither sent again nor in the way of the answers."""
+async def test_a_failed_queued_notice_is_not_retried() -> None:
+    """It is not sent again and does not block answers."""
     service = ChatService()
-    service.fail("send", Unreachable(), when=lambda made: "⏳" in made.text, for_ever=True)
+    service.fail("send", Unreachable(), when=lambda call: "⏳" in call.text, permanent=True)
     async with chat_room(service) as room:
         room.play(BEGIN, Queued("m2", "?", "queue", 1))
-        await service.until(lambda: len(service.made("send")) == 1)
+        await service.until(lambda: len(service.calls_of("send")) == 1)
         room.play(Queued("m3", "?", "queue", 2), TurnDone("One."))
         for number in (2, 3):
             room.play(TurnStarted(f"m{number}", "?"), TurnDone(f"{number}."))
         assert [message.text for message in await room.ends()] == ["One.", "2.", "3."]
-        assert len([call for call in service.made("send") if "⏳" in call.text]) == 1
+        assert len([call for call in service.calls_of("send") if "⏳" in call.text]) == 1

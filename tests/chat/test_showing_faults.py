@@ -1,4 +1,4 @@
-"""Whatever fails when: no text is lost, repeated or out of order, and nobody is pestered."""
+"""Delivery faults: no text is lost, repeated or reordered, and a failing service is not flooded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gateway.chat.errors import (
 )
 from gateway.types import Place
 from tests.chat.chat_room import ALICE, CONVERSATION, FAST, ChatRoom, chat_room, reads_as
-from tests.chat.service import ChatService, Fault, Made, Verb
+from tests.chat.service import ChatService, Fault, RecordedCall, Verb
 
 BEGINNING = "The answer begins with a sentence that is long enough to be seen. "
 MIDDLE = "Then it goes on, and **this** is where an edit comes in.\n\n"
@@ -41,24 +41,24 @@ TOPICS = [Place("shop", topic, kind="group", group_id="shop") for topic in ("1",
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """A call of an answer that needs two messages and more."""
+class CallStage:
+    """A call of an answer that needs at least two messages."""
 
     verb: Verb
     skip: int = 0
-    when: Callable[[Made], bool] = lambda made: True
+    when: Callable[[RecordedCall], bool] = lambda call: True
 
 
 STAGES = {
-    "first send": Stage("send"),
-    "edit": Stage("edit", when=lambda made: not made.formatted),
-    "final edit": Stage("edit", when=lambda made: made.formatted),
-    "continuation": Stage("send", skip=1),
+    "first send": CallStage("send"),
+    "edit": CallStage("edit", when=lambda call: not call.formatted),
+    "final edit": CallStage("edit", when=lambda call: call.formatted),
+    "continuation": CallStage("send", skip=1),
 }
 
 
 async def _answer_with(room: ChatRoom, fault: Fault) -> None:
-    """Each part is given time to be seen, unless the fault comes first."""
+    """Let each part become visible, unless the fault comes first."""
     room.play(TurnStarted("msg", "hi"))
     for part in (BEGINNING, MIDDLE):
         room.play(TextDelta(part))
@@ -76,30 +76,30 @@ async def _seen_or_failed(room: ChatRoom, part: str, fault: Fault) -> None:
 
 
 def _plan(
-    service: ChatService, stage: Stage, error: DeliveryError | OSError, *, carried_out: bool = False
+    service: ChatService, stage: CallStage, error: DeliveryError | OSError, *, executed: bool = False
 ) -> Fault:
-    return service.fail(stage.verb, error, skip=stage.skip, when=stage.when, carried_out=carried_out)
+    return service.fail(stage.verb, error, skip=stage.skip, when=stage.when, executed=executed)
 
 
 @pytest.fixture(params=STAGES)
-def stage(request: pytest.FixtureRequest) -> Stage:
+def stage(request: pytest.FixtureRequest) -> CallStage:
     return STAGES[request.param]
 
 
-async def test_a_pause_is_kept_to_the_moment(stage: Stage) -> None:
-    """The call is made again after exactly the time the service asked for, and nothing before."""
+async def test_a_pause_is_kept_exactly(stage: CallStage) -> None:
+    """The call is repeated after the time the service asked for, and no call comes earlier."""
     service = ChatService()
     fault = _plan(service, stage, SlowDown(0.1))
     async with chat_room(service) as room:
         await _answer_with(room, fault)
         assert reads_as(service.messages, TEXT)
-        pauses = [later.at - earlier.at for earlier, later in pairwise(service.made("send", "edit"))]
+        pauses = [later.at - earlier.at for earlier, later in pairwise(service.calls_of("send", "edit"))]
         assert 0.1 <= max(pauses) < 2.0
         assert all(POSSIBLY_TWICE not in text for text in service.texts())
 
 
-async def test_a_call_that_did_not_get_through_is_made_again(stage: Stage) -> None:
-    """Nothing was done, so nothing is doubtful."""
+async def test_a_call_that_was_not_executed_is_repeated(stage: CallStage) -> None:
+    """The call was not executed, so no mark is needed."""
     service = ChatService()
     fault = _plan(service, stage, Unreachable(maybe_done=False))
     async with chat_room(service) as room:
@@ -109,8 +109,8 @@ async def test_a_call_that_did_not_get_through_is_made_again(stage: Stage) -> No
         assert all(POSSIBLY_TWICE not in text for text in service.texts())
 
 
-async def test_an_answer_waits_until_there_are_descriptors_again(stage: Stage) -> None:
-    """Nothing could be sent, so nothing is doubtful, and the finished answer is not given up."""
+async def test_an_answer_waits_for_file_descriptors(stage: CallStage) -> None:
+    """Nothing could be sent, so no mark is needed, and the finished answer is not abandoned."""
     service = ChatService()
     fault = _plan(service, stage, OSError(errno.EMFILE, "Too many open files"))
     async with chat_room(service) as room:
@@ -119,8 +119,8 @@ async def test_an_answer_waits_until_there_are_descriptors_again(stage: Stage) -
         assert all(POSSIBLY_TWICE not in text for text in service.texts())
 
 
-async def test_another_error_of_the_system_leaves_a_doubt() -> None:
-    """The connection broke: the message may be there, and the one that is sent again says so."""
+async def test_another_os_error_leaves_a_doubt() -> None:
+    """The connection broke: the message may have arrived, so the repeated one is marked."""
     service = ChatService()
     fault = service.fail("send", ConnectionResetError(errno.ECONNRESET, "reset"))
     async with chat_room(service) as room:
@@ -129,24 +129,24 @@ async def test_another_error_of_the_system_leaves_a_doubt() -> None:
         assert len([text for text in service.texts() if POSSIBLY_TWICE in text]) == 1
 
 
-@pytest.mark.parametrize("carried_out", [True, False])
-async def test_a_call_in_doubt(stage: Stage, carried_out: bool) -> None:
-    """An edit is simply repeated. A message that may be there twice says so."""
+@pytest.mark.parametrize("executed", [True, False])
+async def test_a_call_in_doubt(stage: CallStage, executed: bool) -> None:
+    """An edit is repeated without a mark. A message that may be visible twice is marked."""
     service = ChatService()
-    fault = _plan(service, stage, Unreachable(maybe_done=True), carried_out=carried_out)
+    fault = _plan(service, stage, Unreachable(maybe_done=True), executed=executed)
     async with chat_room(service) as room:
         await _answer_with(room, fault)
         assert reads_as(service.messages, TEXT)
         marked = [text for text in service.texts() if POSSIBLY_TWICE in text]
         assert len(marked) == (1 if stage.verb == "send" else 0)
         ghosts = [message for message in service.messages if message.is_ghost]
-        assert len(ghosts) == (1 if stage.verb == "send" and carried_out else 0)
+        assert len(ghosts) == (1 if stage.verb == "send" and executed else 0)
 
 
-async def test_a_message_that_is_sent_again_ends_where_it_did() -> None:
-    """The mark takes room, but no text from it: else the end of the one would begin the next, and unmarked."""
+async def test_a_repeated_message_ends_where_it_did() -> None:
+    """The room for the mark is reserved; otherwise the end of the message would move unmarked into the next one."""
     service = ChatService(limit=200)
-    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+    service.fail("send", Unreachable(maybe_done=True), executed=True)
     text = " ".join(f"word{number}" for number in range(60))
     async with chat_room(service, streaming=False) as room:
         room.answer(text)
@@ -156,12 +156,12 @@ async def test_a_message_that_is_sent_again_ends_where_it_did() -> None:
         assert not any(POSSIBLY_TWICE in text for text in others)
 
 
-async def test_a_doubt_about_unfinished_text_goes_on_where_that_is_finished_in_two_messages() -> None:
-    """What may be there showed more than the message that took its place: the beginning of the next."""
+async def test_a_doubt_covers_both_messages_of_a_split_text() -> None:
+    """The unfinished message may show more than the one that replaces it: the beginning of the next one, too."""
     service = ChatService(limit=200)
     first, second = "One paragraph. " * 7, "Another paragraph. " * 12
     async with chat_room(service) as room:
-        doubtful = service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+        doubtful = service.fail("send", Unreachable(maybe_done=True), executed=True)
         room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:60]}"))
         await doubtful.reached.wait()
         room.play(TextDelta(second[60:]), TurnDone(f"{first}\n\n{second}"))
@@ -176,8 +176,8 @@ async def test_a_doubt_about_unfinished_text_goes_on_where_that_is_finished_in_t
         assert len(texts) > 2
 
 
-async def test_a_message_that_is_gone_is_continued_below(stage: Stage) -> None:
-    """What was seen stays; the text goes on in a new message where that ends."""
+async def test_a_deleted_message_is_continued_below(stage: CallStage) -> None:
+    """The visible part is not repeated; a new message continues the text."""
     service = ChatService()
     fault = _plan(service, stage, MessageGone())
     async with chat_room(service) as room:
@@ -186,14 +186,14 @@ async def test_a_message_that_is_gone_is_continued_below(stage: Stage) -> None:
         assert service.messages[-1].formatted
 
 
-async def test_text_that_is_refused_once(stage: Stage) -> None:
-    """Unfinished text that is refused waits for the end; a finished edit that is refused is continued below."""
+async def test_text_that_is_refused_once(stage: CallStage) -> None:
+    """Unfinished text that is refused waits for the end; a refused final edit is replaced by a new message."""
     service = ChatService()
     fault = _plan(service, stage, ContentRefused())
     async with chat_room(service) as room:
         await _answer_with(room, fault)
         said = [message for message in service.messages if not message.text.startswith("⚠")]
-        if stage is STAGES["continuation"]:  # that piece was final, and the service does not take it
+        if stage is STAGES["continuation"]:  # that message was final, and the service refuses it
             assert any("did not take a part" in text for text in service.texts())
             assert len(said) < len(service.messages)
         else:
@@ -201,20 +201,20 @@ async def test_text_that_is_refused_once(stage: Stage) -> None:
             assert said == service.messages
 
 
-async def test_nobody_there_ends_the_turn(stage: Stage) -> None:
-    """No further call in this turn, one line in the log, and the next turn is tried again."""
+async def test_an_unreachable_chat_ends_the_turn(stage: CallStage) -> None:
+    """The turn makes no further call and logs one line; the next turn is tried again."""
     service = ChatService()
     fault = _plan(service, stage, Undeliverable())
     with capture_logs() as logs:
         async with chat_room(service) as room:
             await _play_until(room, fault)
-            before = len(service.made("send", "edit"))
+            before = len(service.calls_of("send", "edit"))
             room.play(
                 TextDelta("more and more of it"), ToolStarted("c1", "todo", "{}"), TurnDone("Something else.")
             )
             room.play(TurnStarted("msg2", "hi"), TurnDone("Here again."))
             await room.sees("Here again.")
-            assert len(service.made("send", "edit")) == before + 1
+            assert len(service.calls_of("send", "edit")) == before + 1
     assert [line["event"] for line in logs].count("chat.undeliverable") == 1
 
 
@@ -226,33 +226,33 @@ async def _play_until(room: ChatRoom, fault: Fault) -> None:
     await fault.reached.wait()
 
 
-@pytest.mark.parametrize("carried_out", [True, False])
-async def test_an_edit_that_never_gets_through_is_continued_below(carried_out: bool) -> None:
-    """In the end the rest is sent as a message; it says so if that may show text twice."""
+@pytest.mark.parametrize("executed", [True, False])
+async def test_an_edit_that_times_out_is_continued_below(executed: bool) -> None:
+    """The rest is sent as a new message, marked if it may repeat text."""
     service = ChatService()
-    error = Unreachable(maybe_done=carried_out)
+    error = Unreachable(maybe_done=executed)
     async with chat_room(service, timing=IMPATIENT) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
         first = await room.sees(BEGINNING.strip())
-        service.fail("edit", error, for_ever=True)
+        service.fail("edit", error, permanent=True)
         room.play(TextDelta(MIDDLE), TurnDone(BEGINNING + MIDDLE))
         await room.ends()
-        finals = [call for call in service.made("edit") if call.formatted]
+        finals = [call for call in service.calls_of("edit") if call.formatted]
         assert finals[-1].at - finals[0].at >= IMPATIENT.best_effort_timeout
         assert first.text == BEGINNING + CURSOR
         assert reads_as(service.messages, BEGINNING + MIDDLE)
-        assert (POSSIBLY_TWICE in service.messages[-1].text) == carried_out
+        assert (POSSIBLY_TWICE in service.messages[-1].text) == executed
 
 
-async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> None:
-    """A full message ends at a paragraph, so its last edit takes text away. If nobody knows whether that edit has
-    arrived, the next message begins at the paragraph, and says that some of it may be there twice."""
+async def test_a_doubtful_final_edit_that_removes_text() -> None:
+    """A full message ends at a paragraph, so its last edit removes text. If that edit may or may not have arrived, the
+    next message begins at the paragraph and is marked."""
     service = ChatService()
     first, second = "One paragraph. " * 20, "Another paragraph. " * 12
     async with chat_room(service, timing=IMPATIENT) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(f"{first}\n\n{second[:60]}"))
         await room.sees(second[:50])
-        service.fail("edit", Unreachable(maybe_done=True), carried_out=True, for_ever=True)
+        service.fail("edit", Unreachable(maybe_done=True), executed=True, permanent=True)
         room.play(TextDelta(second[60:]), TurnDone(f"{first}\n\n{second}"))
         before, after = await room.ends()
         assert before.text == first.strip()
@@ -260,34 +260,34 @@ async def test_a_final_text_in_doubt_that_is_shorter_than_what_was_seen() -> Non
 
 
 async def test_an_answer_survives_an_outage() -> None:
-    """However many tries it takes; what never left the house is not doubtful."""
+    """The answer is retried until it arrives; a text that was never sent needs no mark."""
     service = ChatService()
-    service.fail("send", Unreachable(maybe_done=False), for_ever=True)
+    service.fail("send", Unreachable(maybe_done=False), permanent=True)
     async with chat_room(service) as room:
         room.answer("It was worth the wait.")
-        await service.until(lambda: len(service.made("send")) == 30)
+        await service.until(lambda: len(service.calls_of("send")) == 30)
         service.heal()
         assert [message.text for message in await room.ends()] == ["It was worth the wait."]
 
 
-async def test_a_service_that_is_away_is_not_asked_for_ever() -> None:
-    """After a long time an answer is given up; the next turn begins anew."""
+async def test_an_answer_times_out() -> None:
+    """After the time-out the answer is abandoned; the next turn is tried."""
     service = ChatService()
     service.fail(
-        "send", Unreachable(maybe_done=False), when=lambda made: "Nobody" in made.text, for_ever=True
+        "send", Unreachable(maybe_done=False), when=lambda call: "Nobody" in call.text, permanent=True
     )
     with capture_logs() as logs:
         async with chat_room(service, timing=IMPATIENT) as room:
             room.answer("Nobody will see this.")
             room.play(TurnStarted("msg2", "hi"), TurnDone("But this."))
             assert [message.text for message in await room.ends()] == ["But this."]
-            *tries, _ = service.made("send")
+            *tries, _ = service.calls_of("send")
             assert tries[-1].at - tries[0].at >= IMPATIENT.best_effort_timeout
     assert [line["event"] for line in logs].count("chat.abandoned") == 1
 
 
-async def test_pauses_between_tries_grow() -> None:
-    """A service that comes back slowly is not hammered."""
+async def test_retries_back_off() -> None:
+    """A service that recovers slowly is not flooded."""
     pacer = RatePacer(1.0, Timing())
     pauses = []
     now = 0.0
@@ -299,7 +299,7 @@ async def test_pauses_between_tries_grow() -> None:
 
 
 async def test_the_pace_adapts() -> None:
-    """Slower with every complaint, up to a bound; slowly back to the usual when it goes well."""
+    """The pace slows down with each rate limit, up to a bound, and recovers slowly."""
     pacer = RatePacer(2.0, Timing())
     for _ in range(20):
         pacer.slow_down(5.0, now=100.0)
@@ -312,7 +312,7 @@ async def test_the_pace_adapts() -> None:
 
 
 async def test_topics_of_a_group_share_its_pauses() -> None:
-    """A service that wants a pause in one topic wants it in all; another group goes on."""
+    """A rate limit in one topic applies to all topics of the group; another group continues."""
     service = ChatService()
     held = service.fail("send", SlowDown(3600.0))
     async with chat_room(service, place=TOPICS[0], timing=replace(FAST, close_timeout=0.02)) as room:
@@ -324,11 +324,11 @@ async def test_topics_of_a_group_share_its_pauses() -> None:
         room.hub.publish("other group", TurnDone("This has not."))
         await room.sees("This has not.")
         await room.ends()
-        assert len(service.made("send")) == 2
+        assert len(service.calls_of("send")) == 2
 
 
 async def test_topics_that_stream_at_once_share_the_pace() -> None:
-    """Two texts that grow in one group get half of its edits each; one alone gets them all."""
+    """Two texts that grow in one group get half of the edits each; one alone gets all."""
     service = ChatService(pace=0.04)
     async with chat_room(service, place=TOPICS[0]) as room:
         room.delivery.follow("other topic", TOPICS[1])
@@ -342,16 +342,18 @@ async def test_topics_that_stream_at_once_share_the_pace() -> None:
         await service.until(lambda: any(message.formatted for message in service.messages))
         room.play(TextDelta(", alone now"))
         await room.sees("alone now")
-        first, second, third = (call.at for call in service.made("send", "edit") if "one topic" in call.text)
+        first, second, third = (
+            call.at for call in service.calls_of("send", "edit") if "one topic" in call.text
+        )
         assert second - first >= 0.08
         assert third - second < 0.08
 
 
 @pytest.mark.parametrize("seconds", [139.0, 13_938.0])
-async def test_a_very_long_pause_holds_up_one_chat_only(seconds: float) -> None:
-    """It is kept, nothing is asked of the service meanwhile, other chats go on, and a shutdown does not wait."""
+async def test_a_very_long_pause_blocks_one_chat_only(seconds: float) -> None:
+    """The pause is kept, other chats continue, and a shutdown does not wait."""
     service = ChatService()
-    fault = service.fail("send", SlowDown(seconds), when=lambda made: made.chat_id == "alice")
+    fault = service.fail("send", SlowDown(seconds), when=lambda call: call.chat_id == "alice")
     async with chat_room(service, timing=replace(FAST, close_timeout=0.02)) as room:
         room.answer("For Alice.")
         await fault.reached.wait()
@@ -363,11 +365,11 @@ async def test_a_very_long_pause_holds_up_one_chat_only(seconds: float) -> None:
                 TurnStarted(f"a{number}", "hi"), TextDelta("More for Alice, which has to wait as well.")
             )
             await room.sees(f"For Bob {number}.")
-        assert len([call for call in service.made("send", "edit") if call.chat_id == "alice"]) == 1
+        assert len([call for call in service.calls_of("send", "edit") if call.chat_id == "alice"]) == 1
 
 
 async def test_unfinished_text_is_skipped_during_a_pause() -> None:
-    """After the pause comes what is true then, not what was true before."""
+    """After the pause only the newest text is shown."""
     service = ChatService()
     async with chat_room(service) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
@@ -383,7 +385,7 @@ async def test_unfinished_text_is_skipped_during_a_pause() -> None:
 
 
 async def test_a_chat_that_has_moved_is_followed() -> None:
-    """The answer goes on in the new chat, where the old message cannot be edited."""
+    """The answer continues in the new chat, where the old message cannot be edited."""
     service = ChatService()
     async with chat_room(service) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta(BEGINNING))
@@ -398,20 +400,20 @@ async def test_a_chat_that_has_moved_is_followed() -> None:
         assert reads_as(service.messages[:2], BEGINNING + MIDDLE)
 
 
-async def test_a_chat_that_moves_for_ever_is_given_up() -> None:
-    """A service that contradicts itself is not followed around in circles."""
+async def test_a_chat_that_keeps_moving_is_abandoned() -> None:
+    """A service that contradicts itself is not followed in circles."""
     service = ChatService()
-    service.fail("send", ChatMoved("elsewhere"), for_ever=True)
+    service.fail("send", ChatMoved("elsewhere"), permanent=True)
     async with chat_room(service) as room:
         room.answer("Where are you?")
         await room.ends()
-        assert len(service.made("send")) < 10
+        assert len(service.calls_of("send")) < 10
 
 
-async def test_a_refused_piece_is_owned_up_to() -> None:
-    """Where the service does not take a part of an answer, a sentence stands in its place; the rest is there."""
+async def test_a_refused_message_is_reported() -> None:
+    """A notice replaces the part of an answer that the service refuses; the rest is sent."""
     service = ChatService()
-    service.fail("send", ContentRefused(), when=lambda made: "Paragraph 9 " in made.text, for_ever=True)
+    service.fail("send", ContentRefused(), when=lambda call: "Paragraph 9 " in call.text, permanent=True)
     async with chat_room(service, streaming=False) as room:
         room.answer(END.replace("Paragraph", "Once more: paragraph") + "\n\nParagraph 9 is bad.\n\n" + END)
         texts = [message.text for message in await room.ends()]
@@ -421,20 +423,20 @@ async def test_a_refused_piece_is_owned_up_to() -> None:
         assert "Paragraph 8" in texts[-1]
 
 
-async def test_a_service_that_refuses_everything_is_left_in_peace() -> None:
-    """The sentence about a refusal is refused, too, and that is that."""
+async def test_a_refused_notice_is_not_replaced() -> None:
+    """If the service refuses the notice, too, nothing more is sent."""
     service = ChatService()
-    service.fail("send", ContentRefused(), for_ever=True)
+    service.fail("send", ContentRefused(), permanent=True)
     async with chat_room(service) as room:
         room.answer("Take this.")
         assert await room.ends() == []
-        assert len(service.made("send")) == 2
+        assert len(service.calls_of("send")) == 2
 
 
-async def test_a_fault_of_the_adapter_ends_the_turn_and_not_the_conversation(
+async def test_an_adapter_bug_ends_the_turn_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An exception that no adapter should raise is reported, and the next turn is shown."""
+    """An unexpected exception is reported, and the next turn is delivered."""
 
     class Broken(ChatService):
         async def edit(self, *args: object, **kwargs: object) -> None:

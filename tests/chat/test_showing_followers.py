@@ -1,4 +1,4 @@
-"""Following conversations: from when to when, how many, where, and sentences outside any turn."""
+"""Conversation deliveries: start, end, number, place; and notices outside a turn."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _tasks(name: str) -> list[asyncio.Task[object]]:
     return [task for task in asyncio.all_tasks() if task.get_name().startswith(name)]
 
 
-async def test_following_twice_shows_once() -> None:
-    """Every message that comes in follows its conversation again."""
+async def test_following_twice_delivers_once() -> None:
+    """Every incoming message calls `follow` again."""
     async with chat_room() as room:
         for _ in range(3):
             room.delivery.follow(CONVERSATION, ALICE)
@@ -36,8 +36,8 @@ async def test_following_twice_shows_once() -> None:
         assert [message.text for message in await room.ends()] == ["Once."]
 
 
-async def test_nothing_old_is_shown() -> None:
-    """A turn that was over before is not shown when somebody begins to follow."""
+async def test_earlier_turns_are_not_delivered() -> None:
+    """A turn that ended before `follow` is not delivered."""
     hub, service = EventHub(), ChatService()
     hub.publish("old", TurnStarted("m1", "hi"))
     hub.publish("old", TurnDone("Long ago."))
@@ -49,8 +49,8 @@ async def test_nothing_old_is_shown() -> None:
     assert service.texts() == ["Now."]
 
 
-async def test_what_is_published_at_once_is_not_missed() -> None:
-    """Between following and the first event there is no moment without a watcher."""
+async def test_no_event_after_follow_is_missed() -> None:
+    """The subscription exists as soon as `follow` returns."""
     hub, service = EventHub(), ChatService()
     delivery = DeliveryManager(hub, service, timing=FAST)
     delivery.follow(CONVERSATION, ALICE)
@@ -61,8 +61,8 @@ async def test_what_is_published_at_once_is_not_missed() -> None:
     assert service.texts() == ["0", "1", "2"]
 
 
-async def test_a_follower_that_was_cut_off_shows_nothing_twice() -> None:
-    """The hub drops watchers that lag behind and replays the turn to them when they come back."""
+async def test_a_replayed_turn_is_not_delivered_twice() -> None:
+    """The hub disconnects slow watchers and replays the turn when they reconnect."""
     async with chat_room(ChatService(limit=100_000)) as room:
         room.play(TurnStarted("msg", "hi"), TextDelta("The beginning of a long text. "))
         await room.sees("The beginning")
@@ -77,8 +77,8 @@ async def test_a_follower_that_was_cut_off_shows_nothing_twice() -> None:
         assert notice.text == "Seen once."
 
 
-async def test_an_idle_follower_rests_and_comes_back() -> None:
-    """Nothing is kept of a conversation in which nothing happens; the next message follows it again."""
+async def test_an_idle_delivery_ends_and_restarts() -> None:
+    """Nothing is kept of an idle conversation; the next message follows it again."""
     async with chat_room(timing=replace(FAST, idle_timeout=0.02)) as room:
         room.answer("One.")
         await room.sees("One.")
@@ -90,18 +90,18 @@ async def test_an_idle_follower_rests_and_comes_back() -> None:
         assert [message.text for message in await room.ends()] == ["One.", "Two."]
 
 
-async def test_a_follower_does_not_rest_during_a_turn() -> None:
+async def test_a_delivery_does_not_end_during_a_turn() -> None:
     """A tool may take an hour."""
     async with chat_room(timing=replace(FAST, idle_timeout=0.01)) as room:
         room.play(TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"))
-        await room.service.until(lambda: len(room.service.made("typing", "send")) > 0)
-        await asyncio.sleep(0.05)  # several times as long as an idle follower lives
+        await room.service.until(lambda: len(room.service.calls_of("typing", "send")) > 0)
+        await asyncio.sleep(0.05)  # several idle time-outs
         room.play(TurnDone("After an hour."))
         assert [message.text for message in await room.ends()] == ["After an hour."]
 
 
-async def test_closing_brings_a_text_to_its_end() -> None:
-    """The process stops in the middle of an answer: no cursor, tool line or acknowledgement stays behind."""
+async def test_closing_finishes_all_messages() -> None:
+    """If the process stops during an answer, no cursor, tool status or queued notice stays."""
     async with chat_room(timing=replace(FAST, status_after=0.0)) as room:
         room.play(
             TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"), Queued("m2", "?", "queue", 1)
@@ -116,7 +116,7 @@ async def test_closing_brings_a_text_to_its_end() -> None:
 
 
 async def test_closing_is_bounded() -> None:
-    """A service that hangs does not hold up the end of the process, and nothing is left running."""
+    """A hanging service does not block the shutdown, and no task stays."""
     service = ChatService()
     async with chat_room(service, timing=replace(FAST, close_timeout=0.05)) as room:
         hanging = service.hold("send")
@@ -129,8 +129,8 @@ async def test_closing_is_bounded() -> None:
         assert not any(map(_tasks, ("event reader", "sender", "typing")))
 
 
-async def test_after_closing_nobody_is_followed() -> None:
-    """A message that still comes in does not start it all again."""
+async def test_follow_does_nothing_after_close() -> None:
+    """A late message starts no delivery."""
     async with chat_room() as room:
         await room.delivery.close()
         room.delivery.follow(CONVERSATION, ALICE)
@@ -138,8 +138,8 @@ async def test_after_closing_nobody_is_followed() -> None:
         assert await room.ends() == []
 
 
-async def test_an_event_that_cannot_be_shown_does_not_silence_the_conversation() -> None:
-    """A bug is logged, and the next event is shown."""
+async def test_an_event_that_fails_does_not_end_the_delivery() -> None:
+    """The error is logged, and the next event is shown."""
 
     def fails_on_one_word(text: str) -> int:
         return 1 // 0 if "cursed" in text else len(text)
@@ -153,8 +153,8 @@ async def test_an_event_that_cannot_be_shown_does_not_silence_the_conversation()
     assert isinstance(report["exc_info"], ZeroDivisionError)
 
 
-async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
-    """The turn that runs stays where it began."""
+async def test_a_conversation_moves_to_another_chat() -> None:
+    """The running turn stays where it began."""
     async with chat_room() as room:
         room.play(TurnStarted("m1", "hi"), TextDelta("This was asked by Alice,"))
         await room.sees("This was asked")
@@ -167,7 +167,7 @@ async def test_a_conversation_that_goes_on_elsewhere_is_shown_there() -> None:
 
 
 async def test_a_thousand_conversations_at_once() -> None:
-    """Each gets its own answer whole, and following them costs little."""
+    """Each conversation gets its own complete answer, at little cost."""
     hub, service = EventHub(), ChatService()
     delivery = DeliveryManager(hub, service, timing=FAST)
     ids = [f"conv_{number}" for number in range(1_000)]
@@ -184,8 +184,8 @@ async def test_a_thousand_conversations_at_once() -> None:
         assert message.text == f"The answer that belongs to {message.place.chat_id}"
 
 
-async def test_the_cost_of_an_answer_grows_with_its_length() -> None:
-    """Ten times the text takes about ten times the work, not a hundred times."""
+async def test_the_cost_of_an_answer_is_linear() -> None:
+    """Ten times the text takes about ten times the work."""
 
     async def seconds(count: int) -> float:
         service = ChatService(limit=4_000, pace=0.005)
@@ -209,11 +209,11 @@ async def test_the_cost_of_an_answer_grows_with_its_length() -> None:
     assert long < 40 * max(short, 0.02)
 
 
-# -- sentences outside any turn ------------------------------------------------------------------------------
+# -- notices outside a turn ---------------------------------------------------------------------------------
 
 
-async def test_a_sentence_is_told_and_gives_its_id() -> None:
-    """With buttons, as a reply, formatted."""
+async def test_a_notice_returns_its_id() -> None:
+    """A notice may have buttons, be a reply and be formatted."""
     async with chat_room() as room:
         buttons = [Button("Yes", "pair:1:yes")]
         message_id = await room.delivery.send_notice(BOB, "May *they* in?", buttons=buttons, reply_to="p7")
@@ -223,8 +223,8 @@ async def test_a_sentence_is_told_and_gives_its_id() -> None:
         assert message.buttons == tuple(buttons)
 
 
-async def test_a_long_text_is_told_in_pieces() -> None:
-    """The buttons are on the last one, whose id is given."""
+async def test_a_long_notice_is_split() -> None:
+    """The last message has the buttons, and its id is returned."""
     text = "\n\n".join(f"Paragraph {number} with some words." for number in range(40))
     async with chat_room() as room:
         message_id = await room.delivery.send_notice(BOB, text, buttons=[Button("Yes", "y")])
@@ -234,40 +234,40 @@ async def test_a_long_text_is_told_in_pieces() -> None:
 
 
 @pytest.mark.parametrize("error", [SlowDown(0.05), Unreachable(maybe_done=False)])
-async def test_telling_has_patience(error: SlowDown | Unreachable) -> None:
-    """What passes is waited for."""
+async def test_a_notice_is_retried(error: SlowDown | Unreachable) -> None:
+    """Temporary failures are retried."""
     async with chat_room() as room:
         room.service.fail("send", error)
         assert await room.delivery.send_notice(BOB, "Hello.") == room.service.messages[0].id
 
 
-async def test_telling_in_doubt_says_so() -> None:
-    """As everywhere."""
+async def test_a_doubtful_notice_is_marked() -> None:
+    """A notice that may be visible twice is marked."""
     async with chat_room() as room:
-        room.service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+        room.service.fail("send", Unreachable(maybe_done=True), executed=True)
         await room.delivery.send_notice(BOB, "Hello.")
         assert room.service.texts() == ["Hello.", f"{POSSIBLY_TWICE}\n\nHello."]
 
 
 @pytest.mark.parametrize("error", [Undeliverable(), ContentRefused(), Unreachable(maybe_done=False)])
-async def test_what_cannot_be_told_gives_nothing(error: Undeliverable | ContentRefused | Unreachable) -> None:
-    """No exception for the caller, and no storm of tries."""
+async def test_a_notice_that_fails_returns_none(error: Undeliverable | ContentRefused | Unreachable) -> None:
+    """The caller gets no exception, and the service is not flooded."""
     async with chat_room(timing=replace(FAST, best_effort_timeout=0.02)) as room:
-        room.service.fail("send", error, for_ever=True)
+        room.service.fail("send", error, permanent=True)
         assert await room.delivery.send_notice(BOB, "Hello.") is None
-        assert len(room.service.made("send")) <= 12
+        assert len(room.service.calls_of("send")) <= 12
 
 
-async def test_telling_keeps_nobody_waiting_for_hours() -> None:
-    """Whoever tells a stranger something has other people to serve."""
+async def test_a_notice_times_out() -> None:
+    """The caller does not wait for a pause of hours."""
     async with chat_room(timing=replace(FAST, notice_timeout=0.05)) as room:
         room.service.fail("send", SlowDown(13_938.0))
         assert await room.delivery.send_notice(BOB, "Hello.") is None
-        assert len(room.service.made("send")) == 1
+        assert len(room.service.calls_of("send")) == 1
 
 
-async def test_no_cursor_is_left_anywhere() -> None:
-    """Many turns, one after the other, end as whole texts."""
+async def test_no_cursor_stays() -> None:
+    """Many turns in a row end as complete texts."""
     async with chat_room() as room:
         for number in range(20):
             text = f"Answer {number} is long enough to be seen while it grows."

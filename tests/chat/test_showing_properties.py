@@ -1,4 +1,4 @@
-"""Any text in any pieces, with any faults: what people read in the end is the text."""
+"""Any text in any chunks, with any faults: people read the text in the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ChatMoved, ContentRefused, DeliveryError, MessageGone, SlowDown, Unreachable
 from gateway.text.unicode import Measure, utf16_length
 from tests.chat.chat_room import FAST, ChatRoom, chat_room, reads_as
-from tests.chat.service import ChatService, Made, Verb
+from tests.chat.service import ChatService, RecordedCall, Verb
 from tests.text.markdown_texts import texts
 
 AT_ONCE = replace(
@@ -34,14 +34,14 @@ AT_ONCE = replace(
 class _Fault:
     verb: Verb
     error: DeliveryError
-    carried_out: bool
+    executed: bool
     skip: int
     only_unfinished: bool = False
-    """A finished text that the service does not take cannot be read in the end."""
+    """A finished text that the service refuses can never be read."""
 
 
-def _hits(fault: _Fault, made: Made) -> bool:
-    return not (fault.only_unfinished and made.formatted)
+def _hits(fault: _Fault, call: RecordedCall) -> bool:
+    return not (fault.only_unfinished and call.formatted)
 
 
 _passing: st.SearchStrategy[tuple[DeliveryError, bool]] = st.sampled_from(
@@ -69,7 +69,7 @@ _refusals = st.builds(
 
 
 def _moved_once(faults: list[_Fault]) -> list[_Fault]:
-    """A chat that says it has moved to where it is already is given up, as one where nobody is."""
+    """Keep one move: a chat that moves to where it already is counts as unreachable."""
     first = next((fault for fault in faults if isinstance(fault.error, ChatMoved)), None)
     return [fault for fault in faults if fault is first or not isinstance(fault.error, ChatMoved)]
 
@@ -83,8 +83,8 @@ _faults = st.tuples(
 _measures: st.SearchStrategy[Measure] = st.sampled_from([len, utf16_length])
 
 
-async def _tell(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list[int]) -> None:
-    """The steps of a turn, in pieces of these sizes; now and then the showing gets time to catch up."""
+async def _publish_turn(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list[int]) -> None:
+    """Publish the steps of a turn in chunks of these sizes, and let delivery catch up now and then."""
     room.play(TurnStarted("msg", "hi"))
     for number, step in enumerate(steps):
         position = count = 0
@@ -121,7 +121,7 @@ async def _tell(room: ChatRoom, steps: list[str], sizes: list[int], pauses: list
         HealthCheck.function_scoped_fixture,
     ],
 )
-async def test_what_is_read_in_the_end_is_the_text(
+async def test_people_read_the_text(
     steps: list[str],
     sizes: list[int],
     pauses: list[int],
@@ -129,18 +129,18 @@ async def test_what_is_read_in_the_end_is_the_text(
     limit: int,
     measure: Measure,
 ) -> None:
-    """Nothing lost, repeated or out of order, and every doubt is marked where it shows."""
+    """Nothing is lost, repeated or reordered, and every doubt is marked."""
     service = ChatService(limit=limit, measure=measure, pace=0.0)
     for fault in faults:
         service.fail(
             fault.verb,
             fault.error,
             skip=fault.skip,
-            carried_out=fault.carried_out,
+            executed=fault.executed,
             when=partial(_hits, fault),
         )
     async with chat_room(service, timing=AT_ONCE) as room:
-        await _tell(room, steps, sizes, pauses)
+        await _publish_turn(room, steps, sizes, pauses)
         shown = [m for m in service.messages if m.data is None and not m.text.startswith("⚙")]
         assert reads_as(shown, "".join(steps)), [m.text for m in shown]
         for message, following in pairwise(shown):

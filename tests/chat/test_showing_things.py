@@ -1,4 +1,4 @@
-"""What stands beside an answer: notices, questions with buttons, files, and how a turn ends."""
+"""Notices, approvals, files, and the end of a turn."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def _file(path: Path, caption: str = "") -> FileSent:
 # -- notices and endings -------------------------------------------------------------------------------------
 
 
-async def test_a_notice_does_not_tear_the_text_apart() -> None:
-    """It comes at once, silently and formatted, below the text that goes on growing in its own message."""
+async def test_a_notice_does_not_split_the_text() -> None:
+    """It comes at once, silent and formatted, below the text that continues to grow in its own message."""
     async with chat_room() as room:
         room.play(BEGIN, TextDelta("The answer is being written"))
         answer = await room.sees("The answer is being")
@@ -64,15 +64,15 @@ async def test_a_notice_does_not_tear_the_text_apart() -> None:
 
 
 async def test_a_notice_outside_any_turn_is_shown() -> None:
-    """The answer to a command that overtakes everything."""
+    """For example the answer to a command that overtakes the queue."""
     async with chat_room() as room:
         room.play(Notice("Nothing is running."))
         assert [message.text for message in await room.ends()] == ["Nothing is running."]
-        assert room.service.made("typing") == []
+        assert room.service.calls_of("typing") == []
 
 
 async def test_a_long_notice_takes_several_messages() -> None:
-    """Search results and help texts have no bound."""
+    """Search results and help texts may be long."""
     text = "\n".join(f"{number}. a result that was found" for number in range(60))
     async with chat_room() as room:
         room.play(Notice(text))
@@ -80,8 +80,8 @@ async def test_a_long_notice_takes_several_messages() -> None:
         assert len(room.service.messages) > 3
 
 
-async def test_a_compaction_is_told_in_a_line() -> None:
-    """Silently: it is good to know and nothing to do about."""
+async def test_a_compaction_is_one_silent_line() -> None:
+    """It is good to know and needs no action."""
     async with chat_room() as room:
         room.play(BEGIN, Compacted("ses_2", 120, 24, 100_000, 20_000), TurnDone("So."))
         told, answer = await room.ends()
@@ -103,7 +103,7 @@ async def test_a_compaction_is_told_in_a_line() -> None:
 async def test_how_a_turn_ends_without_an_answer(
     before: list[TurnEvent], end: TurnEvent, expected: list[str]
 ) -> None:
-    """What was seen is finished, and one sentence says why there is no more."""
+    """The visible text is finished, and one sentence gives the reason."""
     async with chat_room() as room:
         room.play(BEGIN, *before)
         room.play(end)
@@ -111,8 +111,8 @@ async def test_how_a_turn_ends_without_an_answer(
         assert sorted(room.service.texts()) == sorted(expected)
 
 
-async def test_a_failure_makes_a_sound_and_a_stop_does_not() -> None:
-    """Whoever stopped it knows; whoever waits for an answer has to hear that there is none."""
+async def test_a_failure_notifies_and_a_stop_does_not() -> None:
+    """The person who stopped a turn knows it; the person who waits for an answer must hear that none comes."""
     async with chat_room() as room:
         room.play(BEGIN, TurnDone("", stopped=True), TurnStarted("m2", "hi"), TurnFailed("No model."))
         stopped, failed = await room.ends()
@@ -120,11 +120,11 @@ async def test_a_failure_makes_a_sound_and_a_stop_does_not() -> None:
         assert failed.formatted
 
 
-# -- questions -----------------------------------------------------------------------------------------------
+# -- approvals -----------------------------------------------------------------------------------------------
 
 
-async def test_a_question_shows_the_command_and_three_buttons() -> None:
-    """Exactly what is to be run, in a code block."""
+async def test_an_approval_shows_the_command_and_three_buttons() -> None:
+    """The code block contains exactly what will run."""
     async with chat_room() as room:
         room.play(BEGIN, ToolStarted("c1", "terminal", "{}"), _asked())
         question = await room.sees("May I run `terminal`?")
@@ -147,8 +147,8 @@ async def test_a_question_shows_the_command_and_three_buttons() -> None:
         ("expired", "⌛ Not answered; not run"),
     ],
 )
-async def test_a_settled_question_says_how(choice: Choice, sentence: str) -> None:
-    """The same message, without buttons, still showing what it was about."""
+async def test_a_settled_approval_shows_the_outcome(choice: Choice, sentence: str) -> None:
+    """The same message shows the command and the outcome, without buttons."""
     async with chat_room() as room:
         room.play(BEGIN, _asked())
         question = await room.sees("May I run")
@@ -159,34 +159,36 @@ async def test_a_settled_question_says_how(choice: Choice, sentence: str) -> Non
         assert room.service.texts() == [question.text, "Well."]
 
 
-async def test_while_a_question_is_open_nothing_else_asks_for_attention() -> None:
-    """Neither a tool line nor the sign of writing: it is the person's move."""
+async def test_an_open_approval_hides_activity() -> None:
+    """Neither a tool status nor the typing indicator is shown: the person must act."""
     async with chat_room() as room:
         room.play(BEGIN, ToolStarted("c1", "terminal", "{}"), _asked())
         await room.sees("May I run")
-        before = len(room.service.made("typing"))
-        # Two typing intervals and more than a tool needs to be mentioned.
+        before = len(room.service.calls_of("typing"))
+        # Longer than two typing intervals and than the delay of the tool status.
         await asyncio.sleep(3 * max(FAST.typing_every, FAST.status_after))
-        assert len(room.service.made("typing")) == before
+        assert len(room.service.calls_of("typing")) == before
         room.play(ApprovalSettled("ap_1", "once"))
         await room.sees("⚙ terminal")
         room.play(ToolFinished("c1", "terminal", True, "", 1.0), TurnDone("Done."))
         assert [message.text.split(":")[0] for message in await room.ends()] == ["✅ Allowed once", "Done."]
 
 
-async def test_a_question_settled_before_it_could_be_asked_is_not_asked() -> None:
-    """The service was away until it expired."""
+async def test_an_approval_settled_before_it_was_sent_is_not_sent() -> None:
+    """The service was unreachable until the approval expired."""
     service = ChatService()
-    service.fail("send", Unreachable(maybe_done=False), when=lambda made: "May I" in made.text, for_ever=True)
+    service.fail(
+        "send", Unreachable(maybe_done=False), when=lambda call: "May I" in call.text, permanent=True
+    )
     async with chat_room(service) as room:
         room.play(BEGIN, _asked())
-        await service.until(lambda: bool(service.made("send")))
+        await service.until(lambda: bool(service.calls_of("send")))
         room.play(ApprovalSettled("ap_1", "expired"), TurnDone("It was not run."))
         assert [message.text for message in await room.ends()] == ["It was not run."]
 
 
-async def test_a_question_settled_during_a_pause_is_not_asked() -> None:
-    """The service wanted a pause that was longer than anybody waits for an answer."""
+async def test_an_approval_settled_during_a_pause_is_not_sent() -> None:
+    """The pause was longer than the approval was open."""
     service = ChatService()
     paused = service.fail("send", SlowDown(0.05))
     async with chat_room(service) as room:
@@ -196,8 +198,8 @@ async def test_a_question_settled_during_a_pause_is_not_asked() -> None:
         assert [message.text for message in await room.ends()] == ["It was not run."]
 
 
-async def test_a_question_settled_while_it_is_being_asked_loses_its_buttons() -> None:
-    """Buttons that do nothing any more must not stay."""
+async def test_an_approval_settled_in_flight_loses_its_buttons() -> None:
+    """Buttons without effect must not stay."""
     async with chat_room() as room:
         slow = room.service.hold("send")
         room.play(BEGIN, _asked())
@@ -210,18 +212,18 @@ async def test_a_question_settled_while_it_is_being_asked_loses_its_buttons() ->
         assert only.buttons == ()
 
 
-async def test_a_question_in_doubt_says_so() -> None:
-    """It may be there twice; the answer counts once."""
+async def test_a_doubtful_approval_is_marked() -> None:
+    """It may be visible twice; one answer counts."""
     service = ChatService()
-    service.fail("send", Unreachable(maybe_done=True), carried_out=True)
+    service.fail("send", Unreachable(maybe_done=True), executed=True)
     async with chat_room(service) as room:
         room.play(BEGIN, _asked())
         again = await room.sees(POSSIBLY_TWICE)
         assert "May I run" in again.text
 
 
-async def test_a_stopped_turn_takes_its_question_back() -> None:
-    """Nobody waits for the answer any more."""
+async def test_a_stopped_turn_settles_its_approval() -> None:
+    """The answer is no longer needed."""
     async with chat_room() as room:
         room.play(BEGIN, _asked())
         question = await room.sees("May I run")
@@ -231,7 +233,7 @@ async def test_a_stopped_turn_takes_its_question_back() -> None:
         assert question.buttons == ()
 
 
-async def test_a_refused_question_is_owned_up_to() -> None:
+async def test_a_refused_approval_is_reported() -> None:
     """The person learns why the tool does not run."""
     service = ChatService()
     service.fail("send", ContentRefused())
@@ -240,8 +242,8 @@ async def test_a_refused_question_is_owned_up_to() -> None:
         await room.sees("did not take my question")
 
 
-async def test_a_settled_question_that_is_gone_is_no_problem() -> None:
-    """Somebody deleted it meanwhile."""
+async def test_a_deleted_approval_is_ignored() -> None:
+    """A person deleted the message meanwhile."""
     async with chat_room() as room:
         room.play(BEGIN, _asked())
         await room.sees("May I run")
@@ -250,8 +252,8 @@ async def test_a_settled_question_that_is_gone_is_no_problem() -> None:
         assert (await room.ends())[-1].text == "Done."
 
 
-async def test_a_long_command_is_cut_and_there_in_full_as_a_file() -> None:
-    """The message says that something is missing, and how much."""
+async def test_a_long_command_is_truncated_and_attached() -> None:
+    """The message says how many characters are missing."""
     command = "\n".join(f"echo line {number}" for number in range(100))
     async with chat_room() as room:
         room.play(BEGIN, _asked(command))
@@ -273,14 +275,14 @@ async def test_a_long_command_is_cut_and_there_in_full_as_a_file() -> None:
         ("plain\n\tüñí 🎉", "plain\n\tüñí 🎉"),
     ],
 )
-def test_what_hides_is_written_out(command: str, shown: str) -> None:
-    """What a person approves is what they see."""
+def test_confusables_are_escaped(command: str, shown: str) -> None:
+    """People approve what they see."""
     assert escape_hidden(command) == shown
     assert format_arguments(json.dumps({"command": command})) == shown
 
 
 def test_several_arguments_are_all_shown() -> None:
-    """With their names, one on each line."""
+    """Each argument has its name and its own line."""
     shown = format_arguments('{"path": "/etc/hosts", "text": "a\\nb"}')
     assert json.loads(shown) == {"path": "/etc/hosts", "text": "a\nb"}
     assert len(shown.split("\n")) == 4
@@ -288,15 +290,15 @@ def test_several_arguments_are_all_shown() -> None:
 
 @pytest.mark.parametrize("code", ["ls", "a\n```\n**not code**", "`````", "~~~"])
 def test_code_cannot_leave_its_block(code: str) -> None:
-    """The fence is longer than any within."""
+    """The fence is longer than any fence in the code."""
     opening, *body, closing = code_block(code).split("\n")
     assert opening == closing
     assert "\n".join(body) == code
     assert all(opening not in line for line in body)
 
 
-def test_a_line_stays_a_line() -> None:
-    """Shortened where it is too long, without line breaks."""
+def test_one_line() -> None:
+    """A long text is truncated and has no line breaks."""
     assert one_line("a\n  b\tc", 10) == "a b c"
     assert one_line("abcdefghij", 5) == "abcd…"
 
@@ -305,7 +307,7 @@ def test_a_line_stays_a_line() -> None:
 
 
 async def test_a_file_is_sent_with_its_caption(tmp_path: Path) -> None:
-    """After the text that came before it."""
+    """It comes after the text that came before it."""
     path = tmp_path / "report.csv"
     path.write_bytes(b"a,b\n")
     async with chat_room() as room:
@@ -317,7 +319,7 @@ async def test_a_file_is_sent_with_its_caption(tmp_path: Path) -> None:
 
 
 async def test_a_long_caption_follows_as_text(tmp_path: Path) -> None:
-    """Services cut captions; nothing of it is lost."""
+    """Services truncate captions; nothing is lost."""
     path = tmp_path / "report.csv"
     path.write_bytes(b"a")
     caption = "long words " * 200
@@ -328,8 +330,8 @@ async def test_a_long_caption_follows_as_text(tmp_path: Path) -> None:
         assert reads_as(texts, caption)
 
 
-async def test_a_file_that_cannot_be_sent_is_a_sentence(tmp_path: Path) -> None:
-    """Too large, gone, replaced by a link: the person learns which."""
+async def test_a_file_that_cannot_be_sent_is_reported(tmp_path: Path) -> None:
+    """The file is too large, missing or replaced by a link: the notice says which."""
     large, link = tmp_path / "large.bin", tmp_path / "link.txt"
     large.write_bytes(b"x" * 101)
     link.symlink_to(large)
@@ -342,15 +344,15 @@ async def test_a_file_that_cannot_be_sent_is_a_sentence(tmp_path: Path) -> None:
         assert texts[1].startswith("⚠ `gone.txt`: This file cannot be sent: `gone.txt` does not exist.")
         assert texts[2].startswith("⚠ `link.txt`: This file cannot be sent:")
         assert texts[3] == "That is all."
-        assert room.service.made("send_file") == []
+        assert room.service.calls_of("send_file") == []
 
 
-async def test_a_file_in_doubt_says_so(tmp_path: Path) -> None:
-    """It is sent again, and may be there twice."""
+async def test_a_doubtful_file_is_marked(tmp_path: Path) -> None:
+    """It is sent again and may be visible twice."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"a")
     service = ChatService()
-    service.fail("send_file", Unreachable(maybe_done=True), carried_out=True)
+    service.fail("send_file", Unreachable(maybe_done=True), executed=True)
     async with chat_room(service) as room:
         room.play(BEGIN, _file(path, "A"), TurnDone(""))
         first, second = await room.ends()
@@ -359,12 +361,12 @@ async def test_a_file_in_doubt_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("maybe_done", [True, False])
-async def test_a_file_that_never_gets_through_is_given_up(tmp_path: Path, maybe_done: bool) -> None:
-    """After a long time, or sooner if it may be there many times; the answer is not lost with it."""
+async def test_a_file_times_out(tmp_path: Path, maybe_done: bool) -> None:
+    """After the time-out, or after several doubtful uploads, the file is abandoned; the answer still comes."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"a")
     service = ChatService()
-    service.fail("send_file", Unreachable(maybe_done=maybe_done), for_ever=True)
+    service.fail("send_file", Unreachable(maybe_done=maybe_done), permanent=True)
     async with chat_room(
         service, timing=replace(FAST, best_effort_timeout=60.0 if maybe_done else 0.03)
     ) as room:
@@ -372,38 +374,38 @@ async def test_a_file_that_never_gets_through_is_given_up(tmp_path: Path, maybe_
         sorry, answer = await room.ends()
         assert sorry.text.startswith("⚠ `a.txt`: The chat service could not be reached")
         assert answer.text == "Done."
-        tries = service.made("send_file")
+        tries = service.calls_of("send_file")
         assert len(tries) == FAST.max_uploads if maybe_done else tries[-1].at - tries[0].at >= 0.03
 
 
 async def test_where_files_are_forbidden_the_text_is_shown(tmp_path: Path) -> None:
-    """A group may allow text only: the person learns of it, and the answer is not lost with the file."""
+    """In a group that allows only text the person gets a notice, and the answer still comes."""
     path = tmp_path / "__init__.py"
     path.write_bytes(b"a")
     service = ChatService()
-    service.fail("send_file", Undeliverable("(no right to send documents)"), for_ever=True)
+    service.fail("send_file", Undeliverable("(no right to send documents)"), permanent=True)
     async with chat_room(service) as room:
         room.play(BEGIN, _file(path), TurnDone("Done."))
         sorry, answer = await room.ends()
         assert sorry.text == "⚠ `__init__.py`: I may not send files here. (no right to send documents)"
         assert (sorry.formatted, answer.text) == (True, "Done.")
-        assert len(service.made("send_file")) == 1
+        assert len(service.calls_of("send_file")) == 1
 
 
-async def test_a_message_that_cannot_be_removed_does_not_end_the_turn() -> None:
-    """Only text that nobody can get does."""
+async def test_a_message_that_cannot_be_deleted_does_not_end_the_turn() -> None:
+    """Only a text that cannot be delivered ends the turn."""
     async with chat_room() as room:
         room.play(BEGIN, Queued("m2", "?", "queue", 1))
         await room.sees("⏳")
         room.service.fail("delete", Undeliverable())
         room.play(Steered("m2", "?"))
-        await room.service.until(lambda: len(room.service.made("delete")) == 1)
+        await room.service.until(lambda: len(room.service.calls_of("delete")) == 1)
         room.play(TurnDone("Done."))
         assert (await room.ends())[-1].text == "Done."
 
 
-async def test_very_long_code_is_there_as_a_file_as_well() -> None:
-    """Cut over messages, code cannot be copied; as a file it can."""
+async def test_long_code_is_also_a_file() -> None:
+    """Code that is split over messages cannot be copied; a file can."""
     code = "\n".join(f"value_{number} = {number}" for number in range(80))
     text = f"Look:\n\n```python\n{code}\n```\n\nAnd short:\n\n```sh\nls\n```"
     async with chat_room() as room:

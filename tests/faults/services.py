@@ -17,7 +17,7 @@ from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort
 from gateway.types import Place
-from tests.chat.service import ChatService, Made, Shown
+from tests.chat.service import ChatService, RecordedCall, VisibleMessage
 from tests.discord.bot import Desk
 from tests.worlds import discord as discord_world
 from tests.worlds import telegram as telegram_world
@@ -50,12 +50,12 @@ class Chat(Protocol):
     def has_met(self) -> bool: ...
 
     @property
-    def calls(self) -> list[Made]:
+    def calls(self) -> list[RecordedCall]:
         """What the service was asked to send or edit here."""
         ...
 
     @property
-    def seen(self) -> list[Shown]:
+    def seen(self) -> list[VisibleMessage]:
         """What the person sees now."""
         ...
 
@@ -109,9 +109,9 @@ class _TelegramChat:
         return bool(self._met.calls)
 
     @property
-    def calls(self) -> list[Made]:
+    def calls(self) -> list[RecordedCall]:
         return [
-            Made(
+            RecordedCall(
                 "send" if call.method == "sendMessage" else "edit", call.at, self.place.chat_id, "", call.text
             )
             for call in self._world.calls
@@ -119,9 +119,9 @@ class _TelegramChat:
         ]
 
     @property
-    def seen(self) -> list[Shown]:
+    def seen(self) -> list[VisibleMessage]:
         return [
-            Shown(str(message.id), self.place, message.text, bool(message.entities))
+            VisibleMessage(str(message.id), self.place, message.text, bool(message.entities))
             for message in self._chat.messages
         ]
 
@@ -196,9 +196,9 @@ class _DiscordChat:
         return self._fault.reached > 0
 
     @property
-    def calls(self) -> list[Made]:
+    def calls(self) -> list[RecordedCall]:
         return [
-            Made(
+            RecordedCall(
                 "send" if call.method == "POST" else "edit",
                 call.at,
                 self.place.chat_id,
@@ -210,8 +210,11 @@ class _DiscordChat:
         ]
 
     @property
-    def seen(self) -> list[Shown]:
-        return [Shown(str(message.id), self.place, message.content, False) for message in self._chat.answers]
+    def seen(self) -> list[VisibleMessage]:
+        return [
+            VisibleMessage(str(message.id), self.place, message.content, False)
+            for message in self._chat.answers
+        ]
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]:
         return self._world.until(condition)
@@ -271,9 +274,9 @@ class _PlainChat:
             verb,
             _in_memory(trouble),
             skip=skip,
-            carried_out=trouble == "lost",
-            when=lambda made: wanted(made.text),
-            for_ever=trouble == "403",
+            executed=trouble == "lost",
+            when=lambda call: wanted(call.text),
+            permanent=trouble == "403",
         )
 
     @property
@@ -281,11 +284,11 @@ class _PlainChat:
         return self._fault.reached.is_set()
 
     @property
-    def calls(self) -> list[Made]:
-        return self._service.made("send", "edit")
+    def calls(self) -> list[RecordedCall]:
+        return self._service.calls_of("send", "edit")
 
     @property
-    def seen(self) -> list[Shown]:
+    def seen(self) -> list[VisibleMessage]:
         return self._service.messages
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]:

@@ -1,10 +1,10 @@
-"""Whatever goes wrong with whichever call of an answer, on whichever service: what is seen in the end is the answer.
+"""Every kind of fault in every call of an answer, on every service: people see the answer in the end.
 
-The same faults as an adapter tells them, and more of what can come of them: `tests/chat/test_showing_faults.py`. What
-each answer of a service means: `tests/telegram/test_failures.py`, `tests/discord/test_outgoing.py`.
+`tests/chat/test_showing_faults.py` tests the same faults without a real adapter, and more of their consequences.
+`tests/telegram/test_failures.py` and `tests/discord/test_outgoing.py` test what each response of a service means.
 
-discord.py repeats a 500 by itself, after 1, 3, 5, 7 and 9 seconds; one test sees that, and a 503, which it hands on,
-stands for the rest. It also keeps the pauses that a 429 asks for, up to half a minute; longer ones are kept by Hermes.
+discord.py repeats a 500 itself, after 1, 3, 5, 7 and 9 seconds; one test covers that. The other tests use a 503, which
+the library passes on. It also keeps the pauses of a 429 up to half a minute; Hermes keeps longer ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.delivery.text_message import _REFUSED, CURSOR
 from gateway.store.sqlite.store import SqliteStore
 from tests.chat.chat_room import reads_as
-from tests.chat.service import Shown
-from tests.faults.performance import MOMENTS, Outcome, perform
+from tests.chat.service import VisibleMessage
+from tests.faults.faulty_delivery import MOMENTS, Outcome, deliver_with_fault
 from tests.faults.services import PAUSE, PlainService, Service, Trouble, discord, telegram
 
 # Together: the services are set up once, and the four moments of a trouble are lived through at the same time.
@@ -52,9 +52,9 @@ class Evening:
         return await self._outcomes[service, trouble][moment]
 
     async def alone(self, service: str, trouble: Trouble, moment: str) -> Outcome:
-        """While nothing else goes wrong."""
+        """Test one fault at a time."""
         chat = self._services[service].chat(trouble)
-        return await perform(chat, self._store, trouble, MOMENTS[moment])
+        return await deliver_with_fault(chat, self._store, trouble, MOMENTS[moment])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -71,12 +71,12 @@ async def evening(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Eve
 
 
 def _plain(text: str) -> str:
-    """Telegram shows what is bold as bold; where formatting is refused or not to be had, the asterisks are seen."""
+    """Remove the asterisks, which are visible where formatting is refused or missing."""
     return text.replace("**", "")
 
 
 def is_whole(outcome: Outcome) -> bool:
-    """Everything is there, once and in order, and nothing looks unfinished."""
+    """Return whether everything is visible once, in order, and nothing looks unfinished."""
     for message in outcome.seen:
         message.text = _plain(message.text)
     has_cursor = any(
@@ -85,22 +85,22 @@ def is_whole(outcome: Outcome) -> bool:
     return reads_as(outcome.seen, _plain(outcome.text)) and not has_cursor
 
 
-def marked(outcome: Outcome) -> list[Shown]:
+def marked(outcome: Outcome) -> list[VisibleMessage]:
     return [message for message in outcome.seen if POSSIBLY_TWICE in message.text]
 
 
-def ghosts(outcome: Outcome) -> list[Shown]:
+def ghosts(outcome: Outcome) -> list[VisibleMessage]:
     return [message for message in outcome.seen if message.is_ghost]
 
 
 def leaves_doubt(service: str, moment: str) -> bool:
-    """An edit can be repeated; and Discord knows a message that is sent again by its nonce."""
+    """Return whether the call is doubtful: an edit can be repeated, and Discord deduplicates sends by nonce."""
     return service != "discord" and MOMENTS[moment].verb == "send"
 
 
 @cells
 async def test_429(evening: Evening, service: str, moment: str) -> None:
-    """Nothing is asked of the service before the time it has named."""
+    """No call comes before the time that the service named."""
     outcome = await evening.outcome(service, "429", moment)
     assert is_whole(outcome)
     assert marked(outcome) == ghosts(outcome) == []
@@ -110,10 +110,10 @@ async def test_429(evening: Evening, service: str, moment: str) -> None:
 
 @pytest.mark.parametrize("trouble", ["reset", "timeout", "500"])
 @cells
-async def test_nobody_knows_whether_it_arrived(
+async def test_a_lost_call_may_have_arrived(
     evening: Evening, service: str, moment: str, trouble: Trouble
 ) -> None:
-    """It did not. What is sent again says that it may be there twice, unless the service can tell."""
+    """The call was not executed. The repeated message is marked, unless the service can tell."""
     if service == "discord" and trouble == "500":
         trouble = "503"
     outcome = await evening.outcome(service, trouble, moment)
@@ -125,7 +125,7 @@ async def test_nobody_knows_whether_it_arrived(
 
 @cells
 async def test_the_acknowledgement_is_lost(evening: Evening, service: str, moment: str) -> None:
-    """It did arrive, so where the service cannot tell there are two of them, and the second says so."""
+    """The call was executed, so without deduplication there are two messages, and the second is marked."""
     outcome = await evening.outcome(service, "lost", moment)
     assert is_whole(outcome)
     assert len(marked(outcome)) == len(ghosts(outcome)) == leaves_doubt(service, moment)
@@ -134,8 +134,8 @@ async def test_the_acknowledgement_is_lost(evening: Evening, service: str, momen
 
 @cells
 async def test_400(evening: Evening, service: str, moment: str) -> None:
-    """Unfinished text that is refused waits for the end, and a change that is refused becomes a new message. Finished
-    text is seen with its asterisks where only formatting was the matter; else a sentence stands in its place."""
+    """Unfinished text that is refused waits for the end, and a refused edit becomes a new message. Finished text is
+    sent with its asterisks if only the formatting was refused; otherwise a notice replaces it."""
     outcome = await evening.outcome(service, "400", moment)
     is_formatted = moment in ("final edit", "split")
     if service == "telegram" and is_formatted:
@@ -156,7 +156,7 @@ async def test_400(evening: Evening, service: str, moment: str) -> None:
 
 @cells
 async def test_403(evening: Evening, service: str, moment: str) -> None:
-    """It is parked with the reason, and nobody is asked again."""
+    """The answer is parked with the reason, and no further call is made."""
     outcome = await evening.outcome(service, "403", moment)
     assert outcome.later == []
     assert (outcome.state, bool(outcome.reason)) == ("parked", True)
@@ -165,7 +165,7 @@ async def test_403(evening: Evening, service: str, moment: str) -> None:
 
 
 async def test_on_discord_the_acknowledgement_is_lost_again_and_again(evening: Evening) -> None:
-    """Until its memory of nonces can no longer be relied on: then it is as on Telegram."""
+    """Once Discord may have forgotten the nonce, the message is marked as on Telegram."""
     outcome = await evening.alone("discord", "lost for good", "split")
     assert is_whole(outcome)
     assert len(marked(outcome)) == len(ghosts(outcome)) == 1
@@ -173,7 +173,7 @@ async def test_on_discord_the_acknowledgement_is_lost_again_and_again(evening: E
 
 
 async def test_on_discord_a_500_is_repeated_by_the_library(evening: Evening) -> None:
-    """After a second, and for a send that is no second message."""
+    """The library repeats it after a second, and a repeated send gives no second message."""
     outcome = await evening.alone("discord", "500", "first send")
     assert is_whole(outcome)
     assert marked(outcome) == ghosts(outcome) == []

@@ -149,7 +149,7 @@ async def test_the_way_out_to_a_chat(tmp_path: Path) -> None:
         await service.until(lambda: "Here it is." in service.texts())
         while not await at.is_settled():  # noqa: ASYNC110 - the store rings no bell
             await asyncio.sleep(0.01)
-        service.fail("send", Undeliverable(), for_ever=True)
+        service.fail("send", Undeliverable(), permanent=True)
         await at.turn("Once more")
     value = metrics.registry.get_sample_value
     sends = {"platform": "memory", "call": "Send"}

@@ -8,15 +8,15 @@ import pytest
 
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
-from tests.chat.service import Shown
+from tests.chat.service import VisibleMessage
 from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 OVER = "This request is no longer open."
 
 
-async def _asked(here: Bot, place: Place) -> Shown:
-    def questions() -> list[Shown]:
+async def _asked(here: Bot, place: Place) -> VisibleMessage:
+    def questions() -> list[VisibleMessage]:
         return [shown for shown in here.service.messages if shown.buttons and shown.place == place]
 
     await until(lambda: bool(questions()))

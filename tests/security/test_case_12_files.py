@@ -84,7 +84,7 @@ async def test_a_path_that_the_model_writes_is_text(written: str) -> None:
     async with chat_room() as room:
         room.answer(f"Here it is:\n{written}\nDone.")
         shown = await room.ends()
-        assert room.service.made("send_file") == []
+        assert room.service.calls_of("send_file") == []
         assert all(message.data is None for message in shown)
         assert written in "\n".join(message.text for message in shown)
     page = render_markdown(written)
@@ -103,7 +103,7 @@ async def test_an_event_for_a_file_outside_sends_nothing(tmp_path: Path, path: s
         room.play(TurnStarted("m1", "hi"), FileSent(str(workspace), path, "x.txt", ""), TextDelta("Done."))
         room.play(TurnDone("Done."))
         texts = [message.text for message in await room.ends()]
-        assert room.service.made("send_file") == []
+        assert room.service.calls_of("send_file") == []
         assert texts[0].startswith("⚠ `x.txt`: This file cannot be sent:")
         assert "secret" not in str(texts)
 

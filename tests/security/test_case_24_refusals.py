@@ -13,10 +13,10 @@ from tests.chat.service import ChatService
 async def test_a_pause_of_no_time_is_still_a_pause() -> None:
     """`retry_after: 0`, again and again: a few calls, each a little later, and the text once it gets through."""
     service = ChatService()
-    service.fail("send", SlowDown(0), for_ever=True)
+    service.fail("send", SlowDown(0), permanent=True)
     async with chat_room(service, timing=replace(FAST, min_pause=0.03)) as room:
         room.answer("Here it is.")
-        await service.until(lambda: len(service.made("send")) == 5)
-        assert all(later.at - earlier.at >= 0.03 for earlier, later in pairwise(service.made("send")))
+        await service.until(lambda: len(service.calls_of("send")) == 5)
+        assert all(later.at - earlier.at >= 0.03 for earlier, later in pairwise(service.calls_of("send")))
         service.heal()
         await room.sees("Here it is.")

@@ -1,7 +1,7 @@
-"""Processes that die, in a world that stays: the chat service and the store.
+"""Processes that crash at a chosen step, on a chat service and a store that survive.
 
-Everything that a process does to the world is a step, before it takes effect and after. A process that dies at a step
-takes no other: what it had under way is never heard of. The next one starts on what is there.
+Each call of the service or store is two steps, one before and one after it takes effect. A process that crashes at a
+step makes no further call and never sees the result of a call in flight. The next process starts on what is there.
 """
 
 from __future__ import annotations
@@ -56,59 +56,59 @@ _VERBS = {
 Script = Callable[["Process"], Awaitable[None]]
 
 
-class Life:
-    """Of one process: `done` counts what it did to the world, `fails` says what of that fails for now."""
+class CrashSchedule:
+    """Of one process: `done` counts what it did to the harness, `fails` says what of that fails for now."""
 
-    def __init__(self, dies_at: int | None) -> None:
+    def __init__(self, crash_at: int | None) -> None:
         self.steps = 0
         self.done: Counter[str] = Counter()
         self.fails: dict[str, Exception] = {}
-        self.died = asyncio.Event()
-        self.under_way: set[asyncio.Future[object]] = set()
-        """What is out of the process's hands by now."""
-        self._dies_at = dies_at
+        self.crashed = asyncio.Event()
+        self.in_flight: set[asyncio.Future[object]] = set()
+        """Calls whose effect can no longer be prevented."""
+        self._dies_at = crash_at
 
-    def die(self) -> None:
-        self.died.set()
+    def crash(self) -> None:
+        self.crashed.set()
 
     async def step(self) -> None:
         self.steps += 1
         if self.steps == self._dies_at:
-            self.die()
-        if self.died.is_set():
+            self.crash()
+        if self.crashed.is_set():
             await asyncio.get_running_loop().create_future()
 
 
-class _Mortal:
-    """Does what the real one does, for as long as the process lives."""
+class _CrashingProxy:
+    """Forwards calls to a real object until the process crashes."""
 
-    def __init__(self, real: object, life: Life) -> None:
+    def __init__(self, real: object, schedule: CrashSchedule) -> None:
         self._real = real
-        self._life = life
+        self._schedule = schedule
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._real, name)
-        return self._in_steps(name, attribute) if name in _VERBS else attribute
+        return self._with_steps(name, attribute) if name in _VERBS else attribute
 
-    def _in_steps(
+    def _with_steps(
         self, name: str, verb: Callable[..., Awaitable[object]]
     ) -> Callable[..., Awaitable[object]]:
-        async def in_steps(*arguments: Any, **named: Any) -> object:
-            await self._life.step()
-            if error := self._life.fails.get(name):
+        async def with_steps(*arguments: Any, **named: Any) -> object:
+            await self._schedule.step()
+            if error := self._schedule.fails.get(name):
                 raise error
-            self._life.done[name] += 1
-            under_way = asyncio.ensure_future(verb(*arguments, **named))
-            self._life.under_way.add(under_way)
-            outcome = await asyncio.shield(under_way)
-            self._life.under_way.discard(under_way)
-            await self._life.step()
+            self._schedule.done[name] += 1
+            in_flight = asyncio.ensure_future(verb(*arguments, **named))
+            self._schedule.in_flight.add(in_flight)
+            outcome = await asyncio.shield(in_flight)
+            self._schedule.in_flight.discard(in_flight)
+            await self._schedule.step()
             return outcome
 
-        return in_steps
+        return with_steps
 
 
-class World:
+class CrashHarness:
     def __init__(
         self, store: GatewayStore, service: ChatService, conversation: Conversation, timing: Timing
     ) -> None:
@@ -116,79 +116,81 @@ class World:
         self.service = service
         self.conversation = conversation
         self.timing = timing
-        self.deaths_in_doubt = 0
-        """So often a process died while nobody could know whether something had been sent."""
+        self.doubtful_crashes = 0
+        """Crashes while a send call was in flight."""
 
     @classmethod
-    async def made(
+    async def create(
         cls,
         service: ChatService,
         *,
         place: Place = ALICE,
         timing: Timing = AT_ONCE,
         file: Path | None = None,
-    ) -> World:
+    ) -> CrashHarness:
         store: GatewayStore = await temporary_store() if file is None else await SqliteStore.open(file)
         address = Address(service.platform, place.chat_id)
         conversation = await store.sessions.open_conversation(address, person="memory:alice")
-        world = cls(store, service, conversation, timing)
-        await world.hears(QUESTION, place, "p1")
-        return world
+        harness = cls(store, service, conversation, timing)
+        await harness.add_message(QUESTION, place, "p1")
+        return harness
 
-    async def hears(self, message_id: str, place: Place = ALICE, number: str = "") -> None:
-        """A message was taken; its turn has not ended."""
+    async def add_message(self, message_id: str, place: Place = ALICE, number: str = "") -> None:
+        """Add an inbox message whose turn has not ended."""
         await self.store.inbox.add(InboxMessage(message_id, self.service.platform, {}, place, number))
 
-    async def leaves(self, *texts: str, kind: Kind = "notice") -> None:
-        """On their way, under the ids `out_0`, `out_1` and so on."""
+    async def add_items(self, *texts: str, kind: Kind = "notice") -> None:
+        """Add outbox items with the ids `out_0`, `out_1` and so on."""
         about = {"conversation_id": self.conversation.id, "turn_id": QUESTION}
         for number, text in enumerate(texts):
             await self.store.outbox.add(f"out_{number}", **about, kind=kind, content=text)
 
-    async def run(self, script: Script, *, dies_at: int | None = None) -> bool:
-        """One process, from its start to its end or its death. Whether it died."""
-        life, others = Life(dies_at), asyncio.all_tasks()
-        process = Process(self, life)
+    async def run(self, script: Script, *, crash_at: int | None = None) -> bool:
+        """Run one process to its end or its crash. Return whether it crashed."""
+        schedule, others = CrashSchedule(crash_at), asyncio.all_tasks()
+        process = Process(self, schedule)
         working = asyncio.create_task(process.work(script))
-        dying = asyncio.create_task(life.died.wait())
+        dying = asyncio.create_task(schedule.crashed.wait())
         await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
-        died = life.died.is_set()
-        if not died:
+        crashed = schedule.crashed.is_set()
+        if not crashed:
             await working
-        under_way = life.under_way if died else set()
-        await _end(asyncio.all_tasks() - others - under_way)
-        if died:
-            await asyncio.gather(*under_way, return_exceptions=True)
-            await self._bury()
-        return died
+        in_flight = schedule.in_flight if crashed else set()
+        await _end(asyncio.all_tasks() - others - in_flight)
+        if crashed:
+            await asyncio.gather(*in_flight, return_exceptions=True)
+            await self._mark_ghosts()
+        return crashed
 
-    async def open(self) -> list[OutboxItem]:
+    async def undelivered(self) -> list[OutboxItem]:
         return await self.store.outbox.undelivered(self.service.platform)
 
     async def states(self) -> dict[str, str]:
-        """Of everything that was ever on its way, but for what had to go."""
+        """Return the states of all outbox items, by id; transient ones are not kept."""
         return dict(await self._rows("id, state"))
 
-    async def outbox_reads(self, wanted: Callable[[dict[str, str]], bool]) -> None:
-        """Waits until that is written down."""
+    async def wait_for_states(self, wanted: Callable[[dict[str, str]], bool]) -> None:
+        """Wait until the saved states fulfil the condition."""
         async with asyncio.timeout(10):
             while not wanted(await self.states()):
                 pass
 
-    async def has_open(self, wanted: Callable[[list[OutboxItem]], bool]) -> None:
-        """The same of what is still open."""
+    async def wait_for_undelivered(self, wanted: Callable[[list[OutboxItem]], bool]) -> None:
+        """Wait until the undelivered items fulfil the condition."""
         async with asyncio.timeout(10):
-            while not wanted(await self.open()):
+            while not wanted(await self.undelivered()):
                 pass
 
-    async def said(self) -> str:
-        """All that the model said, as it is stored."""
+    async def stored_text(self) -> str:
+        """Return the stored text of the assistant."""
         history = await self.store.sessions.history(self.conversation.live_session_id)
         return "".join(message.content for message in history if message.role == "assistant")
 
-    async def _bury(self) -> None:
-        """Messages of which nothing was written down are there all the same."""
-        self.deaths_in_doubt += any(outgoing.progress.state == "sending" for outgoing in await self.open())
+    async def _mark_ghosts(self) -> None:
+        """Mark the visible messages whose ids were not saved."""
+        self.doubtful_crashes += any(
+            outgoing.progress.state == "sending" for outgoing in await self.undelivered()
+        )
         known = {message_id for (ids,) in await self._rows("shown_in") for message_id in json.loads(ids)}
         for message in self.service.messages:
             message.is_ghost |= message.id not in known
@@ -201,48 +203,48 @@ class World:
 
 
 class Process:
-    """A gateway, as far as showing goes: its turns are told by a script."""
+    """The delivery of one gateway process; a script publishes its turns."""
 
-    def __init__(self, world: World, life: Life) -> None:
-        self.world = world
-        self.life = life
-        self._sessions = cast(SessionStore, _Mortal(world.store.sessions, life))
+    def __init__(self, harness: CrashHarness, schedule: CrashSchedule) -> None:
+        self.harness = harness
+        self.schedule = schedule
+        self._sessions = cast(SessionStore, _CrashingProxy(harness.store.sessions, schedule))
         self._hub = EventHub()
-        self.outbox = cast(Outbox, _Mortal(world.store.outbox, life))
-        port = cast(ChatPort, _Mortal(world.service, life))
-        self.delivery = DeliveryManager(self._hub, port, self.outbox, timing=world.timing)
+        self.outbox = cast(Outbox, _CrashingProxy(harness.store.outbox, schedule))
+        port = cast(ChatPort, _CrashingProxy(harness.service, schedule))
+        self.delivery = DeliveryManager(self._hub, port, self.outbox, timing=harness.timing)
 
     async def work(self, script: Script) -> None:
         await self.delivery.recover()
         await script(self)
         await self.delivery.close()
 
-    def play(self, *events: TurnEvent) -> None:
-        self.play_in(self.world.conversation.id, *events)
+    def publish(self, *events: TurnEvent) -> None:
+        self.publish_in(self.harness.conversation.id, *events)
 
-    def play_in(self, conversation_id: str, *events: TurnEvent) -> None:
+    def publish_in(self, conversation_id: str, *events: TurnEvent) -> None:
         for event in events:
             self._hub.publish(conversation_id, event)
 
-    def begin(self, place: Place = ALICE, message_id: str = QUESTION) -> None:
-        self.delivery.follow(self.world.conversation.id, place)
+    def start_turn(self, place: Place = ALICE, message_id: str = QUESTION) -> None:
+        self.delivery.follow(self.harness.conversation.id, place)
         self.delivery.map_reply(message_id, "p1")
-        self.play(TurnStarted(message_id, "hi"))
+        self.publish(TurnStarted(message_id, "hi"))
 
     async def store(self, step_id: str, text: str, *, is_last: bool = True) -> None:
         message = Message("assistant", text, id=step_id)
-        session_id = self.world.conversation.live_session_id
+        session_id = self.harness.conversation.live_session_id
         settles = [QUESTION] if is_last else []
         await self._sessions.append(session_id, [message], answers=QUESTION, settles=settles)
 
     async def answer(
         self, steps: list[str], sizes: list[int], pauses: list[int], *, place: Place = ALICE
     ) -> None:
-        """A turn, from where it is stored on: each step in pieces, with time to show them, and a tool in between."""
-        stored = await self.world.store.sessions.known([step_id(number) for number in range(len(steps))])
+        """Run a turn from its first step that is not stored: each step in chunks, with a tool between two steps."""
+        stored = await self.harness.store.sessions.known([step_id(number) for number in range(len(steps))])
         if step_id(len(steps) - 1) in stored:
             return
-        self.begin(place)
+        self.start_turn(place)
         for number, text in enumerate(steps):
             if step_id(number) in stored:
                 continue
@@ -250,33 +252,33 @@ class Process:
             is_last = number == len(steps) - 1
             await self.store(step_id(number), text, is_last=is_last)
             if is_last:
-                self.play(TurnDone(text))
+                self.publish(TurnDone(text))
             else:
-                self.play(ToolStarted(f"c{number}", "tool", "{}"))
-                await _idly(pauses[0])
-                self.play(ToolFinished(f"c{number}", "tool", True, "", 0.1))
+                self.publish(ToolStarted(f"c{number}", "tool", "{}"))
+                await _yield_to_loop(pauses[0])
+                self.publish(ToolFinished(f"c{number}", "tool", True, "", 0.1))
 
     async def write(self, number: int, text: str, sizes: list[int], pauses: list[int]) -> None:
-        """A step that is not stored yet."""
-        self.play(StepStarted(step_id(number)))
+        """Publish the text of a step in chunks."""
+        self.publish(StepStarted(step_id(number)))
         position = count = 0
         while position < len(text):
             size = sizes[count % len(sizes)]
-            self.play(TextDelta(text[position : position + size]))
+            self.publish(TextDelta(text[position : position + size]))
             position += size
-            await _idly(pauses[count % len(pauses)])
+            await _yield_to_loop(pauses[count % len(pauses)])
             count += 1
 
 
-async def nothing_new(process: Process) -> None:
-    """Only what is left."""
+async def only_recover(process: Process) -> None:
+    """Deliver only what earlier processes left."""
 
 
 def step_id(number: int) -> str:
     return id_from("msg", QUESTION, str(number))
 
 
-async def _idly(rounds: int) -> None:
+async def _yield_to_loop(rounds: int) -> None:
     for _ in range(rounds):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""One answer, shown by the real delivery and noted in a real outbox, with one thing that goes wrong on the way."""
+"""Delivers one answer with the real delivery and a real outbox, and one fault on the way."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gateway.core.events import EventHub
 from gateway.store.ports import GatewayStore, InboxMessage
 from gateway.store.sqlite.store import SqliteStore
 from tests.chat.chat_room import FAST
-from tests.chat.service import Made, Shown
+from tests.chat.service import RecordedCall, VisibleMessage
 from tests.faults.services import Chat, Trouble
 
 BEGINNING = "The answer begins with a sentence that is long enough to be seen. "
 MIDDLE = "Then it goes on, and **this** is where an edit comes in.\n\n"
 
 UNHURRIED = replace(FAST, typing_after=60.0, close_timeout=60.0)
-"""Nothing is given up because the machine is slow."""
+"""A slow machine causes no time-outs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A call of an answer that begins to be seen before it is whole, and needs a second message."""
+    """One call of an answer that is visible before it is complete and needs a second message."""
 
     verb: Literal["send", "edit"]
     wanted: Callable[[str], bool] = lambda text: True
@@ -48,20 +48,20 @@ MOMENTS = {
 @dataclass(frozen=True, slots=True)
 class Outcome:
     text: str
-    """What the model said."""
-    seen: list[Shown]
-    """What the person sees in the end; ghosts are what the outbox has not heard of."""
+    """The text of the model."""
+    seen: list[VisibleMessage]
+    """The visible messages in the end; a ghost is one whose id the outbox does not know."""
     state: str
     reason: str
-    """Of the row in the outbox."""
-    met: Made
-    """The call that met the trouble."""
-    later: list[Made]
-    """All after it."""
+    """Why the outbox row is parked."""
+    met: RecordedCall
+    """The call that met the fault."""
+    later: list[RecordedCall]
+    """All later calls."""
 
 
-async def perform(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Moment) -> Outcome:
-    """Each part is given time to be seen, unless the trouble comes first."""
+async def deliver_with_fault(chat: Chat, store: GatewayStore, trouble: Trouble, moment: Moment) -> Outcome:
+    """Let each part become visible, unless the fault comes first."""
     question, step = new_id("msg"), new_id("msg")
     platform = chat.port.platform
     conversation = await store.sessions.open_conversation(Address(platform, chat.place.chat_id), person="ada")
