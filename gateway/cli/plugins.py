@@ -83,7 +83,7 @@ def use(options: Options, name: str) -> None:
 @click.pass_obj
 def enable(options: Options, name: str) -> None:
     """Switch a plugin on. It is tried first."""
-    from gateway.config.yaml_edit import with_item  # noqa: PLC0415 - not for `--help`; so below
+    from gateway.config.yaml_edit import add_item  # noqa: PLC0415 - not for `--help`; so below
     from gateway.plugins import check_plugin  # noqa: PLC0415
 
     loaded = _loaded(options)
@@ -92,7 +92,7 @@ def enable(options: Options, name: str) -> None:
         click.echo(f"{name} is enabled already.")
         return
     check_plugin(name, home=loaded.home, beside=enabled)
-    _edit(options, loaded, lambda text: with_item(text, "plugins", "enabled", name))
+    _edit(options, loaded, lambda text: add_item(text, "plugins", "enabled", name))
     click.echo(f"{name} is enabled. {_RESTART}")
 
 
@@ -101,14 +101,14 @@ def enable(options: Options, name: str) -> None:
 @click.pass_obj
 def disable(options: Options, name: str) -> None:
     """Switch a plugin off."""
-    from gateway.config.yaml_edit import without_item  # noqa: PLC0415
+    from gateway.config.yaml_edit import remove_item  # noqa: PLC0415
 
     loaded = _loaded(options)
     if name not in loaded.config.plugins.enabled:
         click.echo(f"{name} is not enabled.")
         return
     _refuse_to_lose_the_engine(loaded, name)
-    _edit(options, loaded, lambda text: without_item(text, "plugins", "enabled", name))
+    _edit(options, loaded, lambda text: remove_item(text, "plugins", "enabled", name))
     click.echo(f"{name} is disabled. {_RESTART}")
 
 
@@ -128,7 +128,7 @@ def _ask(options: Options, overview: Overview) -> None:
 
 
 def _use(options: Options, name: str) -> None:
-    from gateway.config.yaml_edit import with_values  # noqa: PLC0415
+    from gateway.config.yaml_edit import set_values  # noqa: PLC0415
     from gateway.plugins import check_engine, survey_plugins  # noqa: PLC0415
 
     loaded = _loaded(options)
@@ -140,20 +140,20 @@ def _use(options: Options, name: str) -> None:
         options=loaded.config.context.options,
         options_at=loaded.place_of("context.options"),
     )
-    path = _edit(options, loaded, lambda text: with_values(text, "context", {"engine": name}))
+    path = _edit(options, loaded, lambda text: set_values(text, "context", {"engine": name}))
     click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
 
 
 def _edit(options: Options, loaded: Loaded, change: Callable[[str], str]) -> Path:
     """In the file that is in use; where there is none yet, in a copy of the shipped one."""
     from gateway.config.loader import SHIPPED, ensure_home, find, read_text  # noqa: PLC0415
-    from gateway.config.yaml_edit import write  # noqa: PLC0415
+    from gateway.config.yaml_edit import write_atomically  # noqa: PLC0415
 
     path = find(options.config_path, loaded.home)
     if path is None:
         ensure_home(loaded.home)
         path = loaded.home / "hermes.yaml"
-    write(path, change(read_text(path if path.exists() else SHIPPED)))
+    write_atomically(path, change(read_text(path if path.exists() else SHIPPED)))
     return path
 
 

@@ -16,7 +16,7 @@ from gateway.config.environment import environment, remember_secret
 from gateway.config.loader import SHIPPED, read_text
 from gateway.config.schema import PlatformSections
 from gateway.config.schema_platforms import BotConfig
-from gateway.config.yaml_edit import with_item, write
+from gateway.config.yaml_edit import add_item, write_atomically
 from gateway.platforms.base import BotAccount, BotTokenRefused, BotUnreachable, PlatformSpec, SetupGuide
 from gateway.platforms.registry import PlatformRegistry, probe_bot
 from gateway.process_lock import is_running
@@ -161,7 +161,7 @@ class BotSetup:
     def _add_admin(self, owner: str) -> None:
         text = read_text(self.path if self.path.exists() else SHIPPED)
         item = int(owner) if owner.isdigit() else owner
-        write(self.path, with_item(text, f"platforms.{self.spec.name}", "admins", item))
+        write_atomically(self.path, add_item(text, f"platforms.{self.spec.name}", "admins", item))
         _say(f"Wrote platforms.{self.spec.name}.admins: {owner} to {self.path}")
 
     def _report(self, account: BotAccount | None, *, owner_known: bool) -> bool:

@@ -16,7 +16,7 @@ from gateway.cli.setup import incomplete_config
 from gateway.config.environment import PROVIDER_KEYS, environment, remember_secret
 from gateway.config.fields import URL_PATTERN
 from gateway.config.loader import SHIPPED, read_text
-from gateway.config.yaml_edit import with_values, write
+from gateway.config.yaml_edit import set_values, write_atomically
 from gateway.models.embedded import MODEL_ID
 from gateway.models.selection import DEFAULT_MODELS
 from gateway.observability.logs import configure_logging
@@ -127,12 +127,12 @@ def _save(answers: ModelAnswers, path: Path, home: Path) -> None:
         "base_url": answers.base_url,
         "api_key": f"${{{variable}}}" if needs_key and has_key else None,
     }
-    text = with_values(read_text(path if path.exists() else SHIPPED), "model", values)
+    text = set_values(read_text(path if path.exists() else SHIPPED), "model", values)
     if answers.api_key:
         out.print(f"Wrote {variable} to {remember_secret(home, variable, answers.api_key)}", soft_wrap=True)
         if environment(home)[variable] != answers.api_key:
             out.print(f"Note: the environment has another {variable}, and that one is used.", soft_wrap=True)
-    write(path, text)
+    write_atomically(path, text)
     out.print(f"Wrote {answers.model} to {path}", soft_wrap=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gateway.config.loader import SHIPPED
-from gateway.config.yaml_edit import with_values, write
+from gateway.config.yaml_edit import set_values, write_atomically
 from gateway.errors import ConfigNotWritten
 
 CHOICE: dict[str, str | None] = {"name": "openai/x", "base_url": None, "api_key": "${KEY}"}
@@ -18,7 +18,7 @@ CHOICE: dict[str, str | None] = {"name": "openai/x", "base_url": None, "api_key"
 def test_only_the_named_values_change_in_the_shipped_file() -> None:
     """Two lines differ; every comment, blank line and space elsewhere is the same byte for byte."""
     before = SHIPPED.read_text()
-    after = with_values(before, "model", CHOICE)
+    after = set_values(before, "model", CHOICE)
     pairs = zip(before.splitlines(), after.splitlines(), strict=True)
     changed = [(old, new) for old, new in pairs if old != new]
     assert changed == [
@@ -47,7 +47,7 @@ def test_only_the_named_values_change_in_the_shipped_file() -> None:
 )  # fmt: skip
 def test_many_ways_to_write_a_file(before: str, after: str) -> None:
     """Block and flow style, missing keys and sections, comments, quotes, Windows line ends: all are kept."""
-    assert with_values(before, "model", CHOICE) == after
+    assert set_values(before, "model", CHOICE) == after
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_many_ways_to_write_a_file(before: str, after: str) -> None:
 )  # fmt: skip
 def test_a_section_within_a_section(before: str, after: str) -> None:
     """Whichever of them are there already, in whichever style."""
-    assert with_values(before, "a.b", {"c": "x"}) == after
+    assert set_values(before, "a.b", {"c": "x"}) == after
 
 
 @pytest.mark.parametrize("text", ["a: [1]\n", "a: {b: [1]}\n", "a: 5\n", "- a\n"])
 def test_a_section_that_is_something_else(text: str) -> None:
     """Nothing is overwritten."""
     with pytest.raises(ConfigNotWritten, match=r"set a\.b\.c by hand"):
-        with_values(text, "a.b", {"c": "x"})
+        set_values(text, "a.b", {"c": "x"})
 
 
 def test_awkward_values_survive() -> None:
     """Whatever is written is read back as the same text."""
     for text in ("yes", "12", "a: b", "# c", "'", "Ünïcode", "*x", "", " x "):
-        assert yaml.safe_load(with_values("", "model", {"name": text})) == {"model": {"name": text}}
+        assert yaml.safe_load(set_values("", "model", {"name": text})) == {"model": {"name": text}}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_awkward_values_survive() -> None:
 def test_what_cannot_be_edited_safely_is_refused(text: str) -> None:
     """Shared values would change in two places; the person is told what to set by hand."""
     with pytest.raises(ConfigNotWritten, match=r"set model\.name, model\.base_url, model\.api_key by hand"):
-        with_values(text, "model", CHOICE)
+        set_values(text, "model", CHOICE)
 
 
 def test_writing_keeps_mode_and_follows_links(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_writing_keeps_mode_and_follows_links(tmp_path: Path) -> None:
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    write(link, "new")
+    write_atomically(link, "new")
     assert link.is_symlink() and real.read_text() == "new"
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hermes.yaml", "real.yaml"]
@@ -109,5 +109,5 @@ def test_writing_where_that_is_not_possible(tmp_path: Path) -> None:
     """A sentence, and no draft left behind."""
     (tmp_path / "hermes.yaml").mkdir()
     with pytest.raises(ConfigNotWritten, match="Is a directory"):
-        write(tmp_path / "hermes.yaml", "x")
+        write_atomically(tmp_path / "hermes.yaml", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["hermes.yaml"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config.loader import SHIPPED
-from gateway.config.yaml_edit import with_item, without_item
+from gateway.config.yaml_edit import add_item, remove_item
 from gateway.errors import ConfigNotWritten
 
 
@@ -26,7 +26,7 @@ from gateway.errors import ConfigNotWritten
 )  # fmt: skip
 def test_adding(before: str, after: str) -> None:
     """Block and flow style, nothing there yet, comments, Windows line ends."""
-    assert with_item(before, "plugins", "enabled", "b") == after
+    assert add_item(before, "plugins", "enabled", "b") == after
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_adding(before: str, after: str) -> None:
 )  # fmt: skip
 def test_taking_out(before: str, after: str) -> None:
     """A comment on the item's own line goes along; all others stay."""
-    assert without_item(before, "plugins", "enabled", "b") == after
+    assert remove_item(before, "plugins", "enabled", "b") == after
 
 
 def test_names_that_yaml_would_read_otherwise() -> None:
     """They are quoted."""
-    assert with_item("", "plugins", "enabled", "on").endswith('["on"]\n')
-    assert with_item("", "plugins", "enabled", "12").endswith('["12"]\n')
+    assert add_item("", "plugins", "enabled", "on").endswith('["on"]\n')
+    assert add_item("", "plugins", "enabled", "12").endswith('["12"]\n')
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_names_that_yaml_would_read_otherwise() -> None:
 )
 def test_numbers_in_a_section_within_a_section(before: str, after: str) -> None:
     """They are written as numbers, and taken out again."""
-    assert with_item(before, "a.b", "ids", 7) == after
-    assert "7" not in without_item(after, "a.b", "ids", 7)
+    assert add_item(before, "a.b", "ids", 7) == after
+    assert "7" not in remove_item(after, "a.b", "ids", 7)
 
 
 def test_the_shipped_file_there_and_back() -> None:
     """One line changes, and changes back."""
     shipped = SHIPPED.read_text()
-    changed = with_item(shipped, "plugins", "enabled", "b")
+    changed = add_item(shipped, "plugins", "enabled", "b")
     pairs = zip(shipped.splitlines(), changed.splitlines(), strict=True)
     assert [new for old, new in pairs if old != new] == ["  enabled: [b]"]
-    assert without_item(changed, "plugins", "enabled", "b") == shipped
+    assert remove_item(changed, "plugins", "enabled", "b") == shipped
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_the_shipped_file_there_and_back() -> None:
 def test_what_cannot_be_edited_safely_is_refused(text: str) -> None:
     """Comments inside brackets and shared values: the person is told what to set by hand."""
     with pytest.raises(ConfigNotWritten, match=r"set plugins\.enabled by hand"):
-        with_item(text, "plugins", "enabled", "b")
+        add_item(text, "plugins", "enabled", "b")
 
 
 def test_an_item_from_a_variable_is_not_ours_to_take_out() -> None:
     """The file does not hold the name, so there is nothing to edit."""
     with pytest.raises(ConfigNotWritten, match=r"set plugins\.enabled by hand"):
-        without_item("plugins:\n  enabled:\n  - ${B}\n", "plugins", "enabled", "b")
+        remove_item("plugins:\n  enabled:\n  - ${B}\n", "plugins", "enabled", "b")
