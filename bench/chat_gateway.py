@@ -14,11 +14,11 @@ from pathlib import Path
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk, Usage
 from bench.chat_child import Platforms, run
 from gateway.commands import Commands
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.core.gateway import Gateway
 from gateway.media.attachments import AttachmentReader
-from gateway.models.catalog import Vision
+from gateway.models.catalog import VisionCheck
 from gateway.observability.logs import configure_logging
 from gateway.platforms.base import Services
 from gateway.platforms.registry import PlatformRegistry
@@ -55,8 +55,8 @@ async def connected(platforms: Platforms) -> AsyncIterator[None]:
         gateway = Gateway(
             agent, store, Commands.discover(), Plugins(), settings=current_config(), workspaces=Path(folder)
         )
-        media = AttachmentReader(Vision(agent.models, configured=False))
-        live_config = LiveConfig(Loaded(config, None, Path(folder)))
+        media = AttachmentReader(VisionCheck(agent.models, configured=False))
+        live_config = LiveConfig(LoadedConfig(config, None, Path(folder)))
         services = Services(live_config, gateway, store.access, store.reports, media, model="", model_line="")
         (platform,) = PlatformRegistry().build(services)
         await platform.start()

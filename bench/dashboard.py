@@ -24,7 +24,7 @@ from agent.testing import ScriptedLLM
 from agent.tool import discover
 from bench.store import _indexed, _texts
 from gateway.commands import Commands
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.core.gateway import Gateway
 from gateway.platforms.web.dashboard import DashboardContext
@@ -76,7 +76,7 @@ async def _measure(folder: Path) -> list[Row]:
         long, short = await _fill(store)
         await asyncio.to_thread(_spend, path)
         gateway = _gateway(store, folder)
-        settings = LiveConfig(Loaded(Config(), None, folder))
+        settings = LiveConfig(LoadedConfig(Config(), None, folder))
         house = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
         web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
         await web.start()

@@ -31,20 +31,20 @@ from agent.tools.memory import memory
 from agent.tools.terminal import terminal_in
 from gateway.banner import program
 from gateway.commands.registry import Commands
-from gateway.config.loader import Loaded, ensure_home
+from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.config.schema import Config
-from gateway.config.secrets import secrets_of
+from gateway.config.secrets import all_secrets
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.media.attachments import AttachmentReader
 from gateway.models import embedded
 from gateway.models.selection import (
-    Decision,
+    ModelDecision,
     auxiliary_llm,
+    auxiliary_resolver,
     configured_llm,
     configured_names,
     named_llm,
-    resolver,
 )
 from gateway.observability import Metrics
 from gateway.observability.logs import on_warning
@@ -65,7 +65,7 @@ ToolboxFactory = Callable[[str], Toolbox]
 class App:
     """The parts of a running Hermes, before any platform starts."""
 
-    loaded: Loaded
+    loaded: LoadedConfig
     settings: LiveConfig
     platforms: PlatformRegistry
     store: GatewayStore
@@ -86,7 +86,7 @@ class App:
 class _Clients:
     """The configured model clients, before limits and metrics wrap them."""
 
-    choice: Decision
+    choice: ModelDecision
     main: LLMClient
     auxiliary: LLMClient
     """Writes summaries; `main` itself unless `auxiliary.compression` names another model."""
@@ -97,15 +97,15 @@ class _Clients:
 
 
 @asynccontextmanager
-async def build_app(loaded: Loaded) -> AsyncIterator[App]:
+async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
     """Build Hermes and hold the lock on its state directory, so that no other process uses it."""
     ensure_home(loaded.home)
     async with AsyncExitStack() as stack:
-        stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
+        stack.enter_context(keeping_secret(await asyncio.to_thread(all_secrets, loaded)))
         stack.enter_context(hold_lock(loaded.home, loaded.database))
         plugins = await _load_plugins(loaded)
         platforms, loaded = await asyncio.to_thread(resolve, loaded, plugins)
-        stack.enter_context(keeping_secret(await asyncio.to_thread(secrets_of, loaded)))
+        stack.enter_context(keeping_secret(await asyncio.to_thread(all_secrets, loaded)))
         config, settings = loaded.config, await asyncio.to_thread(LiveConfig, loaded)
         metrics, traces_line = await _open_metrics(stack, loaded)
         clients = await _open_clients(stack, config)
@@ -169,11 +169,11 @@ async def build_app(loaded: Loaded) -> AsyncIterator[App]:
 def build_platforms(app: App) -> list[Platform]:
     """Build every platform that is on; none is started."""
     from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415 - not for `hermes chat`
-    from gateway.models.catalog import Vision  # noqa: PLC0415
+    from gateway.models.catalog import VisionCheck  # noqa: PLC0415
     from gateway.models.transcription import transcriber  # noqa: PLC0415
 
     config, gateway = app.loaded.config, app.gateway
-    vision = Vision(gateway.agent.models, config.model.vision)
+    vision = VisionCheck(gateway.agent.models, config.model.vision)
     configured = transcriber(config.auxiliary.transcription)
     counted = app.metrics.observe_transcriber(configured) if configured else None
     transcribe = PaidTranscriber(counted, gateway.store.sessions, gateway.limits.budget) if counted else None
@@ -191,7 +191,7 @@ def build_platforms(app: App) -> list[Platform]:
     )
 
 
-async def _open_metrics(stack: AsyncExitStack, loaded: Loaded) -> tuple[Metrics, str]:
+async def _open_metrics(stack: AsyncExitStack, loaded: LoadedConfig) -> tuple[Metrics, str]:
     """Return the metrics, and the line that says where traces go."""
     tracing, traces_line = await asyncio.to_thread(configured_tracing, loaded)
     stack.push_async_callback(asyncio.to_thread, tracing.close)
@@ -209,14 +209,14 @@ async def _open_clients(stack: AsyncExitStack, config: Config) -> _Clients:
     return _Clients(choice, main, auxiliary)
 
 
-async def _load_plugins(loaded: Loaded) -> Plugins:
+async def _load_plugins(loaded: LoadedConfig) -> Plugins:
     # Foreign code may hang; a stop does not wait for a daemon thread.
     enabled = loaded.config.plugins.enabled
     return await run_in_daemon_thread(lambda: load_plugins(loaded.home, enabled), "plugins")
 
 
 async def _load_engine_and_tools(
-    loaded: Loaded, clients: _Clients, plugins: Plugins
+    loaded: LoadedConfig, clients: _Clients, plugins: Plugins
 ) -> tuple[Callable[[], ContextEngine], ToolboxFactory]:
     """Load the context engine, whose folder may add tools and commands, then the tools."""
 
@@ -241,7 +241,7 @@ async def _load_engine_and_tools(
     return new_engine, toolbox_for
 
 
-def _build_toolboxes(loaded: Loaded, plugins: Plugins) -> ToolboxFactory:
+def _build_toolboxes(loaded: LoadedConfig, plugins: Plugins) -> ToolboxFactory:
     """Every platform gets its configured tools and those of the enabled plugins."""
     config = loaded.config
     terminal = terminal_in(build_sandbox(loaded))
@@ -256,7 +256,7 @@ def _build_toolboxes(loaded: Loaded, plugins: Plugins) -> ToolboxFactory:
     return toolbox_for
 
 
-async def _open_store(stack: AsyncExitStack, loaded: Loaded) -> GatewayStore:
+async def _open_store(stack: AsyncExitStack, loaded: LoadedConfig) -> GatewayStore:
     store = await stack.enter_async_context(open_store(loaded))
     # This process holds the lock on the state directory, so every lease belongs to a process that has ended.
     await store.leases.expire_all()
@@ -284,7 +284,7 @@ def _build_compaction(
     flushes = config.compression.memory_flush and memory.name in config.tools.enabled
     compactor = Compactor(
         engines,
-        auxiliary=lambda main: resolver(main, summariser or main),
+        auxiliary=lambda main: auxiliary_resolver(main, summariser or main),
         background_at=config.compression.background_at,
         flush_memory=MemoryFlush(engines.models, memory) if flushes else None,
         watch=metrics.compaction,
@@ -311,7 +311,7 @@ def _configure_agent(agent: Agent, config: Config) -> None:
     agent.max_iterations = config.agent.max_iterations
 
 
-def build_sandbox(loaded: Loaded) -> Sandbox | None:
+def build_sandbox(loaded: LoadedConfig) -> Sandbox | None:
     """Build the sandbox of the terminal tool; None if `tools.sandbox.mode` is off."""
     config = loaded.config.tools.sandbox
     if config.mode == "off":
@@ -333,5 +333,5 @@ def _embedded_model_line(config: Config, model: str) -> str:
     """Return the start-up line about the embedded model; empty if another model answers."""
     if model != embedded.MODEL_ID:
         return ""
-    line = embedded.CHOSEN_LINE if config.model.name == embedded.MODEL_ID else embedded.HONEST_LINE
+    line = embedded.DEMO_CHOSEN_NOTICE if config.model.name == embedded.MODEL_ID else embedded.DEMO_NOTICE
     return line.replace("`hermes ", f"`{program()} ")

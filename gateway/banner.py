@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 
 from agent.tools.terminal import terminal
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.platforms.base import Platform
 from gateway.platforms.registry import PlatformRegistry
@@ -62,7 +62,7 @@ def shutdown_line(answering: int, seconds: float) -> str:
 
 
 def startup_lines(
-    loaded: Loaded,
+    loaded: LoadedConfig,
     platforms: Sequence[Platform],
     registry: PlatformRegistry,
     *,

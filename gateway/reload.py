@@ -21,11 +21,11 @@ from agent.errors import HermesError, ModelNotAvailable, UnknownTool
 from agent.redaction import keeping_secret
 from agent.tool import discover
 from agent.toolbox import choose_tools
-from gateway.config.loader import Loaded, find, load, provider_keys
+from gateway.config.loader import LoadedConfig, find_config, load, provider_keys
 from gateway.config.reload_policy import differences, in_effect
 from gateway.config.schema import Config
-from gateway.config.secrets import secrets_of
-from gateway.config.validate import dotted, expected, schema_at
+from gateway.config.secrets import all_secrets
+from gateway.config.validate import describe_type, dotted, schema_at
 from gateway.config.yaml_document import KeyPath
 from gateway.errors import ConfigError, UnknownEngine
 from gateway.models.catalog import provider_problem
@@ -35,7 +35,7 @@ from gateway.plugins import PluginInfo, Plugins, check_engine, survey_plugins
 log = structlog.get_logger(__name__)
 
 
-def check_names(loaded: Loaded, *, keys: bool = False, engine: bool = True) -> None:
+def check_names(loaded: LoadedConfig, *, keys: bool = False, engine: bool = True) -> None:
     """Check that every model, plugin, tool and engine that the configuration names exists. Runs the code of plugins.
 
     Raises EngineBroken, or ConfigError with each unknown name and its line. With `keys`, also checks the API key of
@@ -58,7 +58,7 @@ def check_names(loaded: Loaded, *, keys: bool = False, engine: bool = True) -> N
         raise ConfigError(problems=problems)
 
 
-def _models(loaded: Loaded) -> Iterator[str]:
+def _models(loaded: LoadedConfig) -> Iterator[str]:
     model = loaded.config.model
     try:
         configured_names(model)
@@ -71,13 +71,13 @@ def _models(loaded: Loaded) -> Iterator[str]:
             yield f"{loaded.place_of(key)}: {key}: {problem}"
 
 
-def _plugins(loaded: Loaded, every: Sequence[PluginInfo]) -> Iterator[str]:
+def _plugins(loaded: LoadedConfig, every: Sequence[PluginInfo]) -> Iterator[str]:
     for plugin in every:
         if plugin.enabled and plugin.problem:
             yield f"{loaded.place_of('plugins.enabled')}: plugins.enabled: {plugin.name}: {plugin.problem}"
 
 
-def _auxiliary(loaded: Loaded, *, keys: bool) -> Iterator[str]:
+def _auxiliary(loaded: LoadedConfig, *, keys: bool) -> Iterator[str]:
     key = "auxiliary.compression"
     config = loaded.config.auxiliary.compression
     place = loaded.place_of(f"{key}.model" if config.model else f"{key}.provider")
@@ -94,7 +94,7 @@ def _auxiliary(loaded: Loaded, *, keys: bool) -> Iterator[str]:
         yield f"{place}: {key}: {spec.name} needs {variable}, which is not set."
 
 
-def _tools(loaded: Loaded, plugins: Plugins) -> Iterator[str]:
+def _tools(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
     available = discover() | plugins.tools
     lists = {
         f"tools.platforms.{platform}": names for platform, names in loaded.config.tools.platforms.items()
@@ -107,7 +107,7 @@ def _tools(loaded: Loaded, plugins: Plugins) -> Iterator[str]:
                 yield f"{loaded.place_of(key)}: {key}: {error.detail}"
 
 
-def _engine(loaded: Loaded, plugins: Plugins) -> Iterator[str]:
+def _engine(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
     context = loaded.config.context
     try:
         check_engine(
@@ -147,7 +147,7 @@ class CurrentConfig:
 class LiveConfig(CurrentConfig):
     """The configuration in effect, reloaded when its files change."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedConfig) -> None:
         super().__init__(loaded.config)
         self._started = self._read = loaded
         self._subscribers: list[Subscriber] = []
@@ -157,7 +157,7 @@ class LiveConfig(CurrentConfig):
         """The secrets of every file read so far. A secret that was replaced stays redacted."""
 
     @property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedConfig:
         """The configuration in effect, with the places its keys come from."""
         return replace(self._read, config=self.config)
 
@@ -187,7 +187,7 @@ class LiveConfig(CurrentConfig):
     async def _reload(self, secrets: ExitStack, *, was_requested: bool) -> None:
         try:
             loaded = await asyncio.to_thread(self._load)
-            known = await asyncio.to_thread(secrets_of, loaded)
+            known = await asyncio.to_thread(all_secrets, loaded)
         except HermesError as error:
             problems = error.problems if isinstance(error, ConfigError) else [str(error)]
             self.rejected = problems
@@ -213,7 +213,7 @@ class LiveConfig(CurrentConfig):
         elif was_requested and not applied:
             log.info("config.unchanged", file=_file(loaded))
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedConfig:
         started = self._started
         loaded = load(started.path, sections=started.sections)
         if loaded.config.plugins == started.config.plugins:
@@ -228,7 +228,7 @@ class LiveConfig(CurrentConfig):
         """Stat the configuration files. A replaced file has another inode, even if all else is the same."""
         home = self._started.home
         with suppress(HermesError):
-            return tuple(map(_stat, (self._started.path or find(None, home), home / ".env")))
+            return tuple(map(_stat, (self._started.path or find_config(None, home), home / ".env")))
         return ()
 
 
@@ -269,18 +269,18 @@ def _stat(path: Path | None) -> tuple[int, int, int, int] | None:
     return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size) if found else None
 
 
-def _names(loaded: Loaded) -> tuple[object, ...]:
+def _names(loaded: LoadedConfig) -> tuple[object, ...]:
     config = loaded.config
     return config.tools.enabled, config.tools.platforms, config.plugins, config.context
 
 
-def _file(loaded: Loaded) -> str:
+def _file(loaded: LoadedConfig) -> str:
     return str(loaded.path or "the defaults")
 
 
 def _shown(config: Config, place: KeyPath) -> Any:
     """Return the value for the log. Free text may hold anything, so it is masked."""
-    if expected(schema_at(place, type(config)) or {}) == "text":
+    if describe_type(schema_at(place, type(config)) or {}) == "text":
         return _MASK
     value: Any = config.model_dump(mode="json")
     for step in place:

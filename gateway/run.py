@@ -14,7 +14,7 @@ import structlog
 from agent.errors import StoreError
 from gateway.app import App, build_app, build_platforms
 from gateway.banner import shutdown_line, startup_lines
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import LoggingConfig
 from gateway.models import embedded
 from gateway.observability.log_file import configured_log_file
@@ -31,7 +31,7 @@ _DAY_SECONDS = 86_400.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def serve(loaded: Loaded, announce: Callable[[str], None]) -> None:
+async def serve(loaded: LoadedConfig, announce: Callable[[str], None]) -> None:
     """Run until SIGINT or SIGTERM. `announce` prints the lines that a person reads at the start and at the stop."""
     raise_limit()
     asyncio.get_running_loop().set_exception_handler(LoopExceptionHandler())

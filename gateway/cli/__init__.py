@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
 
 INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C ended."""
@@ -32,7 +32,7 @@ class Options:
     config_path: Path | None = None
 
 
-def loaded_for(options: Options) -> Loaded:
+def loaded_for(options: Options) -> LoadedConfig:
     """The configuration, with a word about a `hermes.yaml` in the current directory that is ignored."""
     from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
@@ -55,11 +55,11 @@ def ignored_sentence(ignored: Path, used: str) -> str:
     )
 
 
-def looked_up(options: Options) -> Loaded:
+def looked_up(options: Options) -> LoadedConfig:
     """The configuration for a command that only reads. A mistake in it is told, and keeps nobody from looking."""
-    from gateway.config.loader import load_to_look  # noqa: PLC0415 - not for `--help`
+    from gateway.config.loader import load_lenient  # noqa: PLC0415 - not for `--help`
 
-    loaded, refused = load_to_look(options.config_path)
+    loaded, refused = load_lenient(options.config_path)
     if refused:
         click.echo(f"hermes: {refused}", err=True)
     tell_ignored(loaded.ignored, loaded.source)

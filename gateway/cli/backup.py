@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gateway.backup.archive import Contents
     from gateway.backup.create import Made
     from gateway.backup.restore import Restored, Staged
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
 
 _RUNNING = "Hermes is running; stop it first, then restore."
 _MOST_LEFT_OUT = 20
@@ -99,7 +99,7 @@ def _newest(moment: float | None) -> str:
     return f", the newest of {local_time(moment)}" if moment else ""
 
 
-def _target(loaded: Loaded, path: Path | None) -> Path:
+def _target(loaded: LoadedConfig, path: Path | None) -> Path:
     from gateway.backup.create import backup_directory, default_name  # noqa: PLC0415
 
     if path is None:
@@ -114,16 +114,16 @@ def _target(loaded: Loaded, path: Path | None) -> Path:
     return path.absolute()
 
 
-def _configuration_without_secrets(loaded: Loaded) -> str | None:
+def _configuration_without_secrets(loaded: LoadedConfig) -> str | None:
     """None also where there is no file but the one that comes with Hermes."""
     from gateway.backup.archive import holds_secret  # noqa: PLC0415 - not for `--help`
     from gateway.config.loader import read_text  # noqa: PLC0415
-    from gateway.config.secrets import secrets_of  # noqa: PLC0415
+    from gateway.config.secrets import all_secrets  # noqa: PLC0415
 
     if loaded.path is None:
         return None
     text = read_text(loaded.path)
-    return None if holds_secret(text, secrets_of(loaded)) else text
+    return None if holds_secret(text, all_secrets(loaded)) else text
 
 
 def _print_made(made: Made, *, with_workspaces: bool) -> None:
@@ -140,7 +140,7 @@ def _print_made(made: Made, *, with_workspaces: bool) -> None:
         click.echo(f"Left out, because they cannot be read: {more:,} more.")
 
 
-def _print_restored(restored: Restored, file: Path, loaded: Loaded) -> None:
+def _print_restored(restored: Restored, file: Path, loaded: LoadedConfig) -> None:
     staged = restored.staged
     click.echo(f"Restored {_contents(staged.contents)} to {loaded.database}.")
     for name in staged.engines:
@@ -165,7 +165,7 @@ def _size(count: float) -> str:
     return f"{count / 1000:.2f} GB"
 
 
-def _loaded(options: Options) -> Loaded:
+def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for what was asked

@@ -20,7 +20,7 @@ from gateway.cli.gateway_client import address
 from gateway.cli.output import console
 from gateway.cli.progress import progress_shown
 from gateway.commands import Commands
-from gateway.config.loader import Loaded, ensure_home
+from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.errors import AlreadyRunning
 from gateway.observability.logs import configure_logging
 from gateway.store import open_store
@@ -56,14 +56,14 @@ def ask_once(config_path: Path | None, name: str | None, question: str, *, new_s
     asyncio.run(run())
 
 
-def _prepared(config_path: Path | None) -> Loaded:
+def _prepared(config_path: Path | None) -> LoadedConfig:
     loaded = loaded_for(Options(config_path))
     ensure_home(loaded.home)
     _log_to_file(loaded)
     return loaded
 
 
-def _log_to_file(loaded: Loaded) -> None:
+def _log_to_file(loaded: LoadedConfig) -> None:
     """The terminal belongs to the conversation: what would be logged there goes into `chat.log`."""
     path = loaded.home / "chat.log"
     path.touch(mode=0o600)
@@ -74,7 +74,7 @@ def _log_to_file(loaded: Loaded) -> None:
 
 
 @asynccontextmanager
-async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
+async def _opened(loaded: LoadedConfig, name: str) -> AsyncIterator[ChatBackend]:
     backend: ChatBackend
     async with AsyncExitStack() as stack:
         try:
@@ -91,7 +91,7 @@ async def _opened(loaded: Loaded, name: str) -> AsyncIterator[ChatBackend]:
 
 
 async def _connected(
-    stack: AsyncExitStack, loaded: Loaded, name: str, running: AlreadyRunning
+    stack: AsyncExitStack, loaded: LoadedConfig, name: str, running: AlreadyRunning
 ) -> ChatBackend:
     """The running gateway, over its web API. Raises `running` where that cannot be reached."""
     from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
@@ -110,12 +110,12 @@ async def _connected(
     return backend
 
 
-async def _earlier(conversation_id: str, loaded: Loaded) -> Exchange | None:
+async def _earlier(conversation_id: str, loaded: LoadedConfig) -> Exchange | None:
     async with open_store(loaded, read_only=True) as store:
         return await last_exchange(store.sessions, conversation_id)
 
 
-async def _check_it_is_ours(conversation_id: str, loaded: Loaded) -> None:
+async def _check_it_is_ours(conversation_id: str, loaded: LoadedConfig) -> None:
     """Raises NotFound if that conversation is in another store: then another Hermes answers on that port."""
     async with open_store(loaded, read_only=True) as store:
         await store.sessions.conversation(conversation_id)

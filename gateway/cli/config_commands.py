@@ -37,12 +37,12 @@ def check(ctx: click.Context) -> None:
 @click.pass_obj
 def show(options: Options) -> None:
     """Print the configuration in effect and where each value comes from. Secrets are masked."""
-    from gateway.config.effective_config import shown  # noqa: PLC0415
+    from gateway.config.effective_config import effective_lines  # noqa: PLC0415
 
     loaded = loaded_for(options)
     out = console()
     out.print(f"# Settings: {loaded.source}", style="dim", soft_wrap=True)
     out.print(f"# State directory: {loaded.home}", style="dim", soft_wrap=True)
-    for line in shown(loaded):
+    for line in effective_lines(loaded):
         out.print(f"{line.indent}{line.name}: {line.value}".rstrip(), end="", soft_wrap=True)
         out.print(line.origin and f"  # {line.origin}", style="dim", soft_wrap=True)

@@ -20,8 +20,8 @@ from agent.toolbox import choose_tools
 from gateway.cli import ignored_sentence
 from gateway.cli.model_probe import ask_model
 from gateway.config import loader as configuration_files
-from gateway.config.environment import relative_python_path
-from gateway.config.loader import Loaded, load, provider_keys
+from gateway.config.environment import relative_pythonpath
+from gateway.config.loader import LoadedConfig, load, provider_keys
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
 from gateway.models import embedded
 from gateway.models.catalog import provider_problem
@@ -30,8 +30,8 @@ from gateway.platforms.base import Finding
 from gateway.plugins import (
     check_engine,
     engine_problem,
+    fallback_sentence,
     hidden_engines,
-    replaced_sentence,
     survey_plugins,
 )
 
@@ -62,7 +62,7 @@ def packages() -> Iterator[Finding]:
             )
     if not any(strangers.values()):
         yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
-    for entry in relative_python_path():
+    for entry in relative_pythonpath():
         what = f"the relative entry {entry!r}" if entry else "an empty entry"
         yield Finding(
             "warn", f"PYTHONPATH has {what}: Python runs code from the folder you start Hermes in; remove it"
@@ -122,7 +122,7 @@ def private(path: Path, remedy: str) -> Iterator[Finding]:
         yield Finding("ok", f"{path} is yours alone")
 
 
-def configuration(path: Path | None) -> Generator[Finding, None, Loaded | None]:
+def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | None]:
     """Gives the configuration, if it can be used."""
     try:
         loaded = load(path)
@@ -150,7 +150,7 @@ def keys() -> Iterator[Finding]:
         yield Finding("ok", f"keys: {', '.join(found) or 'no provider has one here'}")
 
 
-def tools(loaded: Loaded) -> Iterator[Finding]:
+def tools(loaded: LoadedConfig) -> Iterator[Finding]:
     chosen = loaded.config.tools
     try:
         plugins, _ = survey_plugins(loaded.home, loaded.config.plugins.enabled)
@@ -162,7 +162,7 @@ def tools(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("ok", f"tools: {', '.join(names) or 'none'}")
 
 
-def plugins(loaded: Loaded) -> Iterator[Finding]:
+def plugins(loaded: LoadedConfig) -> Iterator[Finding]:
     """Whether the enabled plugins and the context engine can be used; their code is run for that."""
     config, home = loaded.config, loaded.home
     enabled, every = survey_plugins(home, config.plugins.enabled)
@@ -178,7 +178,7 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
             options_at=loaded.place_of("context.options"),
         )
     except (UnknownEngine, EngineBroken) as error:
-        yield Finding("fail", replaced_sentence(config.context.engine, error.detail))
+        yield Finding("fail", fallback_sentence(config.context.engine, error.detail))
     except HermesError as error:
         yield Finding("fail", str(error))
     else:
@@ -191,7 +191,7 @@ def plugins(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("warn", notice)
 
 
-def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
+def model(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
     """The model in use, and whether it answers."""
     configured = loaded.config.model
     try:
@@ -214,7 +214,7 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         yield Finding("ok", f"{name} answers")
 
 
-def auxiliary_model(loaded: Loaded) -> Iterator[Finding]:
+def auxiliary_model(loaded: LoadedConfig) -> Iterator[Finding]:
     """The model that writes summaries, where it is another one."""
     try:
         spec = auxiliary_spec(loaded.config.auxiliary.compression, loaded.config.model)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.errors import StoreError
 from gateway.cli.output import one_line
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema_platforms import BotConfig, section_key
 from gateway.errors import ConfigError
 from gateway.platforms.base import BotTokenRefused, BotUnreachable, Finding, PlatformSpec
@@ -19,7 +19,7 @@ from gateway.store import open_store
 _MAX_CLOCK_SECONDS = 300
 
 
-def platforms(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
+def platforms(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
     """Check every platform that is on."""
     registry = PlatformRegistry()
     try:
@@ -102,7 +102,7 @@ def _access(name: str, config: BotConfig, approved: int) -> Finding:
     )
 
 
-def _count_approved(loaded: Loaded) -> Counter[str]:
+def _count_approved(loaded: LoadedConfig) -> Counter[str]:
     """Count approved people by platform. The store check reports a database that cannot be read."""
     try:
         return asyncio.run(_approved_in(loaded)) if loaded.database.exists() else Counter()
@@ -110,6 +110,6 @@ def _count_approved(loaded: Loaded) -> Counter[str]:
         return Counter()
 
 
-async def _approved_in(loaded: Loaded) -> Counter[str]:
+async def _approved_in(loaded: LoadedConfig) -> Counter[str]:
     async with open_store(loaded, read_only=True) as store:
         return Counter(paired.platform for paired in await store.access.approved())

@@ -19,16 +19,16 @@ from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite
 from gateway.cli.doctor_checks import private
 from gateway.cli.progress import progress_shown
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
-from gateway.limits.budget import dollars
+from gateway.limits.budget import format_usd
 from gateway.models.catalog import has_price
 from gateway.models.selection import (
     auxiliary_spec,
     believed_window,
     configured_models,
     configured_specs,
-    is_on_this_machine,
+    is_local,
 )
 from gateway.platforms.base import Finding
 from gateway.store import open_store
@@ -41,7 +41,7 @@ def limits(config: Config) -> Iterator[Finding]:
         "for each person": config.limits.daily_usd_per_person,
         "for everybody": config.limits.daily_usd_total,
     }
-    told = [f"{dollars(cap)} {whose}" for whose, cap in caps.items() if cap is not None]
+    told = [f"{format_usd(cap)} {whose}" for whose, cap in caps.items() if cap is not None]
     if not told:
         return
     yield Finding("ok", f"daily budget: {' and '.join(told)}, from midnight to midnight, local time")
@@ -50,7 +50,7 @@ def limits(config: Config) -> Iterator[Finding]:
     except HermesError:
         return  # said in the line about the model
     if unknown:
-        assumed = f"{dollars(config.limits.unknown_price)} per million tokens"
+        assumed = f"{format_usd(config.limits.unknown_price)} per million tokens"
         yield Finding(
             "warn",
             f"the price of {', '.join(dict.fromkeys(unknown))} is not known; against the daily budget it counts as "
@@ -72,11 +72,11 @@ def _models(config: Config) -> Iterator[tuple[str, str | None]]:
 
 
 def _price_is_known(model: str, base_url: str | None) -> bool:
-    is_local = base_url is None and model.startswith(("ollama/", "ollama_chat/"))
-    return is_local or is_on_this_machine(base_url) or has_price(model)
+    is_ollama = base_url is None and model.startswith(("ollama/", "ollama_chat/"))
+    return is_ollama or is_local(base_url) or has_price(model)
 
 
-def sandbox(loaded: Loaded) -> Iterator[Finding]:
+def sandbox(loaded: LoadedConfig) -> Iterator[Finding]:
     """Nothing where no command can be run."""
     tools = loaded.config.tools
     if not any(terminal.name in names for names in (tools.enabled, *tools.platforms.values())):
@@ -109,7 +109,7 @@ def sandbox(loaded: Loaded) -> Iterator[Finding]:
 _LARGE_LOG = 500_000_000
 
 
-def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
+def store(loaded: LoadedConfig, *, repair: bool) -> Iterator[Finding]:
     """Opened for reading only, so that nothing is made, migrated or locked by looking."""
     path = loaded.database
     try:
@@ -131,12 +131,12 @@ def store(loaded: Loaded, *, repair: bool) -> Iterator[Finding]:
         yield from _of_an_engine(engine, loaded.home)
 
 
-async def _diagnose(loaded: Loaded) -> tuple[Diagnosis, list[LearnedWindow]]:
+async def _diagnose(loaded: LoadedConfig) -> tuple[Diagnosis, list[LearnedWindow]]:
     async with open_store(loaded, read_only=True) as store:
         return await store.health.diagnose(), await store.sessions.learned_windows()
 
 
-async def _rebuild_index(loaded: Loaded) -> int:
+async def _rebuild_index(loaded: LoadedConfig) -> int:
     async with open_store(loaded) as store:
         return await store.health.rebuild_index()
 
@@ -165,7 +165,7 @@ def _remedy(home: Path) -> str:
     return f"{backup}, or move it aside to start anew"
 
 
-def _index(loaded: Loaded, damage: str | None, *, repair: bool) -> Iterator[Finding]:
+def _index(loaded: LoadedConfig, damage: str | None, *, repair: bool) -> Iterator[Finding]:
     if damage is None:
         yield Finding("ok", "the search index fits the messages")
     elif repair:
@@ -195,7 +195,7 @@ def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def _smaller_windows(loaded: Loaded, windows: list[LearnedWindow]) -> Iterator[Finding]:
+def _smaller_windows(loaded: LoadedConfig, windows: list[LearnedWindow]) -> Iterator[Finding]:
     """Models that refused what should have fitted, for as long as Hermes goes by that."""
     config = loaded.config
     specs = configured_specs(config.model)

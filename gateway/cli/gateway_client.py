@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import HermesError
 
 if TYPE_CHECKING:
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
 
 _PATIENCE = 5.0
 """Seconds. A gateway on this machine answers at once, or something is wrong with it."""
@@ -18,7 +18,7 @@ class TokenRefused(HermesError):
     """The running Hermes does not take this `platforms.web.token`: hermes.yaml has changed since. Restart Hermes."""
 
 
-def address(loaded: Loaded) -> str | None:
+def address(loaded: LoadedConfig) -> str | None:
     """Where the gateway of this state directory listens, by its own word or else by the configuration. None where it
     cannot be asked: it has no page, or did not say which port it got."""
     from gateway.config.schema_platforms import local_url  # noqa: PLC0415
@@ -30,7 +30,7 @@ def address(loaded: Loaded) -> str | None:
     return local_url(web.host, web.port) if web.enabled and web.port != 0 else None
 
 
-async def ask_status(loaded: Loaded, url: str) -> dict[str, Any] | None:
+async def ask_status(loaded: LoadedConfig, url: str) -> dict[str, Any] | None:
     """What the gateway of this state directory says about itself; None where none answers. Raises TokenRefused."""
     import aiohttp  # noqa: PLC0415 - slow to import, and needed only here
 

@@ -18,7 +18,7 @@ from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
     from agent.store import Address
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
     from gateway.importers.detect import Source
     from gateway.store.import_types import ImportedConversation, ImportResult
 
@@ -79,7 +79,7 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
         ctx.exit(1)
 
 
-def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
+def _looked_at(loaded: LoadedConfig, source: Source) -> _Outcome:
     from gateway.store import open_store  # noqa: PLC0415
     from gateway.store.import_types import ImportResult  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def _looked_at(loaded: Loaded, source: Source) -> _Outcome:
     return outcome
 
 
-def _taken_in(loaded: Loaded, source: Source) -> _Outcome:
+def _taken_in(loaded: LoadedConfig, source: Source) -> _Outcome:
     """As the only user of the store: a gateway that runs would wait for it."""
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415

@@ -14,7 +14,7 @@ from gateway.cli.output import console, local_time, one_line, print_json, print_
 
 if TYPE_CHECKING:
     from gateway.access.pairing import Pairing
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
     from gateway.store.ports import Paired, PairingRequest
 
 T = TypeVar("T")
@@ -158,14 +158,14 @@ def _with_pairing(options: Options, work: Callable[[Pairing], Awaitable[T]], *, 
     return asyncio.run(do())
 
 
-def _loaded(options: Options) -> Loaded:
+def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for the result
     return loaded_for(options)
 
 
-def _configured_users(loaded: Loaded, platform: str) -> set[str]:
+def _configured_users(loaded: LoadedConfig, platform: str) -> set[str]:
     """Return the users that hermes.yaml names for a bot. The section of a plugin's platform is read unchecked."""
     from gateway.config.schema_platforms import bot_configs  # noqa: PLC0415 - not for `--help`
 

@@ -17,7 +17,7 @@ from gateway.cli.output import console, one_line, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
     from gateway.plugins import EngineInfo, PluginInfo
 
 _RESTART = "Restart Hermes for it to take effect."
@@ -28,7 +28,7 @@ _DESCRIBED = 200
 class Overview:
     """Everything there is to see."""
 
-    loaded: Loaded
+    loaded: LoadedConfig
     general: list[PluginInfo]
     engines: list[EngineInfo]
 
@@ -144,12 +144,12 @@ def _use(options: Options, name: str) -> None:
     click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")
 
 
-def _edit(options: Options, loaded: Loaded, change: Callable[[str], str]) -> Path:
+def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) -> Path:
     """In the file that is in use; where there is none yet, in a copy of the shipped one."""
-    from gateway.config.loader import SHIPPED, ensure_home, find, read_text  # noqa: PLC0415
+    from gateway.config.loader import SHIPPED, ensure_home, find_config, read_text  # noqa: PLC0415
     from gateway.config.yaml_edit import write_atomically  # noqa: PLC0415
 
-    path = find(options.config_path, loaded.home)
+    path = find_config(options.config_path, loaded.home)
     if path is None:
         ensure_home(loaded.home)
         path = loaded.home / "hermes.yaml"
@@ -157,7 +157,7 @@ def _edit(options: Options, loaded: Loaded, change: Callable[[str], str]) -> Pat
     return path
 
 
-def _refuse_to_lose_the_engine(loaded: Loaded, name: str) -> None:
+def _refuse_to_lose_the_engine(loaded: LoadedConfig, name: str) -> None:
     from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
 
     active = loaded.config.context.engine
@@ -171,7 +171,7 @@ def _refuse_to_lose_the_engine(loaded: Loaded, name: str) -> None:
         )
 
 
-def _loaded(options: Options) -> Loaded:
+def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("warning", "human")

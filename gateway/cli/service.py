@@ -15,7 +15,7 @@ from gateway.cli import Options, loaded_for
 from gateway.cli.output import console
 
 if TYPE_CHECKING:
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
 
 _INSTALL = "`hermes service install` does that"
 
@@ -131,14 +131,14 @@ def logs(follow: bool, lines: int) -> None:
     )
 
 
-def _notes(loaded: Loaded) -> Iterator[str]:
+def _notes(loaded: LoadedConfig) -> Iterator[str]:
     """What works in this shell and would not in a service."""
-    from gateway.config.environment import PROVIDER_KEYS, only_in_this_shell  # noqa: PLC0415 - not for `--help`
+    from gateway.config.environment import PROVIDER_KEYS, missing_from_dotenv  # noqa: PLC0415 - not for `--help`
     from gateway.config.schema_platforms import token_variables  # noqa: PLC0415
 
     in_file = {name[1:] for origin in loaded.origins.values() for name in origin.split() if name[0] == "$"}
     names = dict.fromkeys((*PROVIDER_KEYS, *token_variables().values(), *sorted(in_file)))
-    if missing := only_in_this_shell(loaded.home, names):
+    if missing := missing_from_dotenv(loaded.home, names):
         yield (
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} set in this shell only, and the service does "
             f"not see that; add {'it' if len(missing) == 1 else 'them'} to {loaded.home / '.env'}."
@@ -147,9 +147,9 @@ def _notes(loaded: Loaded) -> Iterator[str]:
 
 def _unit_path() -> Path:
     from gateway.cli.systemd_unit import UNIT  # noqa: PLC0415
-    from gateway.config.environment import user_units  # noqa: PLC0415 - not for `--help`
+    from gateway.config.environment import user_unit_directory  # noqa: PLC0415 - not for `--help`
 
-    return user_units() / UNIT
+    return user_unit_directory() / UNIT
 
 
 def _program(name: str) -> str:

@@ -11,7 +11,7 @@ import click
 from pydantic import SecretStr
 
 from gateway.cli import Options, tell_ignored
-from gateway.config.loader import ensure_home, find, ignored_file, load, state_directory
+from gateway.config.loader import ensure_home, find_config, ignored_file, load, state_directory
 from gateway.config.schema import Config, PlatformSections
 from gateway.errors import ConfigError
 from gateway.platforms.registry import PlatformRegistry
@@ -104,7 +104,7 @@ def setup(
 
     answers = ModelAnswers(model or "", base_url and checked_url(base_url), api_key and checked_key(api_key))
     home = state_directory()
-    path = find(options.config_path, home) or home / "hermes.yaml"
+    path = find_config(options.config_path, home) or home / "hermes.yaml"
     registry, sections = _known_platforms(path, home)
     typed = {name.removesuffix("_token"): value for name, value in bot_tokens.items()}
     if token is not None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gateway.cli.output import console, one_line
 from gateway.cli.setup import incomplete_config
-from gateway.config.environment import environment, remember_secret
+from gateway.config.environment import environment, save_secret
 from gateway.config.loader import SHIPPED, read_text
 from gateway.config.schema import PlatformSections
 from gateway.config.schema_platforms import BotConfig
@@ -119,7 +119,7 @@ class BotSetup:
 
     def _save(self, token: str) -> None:
         variable = self.spec.token_variable
-        _say(f"Wrote {variable} to {remember_secret(self.home, variable, token)}")
+        _say(f"Wrote {variable} to {save_secret(self.home, variable, token)}")
         if environment(self.home)[variable] != token:
             _say(f"Note: the environment has another {variable}, and that one is used.")
             return

@@ -13,7 +13,7 @@ import click
 from agent.errors import ModelError
 from gateway.cli.output import console
 from gateway.cli.setup import incomplete_config
-from gateway.config.environment import PROVIDER_KEYS, environment, remember_secret
+from gateway.config.environment import PROVIDER_KEYS, environment, save_secret
 from gateway.config.fields import URL_PATTERN
 from gateway.config.loader import SHIPPED, read_text
 from gateway.config.yaml_edit import set_values, write_atomically
@@ -129,7 +129,7 @@ def _save(answers: ModelAnswers, path: Path, home: Path) -> None:
     }
     text = set_values(read_text(path if path.exists() else SHIPPED), "model", values)
     if answers.api_key:
-        out.print(f"Wrote {variable} to {remember_secret(home, variable, answers.api_key)}", soft_wrap=True)
+        out.print(f"Wrote {variable} to {save_secret(home, variable, answers.api_key)}", soft_wrap=True)
         if environment(home)[variable] != answers.api_key:
             out.print(f"Note: the environment has another {variable}, and that one is used.", soft_wrap=True)
     write_atomically(path, text)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.cli.status_format import Seen
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
 
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -45,13 +45,13 @@ def status(ctx: click.Context, once: bool, as_json: bool) -> None:
     ctx.exit(_follow(loaded, out))
 
 
-async def _look(loaded: Loaded) -> Seen:
+async def _look(loaded: LoadedConfig) -> Seen:
     from gateway.cli.status_format import look  # noqa: PLC0415
 
     return await look(loaded)
 
 
-def _follow(loaded: Loaded, out: Console) -> int:
+def _follow(loaded: LoadedConfig, out: Console) -> int:
     """The exit code at the end, which is Ctrl-C."""
     from rich.live import Live  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ from agent.errors import HermesError
 from gateway.cli.gateway_client import TokenRefused, address, ask_status
 from gateway.cli.output import local_time, one_line, printable
 from gateway.cli.usage_format import brief, cost
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.process_lock import is_running
 from gateway.store import open_store
 from gateway.store.reports import StoreSummary
@@ -33,7 +33,7 @@ State = Literal["running", "not answering", "not running"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    loaded: Loaded
+    loaded: LoadedConfig
     state: State
     live: dict[str, Any] | None
     """What the gateway says; None where it cannot be asked."""
@@ -57,7 +57,7 @@ class Seen:
         return self.live["platforms"] if self.live else {}
 
 
-async def look(loaded: Loaded) -> Seen:
+async def look(loaded: LoadedConfig) -> Seen:
     url = await asyncio.to_thread(address, loaded)
     live, refusal = None, ""
     try:
@@ -72,7 +72,7 @@ async def look(loaded: Loaded) -> Seen:
     return Seen(loaded, state, live, found, trouble, refusal)
 
 
-async def _summary(loaded: Loaded) -> tuple[StoreSummary | None, str]:
+async def _summary(loaded: LoadedConfig) -> tuple[StoreSummary | None, str]:
     if not await asyncio.to_thread(loaded.database.exists):
         return None, ""
     midnight = datetime.combine(datetime.now(), clock.min).timestamp()

@@ -28,7 +28,7 @@ def read_store(
 
     What people said is shown only where the whole configuration can be read: it knows what is secret in there."""
     from agent.redaction import keeping_secret  # noqa: PLC0415
-    from gateway.config.secrets import secrets_of  # noqa: PLC0415
+    from gateway.config.secrets import all_secrets  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.store import open_empty_store, open_store  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ def read_store(
         async with open_empty_store() if is_new else open_store(loaded, read_only=True) as store:
             return await question(store)
 
-    with keeping_secret(secrets_of(loaded)):
+    with keeping_secret(all_secrets(loaded)):
         return asyncio.run(ask())
 
 

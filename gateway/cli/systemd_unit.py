@@ -22,7 +22,7 @@ import sys
 from math import ceil
 from pathlib import Path
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 
 UNIT = "hermes.service"
 _BAD_CONFIGURATION = 2
@@ -87,7 +87,7 @@ WantedBy=default.target
 """
 
 
-def unit_text(loaded: Loaded) -> str:
+def unit_text(loaded: LoadedConfig) -> str:
     """For this Python, this state directory and this configuration."""
     # Without -P, a folder in the state directory could be taken for a part of Hermes.
     command = [sys.executable, "-P", "-m", "gateway.cli"]

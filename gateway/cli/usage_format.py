@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gateway.cli.output import one_line
-from gateway.limits.budget import dollars
+from gateway.limits.budget import format_usd
 from gateway.store.reports import Spending, UsageTotal
 from gateway.text.display import pluralize
 
@@ -129,7 +129,7 @@ def cost(usd: float, unpriced_calls: int, calls: int) -> str:
     """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
     if calls and unpriced_calls == calls:
         return "?"
-    return f"{dollars(usd)} + ?" if unpriced_calls else dollars(usd)
+    return f"{format_usd(usd)} + ?" if unpriced_calls else format_usd(usd)
 
 
 def brief(number: float) -> str:

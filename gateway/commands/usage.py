@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from agent.llm import Usage
 from gateway.commands.registry import Command, CommandContext
 from gateway.commands.status import in_the_window
-from gateway.limits.budget import Spending, dollars
+from gateway.limits.budget import BudgetStatus, format_usd
 
 
 async def _run(context: CommandContext, rest: str) -> str:
@@ -40,16 +40,16 @@ def described(usage: Usage) -> str:
     return f"{usage.prompt_tokens:,} tokens in{cached}, {usage.completion_tokens:,} out, {cost}"
 
 
-def spending(today: Spending) -> str:
+def spending(today: BudgetStatus) -> str:
     """`$0.30 plus 2 calls of unknown price, counted as $0.12; $0.58 of $1.00 left until midnight`."""
-    told = dollars(today.reported)
+    told = format_usd(today.reported)
     if today.unknown_calls:
         calls = "call" if today.unknown_calls == 1 else "calls"
         told += f" plus {today.unknown_calls} {calls} of unknown price"
     if today.cap is None or today.left is None:
         return f"{told}; no daily limit"
-    counted = f", counted as {dollars(today.assumed)}" if today.unknown_calls else ""
-    return f"{told}{counted}; {dollars(today.left)} of {dollars(today.cap)} left until midnight"
+    counted = f", counted as {format_usd(today.assumed)}" if today.unknown_calls else ""
+    return f"{told}{counted}; {format_usd(today.left)} of {format_usd(today.cap)} left until midnight"
 
 
 COMMAND = Command("usage", "tokens and cost of this conversation, and what you spent today", _run)

@@ -81,7 +81,7 @@ and what was in effect stays so.
 def table(rows: list[Key]) -> str:
     head = ["| Key | Default | Accepts | Takes effect | What it does |", "|---|---|---|---|---|"]
     lines = [
-        f"| `{key.name}` | {_shown(key.default)} | {key.expected} | {_when(key)} | {key.description} |"
+        f"| `{key.name}` | {_format_default(key.default)} | {key.expected} | {_when(key)} | {key.description} |"
         for key in rows
     ]
     return "\n".join([*head, *lines]) + "\n"
@@ -104,25 +104,25 @@ def short_table() -> str:
     return "\n".join(["| Key | What it does |", "|---|---|", *lines]) + "\n"
 
 
-def with_table(readme: str) -> str:
+def update_readme(readme: str) -> str:
     """The README with its table brought up to date. Without markers nothing changes."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{begin}\n{short_table()}{end}{after}" if begin and end else readme
 
 
-def rewrite(root: Path) -> None:
+def write_docs(root: Path) -> None:
     (root / "docs").mkdir(exist_ok=True)
     (root / "docs/configuration.md").write_text(page(), encoding="utf-8")
     readme = root / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    readme.write_text(update_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _when(key: Key) -> str:
     return "at once" if key.reload == "live" else "restart"
 
 
-def _shown(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if default is None:
         return "empty"
     if isinstance(default, str) and "\n" in default:
@@ -131,4 +131,4 @@ def _shown(default: Any) -> str:
 
 
 if __name__ == "__main__":
-    rewrite(Path(__file__).parents[2])
+    write_docs(Path(__file__).parents[2])

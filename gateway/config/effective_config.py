@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.secrets import is_secret_name
 
 _OPTIONS = "context.options."
@@ -34,7 +34,7 @@ class Line:
         return "  " * self.depth
 
 
-def shown(loaded: Loaded) -> list[Line]:
+def effective_lines(loaded: LoadedConfig) -> list[Line]:
     return list(_lines(loaded.config.model_dump(mode="json"), "", 0, loaded.origins))
 
 
@@ -45,12 +45,14 @@ def _lines(section: Mapping[str, Any], prefix: str, depth: int, origins: Mapping
             yield Line(key, name, depth, "", "")
             yield from _lines(value, f"{key}.", depth + 1, origins)
         else:
-            is_masked = _is_from_a_variable(key, origins) or (isinstance(value, str) and is_secret_name(name))
+            is_masked = _comes_from_variable(key, origins) or (
+                isinstance(value, str) and is_secret_name(name)
+            )
             text = _MASK if is_masked else _as_yaml(value)
             yield Line(key, name, depth, text, origins.get(key, "default"))
 
 
-def _is_from_a_variable(key: str, origins: Mapping[str, str]) -> bool:
+def _comes_from_variable(key: str, origins: Mapping[str, str]) -> bool:
     """Among the engine's options: nobody but the engine knows which are secret, and secrets are in variables."""
     return key.startswith(_OPTIONS) and any(
         origin.startswith("$")

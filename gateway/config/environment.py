@@ -37,7 +37,7 @@ def provider_keys() -> dict[str, str]:
     return {name: known[name] for name in PROVIDER_KEYS if known.get(name)}
 
 
-def remember_secret(home: Path, name: str, value: str) -> Path:
+def save_secret(home: Path, name: str, value: str) -> Path:
     """Writes the variable into `.env`, which only its owner can read. Gives the file's path."""
     from dotenv import set_key  # noqa: PLC0415 - only the setup writes
 
@@ -63,7 +63,7 @@ def _dotenv(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path}: cannot be read: {reason}.") from None
 
 
-def relative_python_path() -> list[str]:
+def relative_pythonpath() -> list[str]:
     """The entries of `PYTHONPATH` that mean the current directory or a folder in it."""
     entries = os.environ.get("PYTHONPATH", "")
     return [entry for entry in entries.split(os.pathsep) if not Path(entry).is_absolute()] if entries else []
@@ -82,14 +82,14 @@ def watchdog_seconds() -> float:
     return int(microseconds) / 1_000_000
 
 
-def user_units() -> Path:
+def user_unit_directory() -> Path:
     """Where systemd looks for the units of this user."""
     configuration = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configuration) if configuration.startswith("/") else Path("~/.config").expanduser()
     return base / "systemd" / "user"
 
 
-def only_in_this_shell(home: Path, names: Iterable[str]) -> list[str]:
+def missing_from_dotenv(home: Path, names: Iterable[str]) -> list[str]:
     """Those of the variables that a service would not have: they are set here, but not in `.env`."""
     kept = _dotenv(home / ".env")
     return [name for name in names if os.environ.get(name) and name not in kept]

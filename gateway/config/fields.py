@@ -12,14 +12,14 @@ URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
 """Without user name and password: secrets have keys of their own, which are never shown."""
 
 
-def refuse_booleans(value: object) -> object:
+def reject_booleans(value: object) -> object:
     """YAML reads `yes` and `on` as true, and pydantic would count that as 1."""
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
     return value
 
 
-def off_is_a_word(value: object) -> object:
+def false_to_off(value: object) -> object:
     """YAML reads `off` as false."""
     return "off" if value is False else value
 
@@ -45,11 +45,11 @@ def reload_mode(field: FieldInfo) -> Reload:
 
 
 Name = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(refuse_booleans)]
-Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(refuse_booleans)]
-Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(refuse_booleans)]
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
-TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(reject_booleans)]
+Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(reject_booleans)]
+Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(reject_booleans)]
+Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(reject_booleans)]
+TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(reject_booleans)]
 Url = Annotated[str, Field(pattern=URL_PATTERN)]
 
 

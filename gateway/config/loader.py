@@ -20,18 +20,18 @@ from pydantic import ValidationError
 from gateway.config.environment import environment, provider_keys, state_directory
 from gateway.config.schema import Config, PlatformSections, config_with
 from gateway.config.schema_platforms import PlatformsConfig, is_platform_name, token_variables
-from gateway.config.validate import dotted, messages, validate
+from gateway.config.validate import dotted, problem_lines, validate
 from gateway.config.yaml_document import Document, parse
 from gateway.errors import ConfigError, StateDirectoryUnusable
 
 __all__ = [
     "SHIPPED",
-    "Loaded",
+    "LoadedConfig",
     "ensure_home",
-    "find",
+    "find_config",
     "ignored_file",
     "load",
-    "load_to_look",
+    "load_lenient",
     "provider_keys",
     "read_text",
     "state_directory",
@@ -45,7 +45,7 @@ _LINE = "line "
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     """A configuration and where it came from."""
 
     config: Config
@@ -74,7 +74,7 @@ class Loaded:
         """The agents' folders, one per conversation."""
         return self.home / "workspaces"
 
-    def with_platforms(self, sections: PlatformSections) -> Loaded:
+    def with_platforms(self, sections: PlatformSections) -> LoadedConfig:
         """Read the file again, now that the platforms of plugins are known. Raises ConfigError."""
         return replace(load(self.path, sections=sections, strict=True), ignored=self.ignored)
 
@@ -92,7 +92,7 @@ def load(
     assumed: Mapping[str, str] | None = None,
     sections: PlatformSections | None = None,
     strict: bool = False,
-) -> Loaded:
+) -> LoadedConfig:
     """Raises ConfigError with all problems of the file. `assumed` are values for variables that are not set.
 
     `sections` are the models of platforms that plugins add. Unless `strict`, a file that enables plugins may hold more
@@ -100,7 +100,7 @@ def load(
     """
     sections = sections or {}
     home = state_directory()
-    path = find(explicit, home)
+    path = find_config(explicit, home)
     source = path or SHIPPED
     known = ChainMap(environment(home), dict(assumed or {}))
     document = parse(read_text(source), known)
@@ -109,13 +109,13 @@ def load(
     _fill_in_tokens(document, known, {**token_variables(), **_plugin_variables(sections)})
     config = validate(document, config_type)
     if config is None:
-        raise ConfigError(problems=messages(document, str(source)))
+        raise ConfigError(problems=problem_lines(document, str(source)))
     origins = _origins(document, path)
     ignored = ignored_file(explicit, path)
-    return Loaded(config, path and path.absolute(), home, origins, ignored, sections)
+    return LoadedConfig(config, path and path.absolute(), home, origins, ignored, sections)
 
 
-def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | None]:
+def load_lenient(explicit: Path | None = None) -> tuple[LoadedConfig, ConfigError | None]:
     """For who only reads what is stored and logged, which needs next to nothing of the configuration: of a file that
     cannot be used, the sections `storage` and `platforms.web` where they are sound; and what is wrong with it."""
     try:
@@ -123,17 +123,17 @@ def load_to_look(explicit: Path | None = None) -> tuple[Loaded, ConfigError | No
     except ConfigError as error:
         refused = error
     home = state_directory()
-    path = find(explicit, home)
+    path = find_config(explicit, home)
     sound: dict[str, Any] = {}
     with suppress(ConfigError):
         tree = parse(read_text(path or SHIPPED), environment(home)).tree
         for names in (("storage",), ("platforms", "web")):
-            sound |= _if_sound(tree, *names)
+            sound |= _if_valid(tree, *names)
     config, ignored = Config.model_validate(sound), ignored_file(explicit, path)
-    return Loaded(config, path and path.absolute(), home, ignored=ignored), refused
+    return LoadedConfig(config, path and path.absolute(), home, ignored=ignored), refused
 
 
-def _if_sound(tree: Any, *names: str) -> dict[str, Any]:
+def _if_valid(tree: Any, *names: str) -> dict[str, Any]:
     for name in names:
         tree = tree.get(name) if isinstance(tree, dict) else None
     for name in reversed(names):
@@ -145,7 +145,7 @@ def _if_sound(tree: Any, *names: str) -> dict[str, Any]:
     return dict(tree)
 
 
-def find(explicit: Path | None, home: Path) -> Path | None:
+def find_config(explicit: Path | None, home: Path) -> Path | None:
     """The file to read; None if there is none but the shipped one."""
     if explicit is not None:
         return explicit

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, create_model, model_validator
 
-from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, off_is_a_word, setting
+from gateway.config.fields import Count, Name, Section, Share, Steps, TailShare, Url, false_to_off, setting
 from gateway.config.schema_limits import LimitsConfig, SandboxConfig
 from gateway.config.schema_platforms import GatewayConfig, PlatformsConfig, SessionsConfig
 
@@ -22,7 +22,7 @@ If you do not know something, say so.
 """
 
 
-def _nothing_is_empty(given: object) -> object:
+def _none_to_empty(given: object) -> object:
     """`options:` with every line below it commented out."""
     return {} if given in (None, "") else given
 
@@ -121,7 +121,7 @@ class ToolsConfig(Section):
         reload="restart",
         description="Other lists for single platforms, such as `web: [todo, memory]`.",
     )
-    approval: Annotated[Literal["ask", "off"], BeforeValidator(off_is_a_word)] = setting(
+    approval: Annotated[Literal["ask", "off"], BeforeValidator(false_to_off)] = setting(
         default="ask",
         reload="live",
         description="Whether a dangerous tool, such as `terminal`, asks the person before each call.",
@@ -147,7 +147,7 @@ class ContextConfig(Section):
         reload="restart",
         description="The context engine: `compressor`, or a plugin's name in `plugins/context_engine/`.",
     )
-    options: Annotated[Mapping[str, Any], BeforeValidator(_nothing_is_empty)] = setting(
+    options: Annotated[Mapping[str, Any], BeforeValidator(_none_to_empty)] = setting(
         default={},
         reload="restart",
         description="What the engine itself can be told; its documentation says what. `compressor` takes none: "

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gateway.config.fields import Count, Section, off_is_a_word, refuse_booleans, setting
+from gateway.config.fields import Count, Section, false_to_off, reject_booleans, setting
 
-Dollars = Annotated[float, Field(ge=0.01, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
-Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+Dollars = Annotated[float, Field(ge=0.01, allow_inf_nan=False), BeforeValidator(reject_booleans)]
+Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False), BeforeValidator(reject_booleans)]
 
 
 class LimitsConfig(Section):
@@ -50,17 +50,17 @@ class LimitsConfig(Section):
     )
 
 
-Megabytes = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(refuse_booleans)]
-Memory = Annotated[int, Field(ge=64, le=1_000_000), BeforeValidator(refuse_booleans)]
-Processes = Annotated[int, Field(ge=4, le=10_000), BeforeValidator(refuse_booleans)]
-Seconds = Annotated[int, Field(ge=1, le=600), BeforeValidator(refuse_booleans)]
-CpuSeconds = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(refuse_booleans)]
+Megabytes = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(reject_booleans)]
+Memory = Annotated[int, Field(ge=64, le=1_000_000), BeforeValidator(reject_booleans)]
+Processes = Annotated[int, Field(ge=4, le=10_000), BeforeValidator(reject_booleans)]
+Seconds = Annotated[int, Field(ge=1, le=600), BeforeValidator(reject_booleans)]
+CpuSeconds = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(reject_booleans)]
 
 
 class SandboxConfig(Section):
     """Where the commands of the terminal run. The limits are for each command."""
 
-    mode: Annotated[Literal["bubblewrap", "off"], BeforeValidator(off_is_a_word)] = setting(
+    mode: Annotated[Literal["bubblewrap", "off"], BeforeValidator(false_to_off)] = setting(
         default="bubblewrap",
         reload="restart",
         description="`bubblewrap` must be installed, or `terminal` refuses to run anything. `off`: no sandbox; a "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from gateway.config.fields import Count, Name, Port, Section, Url, refuse_booleans, setting
+from gateway.config.fields import Count, Name, Port, Section, Url, reject_booleans, setting
 
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised here, never chosen
 _ID = re.compile(r"[!-~]{1,128}")
@@ -79,7 +79,7 @@ NumericUserId = Annotated[NumericId, AfterValidator(_user_number)]
 TelegramGroupId = Annotated[NumericId, AfterValidator(_telegram_group)]
 DiscordServerId = Annotated[NumericId, AfterValidator(_discord_server)]
 Socket = Annotated[str, AfterValidator(_web_socket)]
-GroupContextSize = Annotated[int, Field(ge=0, le=200), BeforeValidator(refuse_booleans)]
+GroupContextSize = Annotated[int, Field(ge=0, le=200), BeforeValidator(reject_booleans)]
 
 _MIN_OPEN_TOKEN = 16
 """Shortest token of a page that other machines can reach, because they can guess without limit."""
@@ -320,7 +320,7 @@ class PlatformsConfig(Section):
     discord: DiscordConfig = Field(default_factory=DiscordConfig)
 
 
-Hour = Annotated[int, Field(ge=0, le=23), BeforeValidator(refuse_booleans)]
+Hour = Annotated[int, Field(ge=0, le=23), BeforeValidator(reject_booleans)]
 
 
 class SessionsConfig(Section):
@@ -341,9 +341,9 @@ class SessionsConfig(Section):
     )
 
 
-Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)]
+Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False), BeforeValidator(reject_booleans)]
 DrainSeconds = Annotated[
-    float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(refuse_booleans)
+    float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(reject_booleans)
 ]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from gateway.config.environment import environment
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 
 
 class Secret(NamedTuple):
@@ -61,18 +61,18 @@ _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 _A_PATH = ("/", "~", "./")
 
 
-def secrets_of(loaded: Loaded) -> list[str]:
+def all_secrets(loaded: LoadedConfig) -> list[str]:
     """From the configuration, and from the environment and `.env` by the names of the variables."""
     return sorted(set(chain(_configured(loaded), _in_environment(loaded))))
 
 
-def _configured(loaded: Loaded) -> Iterator[str]:
+def _configured(loaded: LoadedConfig) -> Iterator[str]:
     for secret, for_own_server in secrets_in(loaded.config):
         if not (for_own_server and _PLAIN_WORD.fullmatch(secret)):
             yield secret
 
 
-def _in_environment(loaded: Loaded) -> Iterator[str]:
+def _in_environment(loaded: LoadedConfig) -> Iterator[str]:
     for name, given in environment(loaded.home).items():
         value = given.strip()
         is_something_else = not value or value.startswith(_A_PATH) or _PLAIN_WORD.fullmatch(value)

@@ -58,7 +58,7 @@ def keys() -> Iterator[Key]:
 
 def sections() -> list[tuple[str, str]]:
     """The top-level sections and what each is about."""
-    return [(name, _meant(schema)["description"]) for name, schema in _root()["properties"].items()]
+    return [(name, _resolve(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
 def schema_at(place: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
@@ -76,7 +76,7 @@ def is_secret(place: KeyPath, of: type[Config] = Config) -> bool:
     return schema is not None and schema.get("format") == "password"
 
 
-def expected(schema: JsonSchema) -> str:
+def describe_type(schema: JsonSchema) -> str:
     """A noun phrase: `a whole number from 0 to 65535`."""
     if "pattern" in schema:
         return "an http or https URL without a password"
@@ -97,7 +97,7 @@ def expected(schema: JsonSchema) -> str:
     return "text"
 
 
-def nearest(place: KeyPath, of: type[Config] = Config) -> str | None:
+def closest_key(place: KeyPath, of: type[Config] = Config) -> str | None:
     """The known key that was probably meant by an unknown one."""
     *parent, wrong = place
     siblings = _names(schema_at(tuple(parent), of))
@@ -118,24 +118,24 @@ def dotted(place: KeyPath) -> str:
 
 def _keys_of(schema: JsonSchema, prefix: str) -> Iterator[Key]:
     for name, field in schema["properties"].items():
-        meant = _meant(field)
+        meant = _resolve(field)
         if "properties" in meant:
             yield from _keys_of(meant, f"{prefix}{name}.")
         else:
             yield Key(
                 f"{prefix}{name}",
-                expected(meant),
+                describe_type(meant),
                 field.get("default"),
                 field["description"],
                 field.get("reload", "restart"),
             )
 
 
-def _meant(schema: JsonSchema) -> JsonSchema:
+def _resolve(schema: JsonSchema) -> JsonSchema:
     """Without the null of an optional value."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
-            return _meant(choice)
+            return _resolve(choice)
     return schema
 
 
@@ -145,7 +145,7 @@ def _child(schema: JsonSchema, step: str | int) -> JsonSchema | None:
     else:
         child = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
     # `true` where anything may stand.
-    return _meant(child) if child and child is not True else None
+    return _resolve(child) if child and child is not True else None
 
 
 def _names(schema: JsonSchema | None) -> Sequence[str]:
@@ -159,7 +159,7 @@ def _range(schema: JsonSchema) -> str:
     return f" of at least {low}" if low is not None else ""
 
 
-LONGEST_SHOWN = 24
+MAX_SHOWN = 24
 """Slips are short and keys in the wrong place are long: longer text is not repeated in a message."""
 
 
@@ -179,7 +179,7 @@ def validate(document: Document, of: type[Config] = Config) -> Config | None:
     return None if document.problems else config
 
 
-def messages(document: Document, file: str) -> list[str]:
+def problem_lines(document: Document, file: str) -> list[str]:
     """`hermes.yaml:12: model.nmae: unknown key; did you mean model.name?`, in the order of the file."""
     ordered = sorted(document.problems, key=lambda problem: problem.line)
     return [f"{file}:{problem.line}: {_named(problem)}" for problem in ordered]
@@ -194,22 +194,22 @@ def _sentence(details: ErrorDetails, document: Document, of: type[Config]) -> st
     place, value = details["loc"], details["input"]
     match details["type"]:
         case "extra_forbidden":
-            near = nearest(place, of)
+            near = closest_key(place, of)
             return f"unknown key; did you mean {near}?" if near else "unknown key"
         case "missing":
             return "is required"
         case "value_error":
             return str(details["ctx"]["error"])
-    wanted = expected(schema_at(place, of) or {})
+    wanted = describe_type(schema_at(place, of) or {})
     hint = "; put it in quotes" if wanted == "text" and isinstance(value, int | float | date) else ""
-    return f"expected {wanted}, found {_found(value, place, document, of)}{hint}"
+    return f"expected {wanted}, found {_describe_value(value, place, document, of)}{hint}"
 
 
-def _found(value: Any, place: KeyPath, document: Document, of: type[Config]) -> str:
+def _describe_value(value: Any, place: KeyPath, document: Document, of: type[Config]) -> str:
     """The value, unless that could give away a secret."""
     if names := document.variables.get(place):
         return f"the value of {' and '.join(names)}"
-    if is_secret(place, of) or (isinstance(value, str) and (len(value) > LONGEST_SHOWN or "@" in value)):
+    if is_secret(place, of) or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):
         return f"{_kind(value)} (not shown)"
     if isinstance(value, bool):
         return str(value).lower()

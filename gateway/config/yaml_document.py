@@ -20,7 +20,7 @@ MAX_NODES = 10_000
 MAX_DEPTH = 20
 
 _PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
-_NOT_WHAT_IT_SAYS = (ValueError, IndexError, KeyError, AttributeError, OverflowError)
+_CONSTRUCTOR_ERRORS = (ValueError, IndexError, KeyError, AttributeError, OverflowError)
 """From the library, for 2024-99-99, which looks like a date, and for `!!int ''` or `!!bool perhaps`."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*))?\}|\$\{", re.ASCII)
@@ -62,7 +62,7 @@ def parse(text: str, variables: Mapping[str, str]) -> Document:
     try:
         loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
-        content = root and _Reader(loader, variables, document).read(root, ())
+        content = root and _TreeBuilder(loader, variables, document).read(root, ())
         document.tree = {} if content is None else content
     except yaml.MarkedYAMLError as error:
         document.complain((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
@@ -78,7 +78,7 @@ class _TooLarge(Exception):
     """A few aliases can stand for millions of values, or for themselves."""
 
 
-class _Reader:
+class _TreeBuilder:
     """Turns nodes into data and notes where each came from."""
 
     def __init__(self, loader: yaml.SafeLoader, variables: Mapping[str, str], document: Document) -> None:
@@ -123,7 +123,7 @@ class _Reader:
             value = self._loader.construct_object(node)
         except yaml.YAMLError:
             return self._give_up(place, f"the tag {node.tag} is not supported")
-        except _NOT_WHAT_IT_SAYS:
+        except _CONSTRUCTOR_ERRORS:
             return node.value
         return self._fill_in(value, place) if isinstance(value, str) else value
 

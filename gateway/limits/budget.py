@@ -33,7 +33,7 @@ class Day:
         return cls(midnight.timestamp(), (midnight + timedelta(days=1)).timestamp())
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`5 h 12 min`, never nothing at all."""
     hours, minutes = divmod(max(1, round(seconds / 60)), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
@@ -48,7 +48,7 @@ _EVERYBODY = None
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class BudgetStatus:
     """What was spent today, and what may be."""
 
     reported: float
@@ -107,10 +107,10 @@ class DailyBudget:
         if self._total is not None:
             self._refuse_beyond(await self.of_everybody(), "Everybody together has", "daily_usd_total")
 
-    async def of_person(self, person: str) -> Spending:
+    async def of_person(self, person: str) -> BudgetStatus:
         return await self._spending(person, self._per_person)
 
-    async def of_everybody(self) -> Spending:
+    async def of_everybody(self) -> BudgetStatus:
         return await self._spending(_EVERYBODY, self._total)
 
     def note_price(self, model: str, usage: Usage) -> None:
@@ -127,22 +127,22 @@ class DailyBudget:
             noted.calls += 1
             noted.usd += usd
 
-    def _refuse_beyond(self, spending: Spending, whose: str, key: str) -> None:
+    def _refuse_beyond(self, spending: BudgetStatus, whose: str, key: str) -> None:
         if spending.left != 0:
             return
         now = self._clock()
-        assumed = f", {dollars(spending.assumed)} of it assumed" if spending.assumed else ""
+        assumed = f", {format_usd(spending.assumed)} of it assumed" if spending.assumed else ""
         raise BudgetReached(
-            f"{whose} spent {dollars(spending.usd)} of {dollars(spending.cap or 0)} today{assumed} "
-            f"(`limits.{key}`). It goes on in {duration(Day.of(now).ends - now)}, at midnight where Hermes runs. "
-            "What was done so far is kept."
+            f"{whose} spent {format_usd(spending.usd)} of {format_usd(spending.cap or 0)} today{assumed} "
+            f"(`limits.{key}`). The limit resets in {format_duration(Day.of(now).ends - now)}, at midnight where "
+            "Hermes runs. Finished steps are kept."
         )
 
-    async def _spending(self, spender: str | None, cap: float | None) -> Spending:
+    async def _spending(self, spender: str | None, cap: float | None) -> BudgetStatus:
         spent = await self._store.spent(spender=spender, since=Day.of(self._clock()).begins)
         tokens = max(spent.unpriced_tokens, spent.unpriced_calls * _LEAST_TOKENS)
         stopped = self._abandoned_today().get(spender, _Abandoned())
-        return Spending(
+        return BudgetStatus(
             spent.usd, spent.unpriced_calls + stopped.calls, tokens * self._unknown_price + stopped.usd, cap
         )
 
@@ -154,6 +154,6 @@ class DailyBudget:
         return self._abandoned
 
 
-def dollars(usd: float) -> str:
+def format_usd(usd: float) -> str:
     """`$1.20`, and `$0.0042` for what is less than ten cents."""
     return f"${usd:,.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"

@@ -13,7 +13,7 @@ from gateway.limits.rate import RateLimit, Refusal
 from gateway.store.ports import QueueLimits
 from gateway.types import OWNER
 
-_PEOPLE_IN_LINE = 4
+_QUEUED_PEOPLE = 4
 """A conversation of many takes so many times what waits for one person."""
 
 
@@ -47,7 +47,7 @@ class Limits:
     def _take_over(self, config: LimitsConfig) -> None:
         self._config = config
         self.room = QueueLimits(
-            _PEOPLE_IN_LINE * config.waiting_messages, of_one_person=config.waiting_messages
+            _QUEUED_PEOPLE * config.waiting_messages, of_one_person=config.waiting_messages
         )
         """In each conversation. Each message that waits becomes a turn that somebody pays for."""
         people, owner = config.messages_per_minute, config.owner_messages_per_minute

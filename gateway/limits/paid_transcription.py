@@ -8,13 +8,13 @@ from agent.errors import ModelError
 from agent.llm import Usage
 from agent.models.budget import Budget, spender
 from agent.store import Conversation, SessionStore
-from gateway.models.transcription import Transcribes, Transcript, estimated_tokens
+from gateway.models.transcription import SpeechToText, Transcript, estimated_tokens
 
 
 class PaidTranscriber:
     """Called with a file's name and content and the conversation it was sent in. Raises ModelError."""
 
-    def __init__(self, transcribe: Transcribes, store: SessionStore, budget: Budget) -> None:
+    def __init__(self, transcribe: SpeechToText, store: SessionStore, budget: Budget) -> None:
         self._transcribe = transcribe
         self._store = store
         self._budget = budget

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 
 _MINUTE = 60.0
-_MOST_PEOPLE = 10_000
+_MAX_PEOPLE = 10_000
 """Whoever wrote longest ago is forgotten, and begins anew with a full bucket."""
 
 
@@ -100,7 +100,7 @@ class RateLimit:
         bucket = self._buckets.get(person)
         if bucket is None:
             bucket = self._buckets[person] = _Bucket(self._per_minute, now, written_at)
-            if len(self._buckets) > _MOST_PEOPLE:
+            if len(self._buckets) > _MAX_PEOPLE:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(person)

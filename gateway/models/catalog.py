@@ -74,7 +74,7 @@ def lookup(model_id: str) -> ModelFacts | None:
         return ModelFacts("embedded", embedded.WINDOW, None, supports_tools=False, prices=Prices(0.0, 0.0))
     provider, _, name = model_id.partition("/")
     if provider in _RESELLERS:
-        return _resold(name, provider)
+        return _reseller_facts(name, provider)
     if provider == "ollama_chat":
         return lookup(f"ollama/{name}")
     return _table().get(model_id) or _of_provider(provider, name)
@@ -127,7 +127,7 @@ def _of_provider(provider: str, name: str) -> ModelFacts | None:
     return facts if facts and facts.provider.startswith(provider) else None
 
 
-def _resold(name: str, reseller: str) -> ModelFacts | None:
+def _reseller_facts(name: str, reseller: str) -> ModelFacts | None:
     """A model at a reseller: its window and tools are the vendor's, its price need not be."""
     for spelling in _vendor_spellings(name):
         if facts := lookup(spelling):
@@ -189,7 +189,7 @@ def _prices(entry: dict[str, Any]) -> Prices | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class CacheSavings:
     """By the prices in the catalog."""
 
     usd: float = 0.0
@@ -199,8 +199,8 @@ class Saved:
     unknown_tokens: int = 0
     """Read from the cache at a price that nobody knows."""
 
-    def __add__(self, other: Saved) -> Saved:
-        return Saved(
+    def __add__(self, other: CacheSavings) -> CacheSavings:
+        return CacheSavings(
             self.usd + other.usd, self.without + other.without, self.unknown_tokens + other.unknown_tokens
         )
 
@@ -209,21 +209,21 @@ class Saved:
         return self.usd / self.without if self.without > 0 else None
 
 
-def saved_by_cache(model: str, usage: Usage) -> Saved:
+def cache_savings(model: str, usage: Usage) -> CacheSavings:
     """Of all the calls that these tokens are the sum of. The first look-up reads a file."""
     facts = lookup(model)
     prices = facts.prices if facts else None
     if prices is None or (prices.cache_read is None and usage.cache_read_tokens and prices.input):
-        return Saved(unknown_tokens=usage.cache_read_tokens)
+        return CacheSavings(unknown_tokens=usage.cache_read_tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
     written = prices.input if prices.cache_write is None else prices.cache_write
-    return Saved(
+    return CacheSavings(
         usage.cache_read_tokens * (prices.input - read) - usage.cache_write_tokens * (written - prices.input),
         usage.prompt_tokens * prices.input + usage.completion_tokens * prices.output,
     )
 
 
-class Vision:
+class VisionCheck:
     """Asked with a conversation, tells whether its model sees. `configured` is `model.vision`."""
 
     def __init__(self, models: ModelSelector, configured: bool | None) -> None:

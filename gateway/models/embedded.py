@@ -30,12 +30,12 @@ WINDOW = 8192
 MAX_TOKENS = 512
 """The longest answer unless configured: small models ramble, and others wait their turn."""
 
-HONEST_LINE = (
+DEMO_NOTICE = (
     f"{MODEL_ID} is a small demonstration model, often wrong and without tools; for a better one run "
     "`hermes setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or point "
     "`model.base_url` at Ollama or any OpenAI-compatible server."
 )
-CHOSEN_LINE = f"{HONEST_LINE.partition(', or set')[0]}; `model.name` asks for this one."
+DEMO_CHOSEN_NOTICE = f"{DEMO_NOTICE.partition(', or set')[0]}; `model.name` asks for this one."
 """Where it was chosen by name, a key alone changes nothing."""
 
 _HOW_TO_INSTALL = (
@@ -173,14 +173,14 @@ class EmbeddedLLM:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         async with self._server.turn:
             client = await self._connect()
-            async with aclosing(client.stream(_plain(request))) as events:
+            async with aclosing(client.stream(_text_only(request))) as events:
                 async for event in events:
-                    yield _free_of_charge(event) if isinstance(event, Completion) else event
+                    yield _without_cost(event) if isinstance(event, Completion) else event
 
     async def complete(self, request: ChatRequest) -> Completion:
         async with self._server.turn:
             client = await self._connect()
-            return _free_of_charge(await client.complete(_plain(request)))
+            return _without_cost(await client.complete(_text_only(request)))
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -213,11 +213,11 @@ def _threads() -> int:
     return max(1, min(_MAX_THREADS, (os.cpu_count() or 1) - 1))
 
 
-def _free_of_charge(completion: Completion) -> Completion:
+def _without_cost(completion: Completion) -> Completion:
     return replace(completion, usage=replace(completion.usage, cost_usd=0.0))
 
 
-def _plain(request: ChatRequest) -> ChatRequest:
+def _text_only(request: ChatRequest) -> ChatRequest:
     """Without what the model cannot read. The server would answer an image with an error."""
     return replace(request, tools=(), messages=[_without_images(message) for message in request.messages])
 

@@ -32,8 +32,8 @@ _NO_CREDIT = (
     r"insufficient_quota|exceeded your current quota|credit balance|insufficient (credits|balance|funds)"
 )
 _NO_KEY = r"missing credentials|missing \w+ api[ _]?key|no key is set|_API_KEY is not set|unable to locate credentials"
-_UNPLACED = "LLM Provider NOT provided"
-_UNKNOWN_MODEL = rf"{_UNPLACED}|model.{{0,80}}(does not exist|not found|not supported)|model_not_found"
+_NO_PROVIDER = "LLM Provider NOT provided"
+_UNKNOWN_MODEL = rf"{_NO_PROVIDER}|model.{{0,80}}(does not exist|not found|not supported)|model_not_found"
 _LONGEST = 10_000
 """Characters of an error that are read. A longer one quotes a conversation, and the cost of some patterns grows with
 the square."""
@@ -45,7 +45,7 @@ def _status(*statuses: int) -> Condition:
     return lambda exc: getattr(exc, "status_code", None) in statuses
 
 
-def _says(pattern: str, *statuses: int) -> Condition:
+def _matches(pattern: str, *statuses: int) -> Condition:
     """Statuses bound what the words may mean: an answer can quote the person's own text."""
     return lambda exc: (
         _status(*statuses)(exc)
@@ -54,7 +54,7 @@ def _says(pattern: str, *statuses: int) -> Condition:
 
 
 def _overflows(exc: Exception) -> bool:
-    return is_overflow(_said(exc), getattr(exc, "status_code", None))
+    return is_overflow(_error_text(exc), getattr(exc, "status_code", None))
 
 
 def _comes_from(*causes: type[BaseException]) -> Condition:
@@ -81,11 +81,11 @@ def _never_connected(exc: Exception) -> bool:
 TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
     (_comes_from(ImportError), ModelNotAvailable),
     (_never_answered, NetworkFailed),
-    (_says(_NO_KEY, 401, 500), KeyMissing),
+    (_matches(_NO_KEY, 401, 500), KeyMissing),
     (_overflows, ContextOverflow),
-    (_says(_ASK_LATER, 429), RateLimited),
-    (_says(_NO_CREDIT, 400, 403, 429), QuotaExhausted),
-    (_says(_UNKNOWN_MODEL, 400), ModelNotAvailable),
+    (_matches(_ASK_LATER, 429), RateLimited),
+    (_matches(_NO_CREDIT, 400, 403, 429), QuotaExhausted),
+    (_matches(_UNKNOWN_MODEL, 400), ModelNotAvailable),
     (_status(402), QuotaExhausted),
     (_status(401, 403), AuthenticationFailed),
     (_status(404), ModelNotAvailable),
@@ -105,7 +105,7 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
     # litellm's own words are advice for programmers.
     detail = (
         f"{model} said: {_message(exc)}"
-        if _UNPLACED not in str(exc)
+        if _NO_PROVIDER not in str(exc)
         else f"Nobody is known to serve `{model}`."
     )
     if kind is RateLimited:
@@ -116,23 +116,23 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
         named = re.search(r"\b[A-Z0-9_]+_API_KEY\b", str(exc))
         return KeyMissing(f"{model} needs {named[0] if named else 'credentials of its provider'}.")
     if kind is ContextOverflow:
-        return ContextOverflow(detail, limit=limit_in(_said(exc)))
+        return ContextOverflow(detail, limit=limit_in(_error_text(exc)))
     if kind is BadRequest:
         return BadRequest(detail, unexplained=is_unexplained(_message(exc)))
     return kind(detail)
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     """All that the provider sent: its sentence, and the codes and fields beside it."""
     bodies = (getattr(link, "body", None) for link in _chain(exc))
     fields = (json.dumps(body, ensure_ascii=False) for body in bodies if isinstance(body, dict))
-    text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), _without_quotes(exc))
+    text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), _without_conversation(exc))
     return "\n".join(part[:_LONGEST] for part in (text, *fields))
 
 
-def _without_quotes(exc: Exception) -> str:
+def _without_conversation(exc: Exception) -> str:
     """What the provider sent, without the conversation, which litellm may quote."""
-    return _unquoted(str(exc).partition("Received Messages=")[0].strip())[:_LONGEST]
+    return _decode_bytes_literal(str(exc).partition("Received Messages=")[0].strip())[:_LONGEST]
 
 
 def _chain(exc: BaseException | None) -> Iterator[BaseException]:
@@ -146,7 +146,7 @@ def _chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 def _message(exc: Exception) -> str:
     """The provider's sentence without litellm's wrapping, and without the conversation it may quote."""
-    text = _without_quotes(exc)
+    text = _without_conversation(exc)
     if quoted := re.search(r'"message":\s*("(?:[^"\\]|\\.)*")', text):
         with suppress(ValueError):  # it only looks like JSON
             return str(json.loads(quoted[1]))[:500]
@@ -155,7 +155,7 @@ def _message(exc: Exception) -> str:
     return re.sub(r" ssl:(<[^>]*>|\w+)", "", text)[:500]
 
 
-def _unquoted(text: str) -> str:
+def _decode_bytes_literal(text: str) -> str:
     """Errors of streams hold the provider's body as a bytes literal."""
     begin = re.search(r"\bb(['\"])\{", text)
     end = text.rfind("}" + begin[1]) if begin else -1

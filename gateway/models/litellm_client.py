@@ -16,19 +16,19 @@ from agent.errors import KeyMissing, ModelError, NetworkFailed, StreamCut
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
 from agent.messages import ChatDict
 from gateway.models.errors import translate
-from gateway.models.litellm_response import Answer, normal_usage, whole_answer
+from gateway.models.litellm_response import ResponseBuilder, build_whole, read_usage
 from gateway.models.litellm_runtime import Library, close_connections, load_litellm
 
-_UNSEEN: ChatDict = {"type": "text", "text": "[an image, which this model cannot see]"}
+_IMAGE_PLACEHOLDER: ChatDict = {"type": "text", "text": "[an image, which this model cannot see]"}
 
 
-def outgoing(messages: Iterable[ChatDict], *, images: bool = True) -> list[ChatDict]:
+def prepare_messages(messages: Iterable[ChatDict], *, images: bool = True) -> list[ChatDict]:
     """Copies, because litellm rewrites messages in place.
 
     Without `images`: a conversation may have some from a model that saw them, and this one's provider refuses them.
     """
     copies = [
-        _with_readable_calls(message) if message.get("tool_calls") else dict(message) for message in messages
+        _with_json_calls(message) if message.get("tool_calls") else dict(message) for message in messages
     ]
     return copies if images else [_without_images(message) for message in copies]
 
@@ -37,14 +37,17 @@ def _without_images(message: ChatDict) -> ChatDict:
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    return {**message, "content": [part if part.get("type") == "text" else _UNSEEN for part in content]}
+    return {
+        **message,
+        "content": [part if part.get("type") == "text" else _IMAGE_PLACEHOLDER for part in content],
+    }
 
 
-def _with_readable_calls(message: ChatDict) -> ChatDict:
-    return {**message, "tool_calls": [_readable(call) for call in message["tool_calls"]]}
+def _with_json_calls(message: ChatDict) -> ChatDict:
+    return {**message, "tool_calls": [_with_json_arguments(call) for call in message["tool_calls"]]}
 
 
-def _readable(call: ChatDict) -> ChatDict:
+def _with_json_arguments(call: ChatDict) -> ChatDict:
     """The call with an object as its arguments.
 
     A model that once wrote broken JSON has it in its history for good. Anthropic takes objects only, and
@@ -71,19 +74,19 @@ async def send(library: Library, **arguments: Any) -> Any:
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
-        await _call_off(call)
+        await _cancel_call(call)
         raise
 
 
-async def _call_off(call: asyncio.Task[Any]) -> None:
+async def _cancel_call(call: asyncio.Task[Any]) -> None:
     call.cancel()
     await asyncio.wait([call])
     answered = not call.cancelled() and call.exception() is None
     if answered and hasattr(call.result(), "completion_stream"):
-        await _abandon(call.result())
+        await _close_unread(call.result())
 
 
-async def _abandon(stream: Any) -> None:
+async def _close_unread(stream: Any) -> None:
     """Closes a stream that nobody has read from: its response is only in reach once reading has begun."""
     reading = asyncio.create_task(anext(stream))
     await asyncio.sleep(0)
@@ -168,7 +171,7 @@ class LiteLLMClient:
     async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
         library = await load_litellm()
         stream = await self._send(library, request, stream=True, stream_options={"include_usage": True})
-        answer = Answer()
+        answer = ResponseBuilder()
         try:
             async for chunk in stream:
                 if text := answer.add(chunk):
@@ -188,7 +191,7 @@ class LiteLLMClient:
     async def complete(self, request: ChatRequest) -> Completion:
         library = await load_litellm()
         response = await self._send(library, request)
-        return self._completion(library, whole_answer(response))
+        return self._completion(library, build_whole(response))
 
     async def close(self) -> None:
         _open_clients.discard(self)
@@ -206,7 +209,7 @@ class LiteLLMClient:
     def _arguments(self, request: ChatRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self._litellm_model,
-            "messages": outgoing(request.messages, images=self._sees_images),
+            "messages": prepare_messages(request.messages, images=self._sees_images),
             "api_key": self._api_key or (_NO_KEY if self._base_url else None),
             "api_base": self._base_url,
             "max_tokens": request.max_tokens or self._max_tokens,
@@ -227,15 +230,15 @@ class LiteLLMClient:
                 arguments["tool_choice"] = "none"
         return {name: value for name, value in arguments.items() if value is not None}
 
-    def _broken_off(self, exc: Exception, answer: Answer) -> ModelError:
+    def _broken_off(self, exc: Exception, answer: ResponseBuilder) -> ModelError:
         """A failure in the middle. Once text has arrived, whatever could be tried again is a cut stream."""
         error = translate(exc, model=self._model, api_key=self._api_key)
         if isinstance(error, NetworkFailed) or (answer.text and error.transient):
             return StreamCut(error.detail, partial_text=answer.text)
         return error
 
-    def _completion(self, library: Library, answer: Answer) -> Completion:
-        usage = normal_usage(library.litellm, answer.usage, model=self._litellm_model)
+    def _completion(self, library: Library, answer: ResponseBuilder) -> Completion:
+        usage = read_usage(library.litellm, answer.usage, model=self._litellm_model)
         if usage.cost_usd is None and self._is_free:
             usage = replace(usage, cost_usd=0.0)
         return answer.completion(model=self._model, usage=usage)

@@ -21,7 +21,7 @@ _FINISH_REASONS = {
 
 
 @dataclass(slots=True)
-class _OpenCall:
+class _PartialToolCall:
     """A tool call whose pieces are still arriving."""
 
     id: str = ""
@@ -34,15 +34,15 @@ class _OpenCall:
 
 
 @dataclass(slots=True)
-class Answer:
+class ResponseBuilder:
     """An answer that grows with each chunk."""
 
     text: str = ""
     finish_reason: str | None = None
     usage: Any = None
     """litellm's usage object; it comes with the last chunk."""
-    calls: list[_OpenCall] = field(default_factory=list)
-    _by_index: dict[int, _OpenCall] = field(default_factory=dict)
+    calls: list[_PartialToolCall] = field(default_factory=list)
+    _by_index: dict[int, _PartialToolCall] = field(default_factory=dict)
 
     def add(self, chunk: Any) -> str:
         """Takes a chunk in; returns the text it brought."""
@@ -63,11 +63,11 @@ class Answer:
         call.name = call.name or piece.function.name or ""
         call.arguments += piece.function.arguments or ""
 
-    def _call_at(self, index: int, call_id: str | None) -> _OpenCall:
+    def _call_at(self, index: int, call_id: str | None) -> _PartialToolCall:
         """The call a piece belongs to. Some servers number every call 0; there a new id begins a new call."""
         call = self._by_index.get(index)
         if call is None or (call_id and call.id and call_id != call.id):
-            call = self._by_index[index] = _OpenCall()
+            call = self._by_index[index] = _PartialToolCall()
             self.calls.append(call)
         return call
 
@@ -76,14 +76,16 @@ class Answer:
         return Completion(self.text, calls, _finish_reason(self.finish_reason, calls), usage, model)
 
 
-def whole_answer(response: Any) -> Answer:
+def build_whole(response: Any) -> ResponseBuilder:
     """An answer that came in one piece."""
     choice = response.choices[0]
     calls = [
-        _OpenCall(call.id, call.function.name, call.function.arguments)
+        _PartialToolCall(call.id, call.function.name, call.function.arguments)
         for call in choice.message.tool_calls or ()
     ]
-    return Answer(choice.message.content or "", choice.finish_reason, getattr(response, "usage", None), calls)
+    return ResponseBuilder(
+        choice.message.content or "", choice.finish_reason, getattr(response, "usage", None), calls
+    )
 
 
 def _finish_reason(reported: str | None, calls: tuple[ToolCall, ...]) -> str:
@@ -91,7 +93,7 @@ def _finish_reason(reported: str | None, calls: tuple[ToolCall, ...]) -> str:
     return "tool_calls" if calls and reason == "stop" else reason
 
 
-def normal_usage(litellm: Any, usage: Any, *, model: str) -> Usage:
+def read_usage(litellm: Any, usage: Any, *, model: str) -> Usage:
     """litellm's usage in our terms. All zero, without a price, when the provider reported nothing."""
     if usage is None or not usage.prompt_tokens:
         return Usage()

@@ -64,7 +64,7 @@ def _load() -> Library:
     litellm.disable_token_counter = True
     for name in _CHATTY_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
-    asyncio.run(_rehearse(litellm))
+    asyncio.run(_warm_up(litellm))
     # Reads the certificates; litellm keeps them for every connection to come.
     import_module("litellm.llms.custom_httpx.http_handler").get_ssl_configuration()
     openai, httpx, aiohttp = (import_module(name) for name in ("openai", "httpx", "aiohttp"))
@@ -85,7 +85,7 @@ def _close_blocking_clients(library: Library) -> None:
             client.close()
 
 
-async def _rehearse(litellm: Any) -> None:
+async def _warm_up(litellm: Any) -> None:
     """A call without a network: it builds what the first real call would build on the event loop."""
     stream = await litellm.acompletion(
         model="openai/gpt-4o-mini",

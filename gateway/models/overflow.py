@@ -57,7 +57,7 @@ _TOO_LONG = (
 )
 _OVERFLOW = re.compile("|".join(_TOO_LONG), re.IGNORECASE)
 
-_SOMETHING_ELSE = re.compile(
+_OTHER_LIMIT = re.compile(
     # How often it may be asked.
     r"rate.?limit|\bper[ -](?:minute|min|hour|day|month)\b|\b[TR]P[MD]\b|\bquota\b|too many requests|频率|限流"
     r"|\bpro (?:minute|stunde|tag|monat)\b|\bpor (?:minuto|hora|d[ií]a|mes|mês)\b|kontingent|\bcuota\b|\bcota\b"
@@ -125,14 +125,14 @@ def is_overflow(said: str, status: int | None) -> bool:
         return True
     if status not in (400, 422, 500):
         return False
-    if _SOMETHING_ELSE.search(said) or (_OUTPUT_ALONE.search(said) and not _PROMPT.search(said)):
+    if _OTHER_LIMIT.search(said) or (_OUTPUT_ALONE.search(said) and not _PROMPT.search(said)):
         return False
     return bool(_CODE.search(said) or _OVERFLOW.search(said))
 
 
 def limit_in(said: str) -> int | None:
     """The window in tokens that the error names."""
-    if _SOMETHING_ELSE.search(said):
+    if _OTHER_LIMIT.search(said):
         return None
     for pattern in _LIMITS:
         if found := pattern.search(said):
@@ -144,4 +144,4 @@ def limit_in(said: str) -> int | None:
 
 def is_unexplained(sentence: str) -> bool:
     """Whether a refusal leaves open what was wrong with the request."""
-    return not (_EXPLAINED.search(sentence) or _SOMETHING_ELSE.search(sentence))
+    return not (_EXPLAINED.search(sentence) or _OTHER_LIMIT.search(sentence))

@@ -50,7 +50,7 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ModelDecision:
     model: str
     """The full id."""
     why: str
@@ -62,14 +62,14 @@ def choose_model(name: str, *, base_url: str | None, keys: Mapping[str, str]) ->
     return explain_choice(name, base_url=base_url, keys=keys).model
 
 
-def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> Decision:
+def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> ModelDecision:
     """The model and the reason. `keys` are environment variables by name, such as OPENAI_API_KEY."""
     if name == AUTO:
-        return _automatic(base_url, keys)
+        return _choose_automatically(base_url, keys)
     model = _full_id(name, base_url)
     if base_url is None:
-        return Decision(model, f"Using {model}, as `model.name` says.")
-    return Decision(model, f"Using {model} at {urlsplit(base_url).netloc}, as `model.base_url` says.")
+        return ModelDecision(model, f"Using {model}, as `model.name` says.")
+    return ModelDecision(model, f"Using {model} at {urlsplit(base_url).netloc}, as `model.base_url` says.")
 
 
 def build_llm(
@@ -81,7 +81,7 @@ def build_llm(
     server: EmbeddedServer | None = None,
 ) -> LLMClient:
     """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
-    specs = full_specs(main, fallbacks, keys)
+    specs = resolve_specs(main, fallbacks, keys)
     return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
 
 
@@ -89,7 +89,7 @@ def build_named(
     name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
 ) -> LLMClient:
     """One model alone. One that is not among the configured `specs` is found as a fallback would be."""
-    wanted = beside(specs[0], ModelSpec(name), keys)
+    wanted = as_fallback(specs[0], ModelSpec(name), keys)
     spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
     variable = _key_variable(spec.name)
     if variable in DEFAULT_MODELS and not (spec.base_url or spec.api_key or keys.get(variable)):
@@ -97,21 +97,23 @@ def build_named(
     return RetryingLLM([_client(spec, keys, max_tokens, None)])
 
 
-def full_specs(main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]) -> list[ModelSpec]:
+def resolve_specs(
+    main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]
+) -> list[ModelSpec]:
     """As they are asked: with full ids, and fallbacks with the address and the key they share with the main one."""
     if main.name == AUTO and main.api_key:
         raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
     main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
-    return [main, *(beside(main, spec, keys) for spec in fallbacks)]
+    return [main, *(as_fallback(main, spec, keys) for spec in fallbacks)]
 
 
-def _automatic(base_url: str | None, keys: Mapping[str, str]) -> Decision:
+def _choose_automatically(base_url: str | None, keys: Mapping[str, str]) -> ModelDecision:
     if base_url is not None:
         raise ModelNotAvailable("`model.base_url` is set: say in `model.name` which model to ask for there.")
     for variable, model in DEFAULT_MODELS.items():
         if keys.get(variable):
-            return Decision(model, f"Using {model}, because {variable} is set.")
-    return Decision(embedded.MODEL_ID, f"Using {embedded.MODEL_ID}, because no provider's key is set.")
+            return ModelDecision(model, f"Using {model}, because {variable} is set.")
+    return ModelDecision(embedded.MODEL_ID, f"Using {embedded.MODEL_ID}, because no provider's key is set.")
 
 
 def _full_id(name: str, base_url: str | None) -> str:
@@ -133,7 +135,7 @@ def _full_id(name: str, base_url: str | None) -> str:
     )
 
 
-def beside(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
+def as_fallback(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
     """A fallback. One of the main model's provider is found at the same address and with the same key."""
     name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
     if spec.base_url is None and provider_of(name) == provider_of(main.name):
@@ -161,7 +163,7 @@ def _client(
         missing_key=missing_key(spec, keys),
         base_url=base_url,
         max_tokens=max_tokens,
-        is_free=is_on_this_machine(base_url),
+        is_free=is_local(base_url),
         litellm_model=litellm_model,
     )
 
@@ -183,7 +185,7 @@ def missing_key(spec: ModelSpec, keys: Mapping[str, str]) -> str:
     return variable if needed else ""
 
 
-def is_on_this_machine(base_url: str | None) -> bool:
+def is_local(base_url: str | None) -> bool:
     """What answers there costs nothing, unless it says otherwise."""
     return base_url is not None and is_loopback(urlsplit(base_url).hostname or "")
 
@@ -200,7 +202,7 @@ def _ollama_route(url: str) -> str:
 # All of these read the table of models from disk, so none is for the event loop.
 
 
-def configured_llm(model: ModelConfig) -> tuple[Decision, LLMClient]:
+def configured_llm(model: ModelConfig) -> tuple[ModelDecision, LLMClient]:
     """The chosen model with its fallbacks."""
     keys = provider_keys()
     choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
@@ -232,7 +234,7 @@ def named_llm(model: ModelConfig, name: str) -> LLMClient:
 def configured_specs(model: ModelConfig) -> list[ModelSpec]:
     """The model and its fallbacks as they are asked."""
     fallbacks = [_spec(fallback) for fallback in model.fallbacks]
-    return full_specs(_spec(model), fallbacks, provider_keys())
+    return resolve_specs(_spec(model), fallbacks, provider_keys())
 
 
 def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
@@ -242,7 +244,7 @@ def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
 
 
 _SAME_MODEL = ("auto", "main")
-_SERVE_THEIR_OWN = ("anthropic", "openai", "embedded")
+_OWN_MODELS_ONLY = ("anthropic", "openai", "embedded")
 """Providers that have no models of others."""
 
 # All of these read the table of models from disk, so none is for the event loop.
@@ -269,21 +271,21 @@ def auxiliary_spec(config: AuxiliaryModelConfig, model: ModelConfig) -> ModelSpe
         name = f"{config.provider}/{name}"
     if config.base_url is not None:
         key = main.api_key if config.base_url == main.base_url else None
-        return full_specs(ModelSpec(name, config.base_url, key), (), keys)[0]
+        return resolve_specs(ModelSpec(name, config.base_url, key), (), keys)[0]
     if config.provider == "main":
-        return replace(main, name=_at_the_main_address(name, main), context_length=None, vision=None)
+        return replace(main, name=_with_main_provider(name, main), context_length=None, vision=None)
     if config.provider == "auto" or main.base_url is None:
-        return beside(main, ModelSpec(name), keys)
-    return full_specs(ModelSpec(name), (), keys)[0]
+        return as_fallback(main, ModelSpec(name), keys)
+    return resolve_specs(ModelSpec(name), (), keys)[0]
 
 
-def _at_the_main_address(name: str, main: ModelSpec) -> str:
+def _with_main_provider(name: str, main: ModelSpec) -> str:
     """The name with the main provider in front: its server is asked, whatever the name looks like."""
     provider = main.name.partition("/")[0]
     if name.startswith(f"{provider}/"):
         return name
     owner = provider_of(name)
-    if main.base_url is None and provider in _SERVE_THEIR_OWN and owner not in (None, provider):
+    if main.base_url is None and provider in _OWN_MODELS_ONLY and owner not in (None, provider):
         raise ModelNotAvailable(
             f"`provider: main` is {provider} here, and `{name}` belongs to {owner}; "
             f"set `auxiliary.compression.provider: {owner}`."
@@ -291,6 +293,6 @@ def _at_the_main_address(name: str, main: ModelSpec) -> str:
     return f"{provider}/{name}"
 
 
-def resolver(main: LLMClient, auxiliary: LLMClient) -> Resolver:
+def auxiliary_resolver(main: LLMClient, auxiliary: LLMClient) -> Resolver:
     """Gives the model that answers people to those who ask for `main`, and the one for side tasks to all others."""
     return lambda task, model: main if model == "main" else auxiliary

@@ -10,7 +10,7 @@ from agent.llm import Usage
 from gateway.config.schema import TranscriptionConfig
 from gateway.models.errors import translate
 from gateway.models.litellm_runtime import load_litellm
-from gateway.models.selection import is_on_this_machine
+from gateway.models.selection import is_local
 
 _SECONDS = 120.0
 _BYTES_PER_TOKEN = 250
@@ -25,7 +25,7 @@ class Transcript:
     usage: Usage
 
 
-class Transcribes(Protocol):
+class SpeechToText(Protocol):
     @property
     def model(self) -> str: ...
 
@@ -64,7 +64,7 @@ class Transcriber:
 
     def _usage(self, prices: dict[str, Any], answer: Any, size: int) -> Usage:
         cost = _cost(prices, answer, self._settings.model or "")
-        if cost is None and is_on_this_machine(self._settings.base_url):
+        if cost is None and is_local(self._settings.base_url):
             cost = 0.0
         told = getattr(answer, "usage", None)
         tokens = getattr(told, "input_tokens", None), getattr(told, "output_tokens", None)

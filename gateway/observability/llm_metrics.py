@@ -13,7 +13,7 @@ from gateway.observability.definitions import Meters
 from gateway.observability.tracing import Span, Tracing
 
 if TYPE_CHECKING:
-    from gateway.models.transcription import Transcribes, Transcript
+    from gateway.models.transcription import SpeechToText, Transcript
 
 
 def observed_llm(llm: LLMClient, meters: Meters, tracing: Tracing) -> LLMClient:
@@ -51,7 +51,7 @@ class ObservedLLM(Wrapped):
 class ObservedTranscriber:
     """A transcriber whose calls are counted and traced."""
 
-    def __init__(self, transcribe: Transcribes, meters: Meters, tracing: Tracing) -> None:
+    def __init__(self, transcribe: SpeechToText, meters: Meters, tracing: Tracing) -> None:
         self._transcribe = transcribe
         self._recorder = _CallRecorder(meters, tracing)
 

@@ -25,7 +25,7 @@ from gateway.types import InboundMessage
 
 if TYPE_CHECKING:
     from gateway.core.gateway import Gateway
-    from gateway.models.transcription import Transcribes
+    from gateway.models.transcription import SpeechToText
 
 _LAG_INTERVAL_SECONDS = 0.5
 _LAG_SAMPLES = 120
@@ -122,7 +122,7 @@ class Metrics:
     def observe_llm(self, llm: LLMClient) -> LLMClient:
         return observed_llm(llm, self.meters, self.tracing)
 
-    def observe_transcriber(self, transcribe: Transcribes) -> ObservedTranscriber:
+    def observe_transcriber(self, transcribe: SpeechToText) -> ObservedTranscriber:
         return ObservedTranscriber(transcribe, self.meters, self.tracing)
 
     @contextmanager

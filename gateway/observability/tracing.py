@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway.config.environment import environment
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -103,7 +103,7 @@ def tracing_settings(home: Path) -> TracingSettings | None:
     return TracingSettings(endpoint, known.get(_HEADERS, ""), known.get(_NAME) or "hermes")
 
 
-def configured_tracing(loaded: Loaded) -> tuple[Tracing, str]:
+def configured_tracing(loaded: LoadedConfig) -> tuple[Tracing, str]:
     """Return the tracing and a start-up line about it, which is empty if tracing is off. Imports slowly, so do not call
     it on the event loop."""
     settings = tracing_settings(loaded.home)

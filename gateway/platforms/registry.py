@@ -23,7 +23,7 @@ from gateway.platforms.web.spec import WEB
 
 if TYPE_CHECKING:
     from gateway.chat.adapter import ChatPort, InboundHandler
-    from gateway.config.loader import Loaded
+    from gateway.config.loader import LoadedConfig
     from gateway.plugins import Plugins
 
 BUILT_IN = (WEB, TELEGRAM, DISCORD)
@@ -135,7 +135,7 @@ async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAcc
         raise BotUnreachable(f"the probe of {spec.title} failed ({type(error).__name__}).") from error
 
 
-def resolve(loaded: Loaded, plugins: Plugins) -> tuple[PlatformRegistry, Loaded]:
+def resolve(loaded: LoadedConfig, plugins: Plugins) -> tuple[PlatformRegistry, LoadedConfig]:
     """Add the platforms of plugins, and check their sections of the configuration. Raises ConfigError."""
     if plugins.names:
         loaded = loaded.with_platforms(plugins.platform_sections)

@@ -8,9 +8,9 @@ from gateway.plugins.engines import (
     engine_factory,
     engine_or_built_in,
     engine_problem,
+    fallback_sentence,
     hidden_engines,
-    listed_engines,
-    replaced_sentence,
+    list_engines,
 )
 from gateway.plugins.hooks import EVENTS, Event
 from gateway.plugins.loader import PluginInfo, Plugins, check_plugin, load_plugins, survey_plugins
@@ -28,9 +28,9 @@ __all__ = [
     "engine_factory",
     "engine_or_built_in",
     "engine_problem",
+    "fallback_sentence",
     "hidden_engines",
-    "listed_engines",
+    "list_engines",
     "load_plugins",
-    "replaced_sentence",
     "survey_plugins",
 ]

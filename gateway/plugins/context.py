@@ -21,7 +21,7 @@ from gateway.config.fields import Section
 from gateway.config.schema_platforms import BotConfig, is_platform_name
 from gateway.errors import CommandFailed
 from gateway.plugins.hooks import EVENTS, Callback, Event, Hook
-from gateway.plugins.plugin_folder import PluginFault, await_foreign, run_foreign
+from gateway.plugins.plugin_folder import PluginFault, await_plugin_code, run_plugin_code
 from gateway.types import parse_command
 
 log = structlog.get_logger(__name__)
@@ -131,14 +131,14 @@ class PluginContext:
                 answer = await handler(rest)
             else:
                 answer = await run_in_daemon_thread(
-                    lambda: run_foreign(lambda: handler(rest), self._folder), where
+                    lambda: run_plugin_code(lambda: handler(rest), self._folder), where
                 )
                 answer = await answer if inspect.isawaitable(answer) else answer
             return "Done." if answer is None else str(answer)
 
         try:
             async with asyncio.timeout(_HANDLER_SECONDS):
-                return await await_foreign(call(), self._folder)
+                return await await_plugin_code(call(), self._folder)
         except TimeoutError as error:
             raise CommandFailed(f"{where}: no answer within {_HANDLER_SECONDS:.0f} s.") from error
         except PluginFault as fault:
@@ -171,11 +171,11 @@ class PluginContext:
 
     def offered_by(self, register: Register) -> Registrations:
         """Calls `register` with this context. Raises PluginFault."""
-        run_foreign(lambda: register(self), self._folder)
+        run_plugin_code(lambda: register(self), self._folder)
         return self._offered
 
 
-def register_of(module: ModuleType) -> Register | None:
+def find_register(module: ModuleType) -> Register | None:
     """The package's `register`, if it has one."""
     register = getattr(module, "register", None)
     if register is None:
@@ -186,7 +186,7 @@ def register_of(module: ModuleType) -> Register | None:
     return found
 
 
-def warn_of_refused(plugin: str, engine: str, *, first: str, by: str) -> str:
+def warn_engine_refused(plugin: str, engine: str, *, first: str, by: str) -> str:
     """Logs that only one engine can be registered: the `first`, registered `by` a plugin, stays. Gives the sentence."""
     log.warning("plugin.engine_refused", plugin=plugin, engine=engine, registered_before=first)
     return (

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from agent.context_engine import ContextEngine
-from gateway.plugins.context import PluginContext, Register, Registrations, register_of
-from gateway.plugins.plugin_folder import PluginFault, load_package, run_foreign
+from gateway.plugins.context import PluginContext, Register, Registrations, find_register
+from gateway.plugins.plugin_folder import PluginFault, load_package, run_plugin_code
 
 _HOST = "agent."
 """Engines from there are imported to build upon, not exported."""
@@ -44,11 +44,11 @@ class EngineEnvironment:
         }
 
 
-class OptionsRefused(PluginFault):
+class OptionsRejected(PluginFault):
     """`context.options` and the engine do not fit together: a matter for whoever wrote the configuration."""
 
     @classmethod
-    def all_of_them(cls, engine: str) -> OptionsRefused:
+    def all_of_them(cls, engine: str) -> OptionsRejected:
         return cls(
             f"context.options: the engine `{engine}` takes none; empty them, or choose the engine they are for."
         )
@@ -64,20 +64,22 @@ class EngineCode:
     """What the owner should know about the folder."""
 
 
-def engine_in_folder(name: str, folder: Path, around: EngineEnvironment) -> EngineCode:
+def load_engine_folder(name: str, folder: Path, around: EngineEnvironment) -> EngineCode:
     """What `register(ctx)` registers goes before what is exported. Raises PluginFault."""
     module = load_package(folder)
     offered = Registrations()
-    if register := register_of(module):
+    if register := find_register(module):
         offered = PluginContext(name, folder, around.home).offered_by(register)
         if offered.engine:
-            return replace(engine_registered(name, folder, register, around), beside=offered)
+            return replace(load_registered_engine(name, folder, register, around), beside=offered)
     return EngineCode(
-        partial(_ready, _exported_maker(name, module, folder, around), name, folder, around), offered
+        partial(_make_checked, _exported_maker(name, module, folder, around), name, folder, around), offered
     )
 
 
-def engine_registered(name: str, folder: Path, register: Register, around: EngineEnvironment) -> EngineCode:
+def load_registered_engine(
+    name: str, folder: Path, register: Register, around: EngineEnvironment
+) -> EngineCode:
     """Calls `register` for the engine alone: what it offers beside it is left out. Raises PluginFault."""
 
     def register_again() -> ContextEngine:
@@ -87,45 +89,45 @@ def engine_registered(name: str, folder: Path, register: Register, around: Engin
         return offered.engine
 
     if around.options:
-        raise OptionsRefused.all_of_them(name)
+        raise OptionsRejected.all_of_them(name)
     first = register_again()
     make = register_again
     if register_again() is first:
         # It was made when the module was loaded. Conversations must not share it, so each gets a copy.
         make = _copies_of(first, folder)
-    return EngineCode(partial(_ready, make, name, folder, around))
+    return EngineCode(partial(_make_checked, make, name, folder, around))
 
 
 def _copies_of(engine: ContextEngine, folder: Path) -> Callable[[], ContextEngine]:
-    untouched = run_foreign(lambda: copy.deepcopy(engine), folder)
-    return lambda: run_foreign(lambda: copy.deepcopy(untouched), folder)
+    untouched = run_plugin_code(lambda: copy.deepcopy(engine), folder)
+    return lambda: run_plugin_code(lambda: copy.deepcopy(untouched), folder)
 
 
-def _ready(
+def _make_checked(
     make: Callable[[], ContextEngine], name: str, folder: Path, around: EngineEnvironment
 ) -> ContextEngine:
     """An engine that has the right name and knows the model's window."""
     engine = make()
     if (found := _name(engine, folder)) != name:
-        raise PluginFault(_misnamed(name, [found]))
-    if run_foreign(lambda: engine.context_length, folder) != around.context_length:
+        raise PluginFault(_name_mismatch(name, [found]))
+    if run_plugin_code(lambda: engine.context_length, folder) != around.context_length:
         # Registered with a number of its author's, or made without one.
-        run_foreign(lambda: engine.update_model(around.model, around.context_length), folder)
+        run_plugin_code(lambda: engine.update_model(around.model, around.context_length), folder)
     return engine
 
 
 def _instance(cls: type[ContextEngine], folder: Path, around: EngineEnvironment) -> ContextEngine:
-    taken = _declared_by_class(cls, around.arguments)
+    taken = _accepted_arguments(cls, around.arguments)
     try:
-        return run_foreign(lambda: cls(**taken), folder)
+        return run_plugin_code(lambda: cls(**taken), folder)
     except PluginFault as fault:
         # What derives from ValueError, such as a file that is not UTF-8, is an accident rather than an answer.
         if "options" in taken and type(fault.__cause__) is ValueError:
-            raise OptionsRefused(str(fault.__cause__)) from fault
+            raise OptionsRejected(str(fault.__cause__)) from fault
         raise
 
 
-def _declared_by_class(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
+def _accepted_arguments(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
     """`**kwargs` in a constructor stands for what the next constructor takes, and the last one takes nothing."""
     taken: dict[str, Any] = {}
     for base in cls.__mro__:
@@ -148,11 +150,11 @@ def _exported_maker(
         make = partial(_instance, cls, folder, around)
         names.append(_name(make(), folder))
         if names[-1] == name:
-            if around.options and "options" not in _declared_by_class(cls, around.arguments):
-                raise OptionsRefused.all_of_them(name)
+            if around.options and "options" not in _accepted_arguments(cls, around.arguments):
+                raise OptionsRejected.all_of_them(name)
             return make
     raise PluginFault(
-        _misnamed(name, names)
+        _name_mismatch(name, names)
         if names
         else "it neither exports a subclass of agent.context_engine.ContextEngine nor registers an engine with "
         "`register(ctx)`."
@@ -174,9 +176,9 @@ def _exported(module: ModuleType) -> list[type[ContextEngine]]:
 
 
 def _name(engine: ContextEngine, folder: Path) -> str:
-    return run_foreign(lambda: engine.name, folder)
+    return run_plugin_code(lambda: engine.name, folder)
 
 
-def _misnamed(wanted: str, found: list[str]) -> str:
+def _name_mismatch(wanted: str, found: list[str]) -> str:
     names = " and ".join(f"`{name}`" for name in found)
     return f"its engine calls itself {names}, but `context.engine` says `{wanted}`; `name` must be the same."

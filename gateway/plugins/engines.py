@@ -21,24 +21,24 @@ from agent.context.engine_runner import DEADLINES
 from agent.context_engine import ContextEngine
 from agent.tool import did_you_mean
 from gateway.errors import ConfigError, EngineBroken, UnknownEngine
-from gateway.plugins.context import warn_of_refused
+from gateway.plugins.context import warn_engine_refused
 from gateway.plugins.engine_loading import (
     EngineCode,
     EngineEnvironment,
-    OptionsRefused,
-    engine_in_folder,
-    engine_registered,
+    OptionsRejected,
+    load_engine_folder,
+    load_registered_engine,
 )
-from gateway.plugins.loader import ENGINES, Plugins, general_folders
+from gateway.plugins.loader import ENGINE_FOLDER, Plugins, general_folders
 from gateway.plugins.permissions import check_permissions
 from gateway.plugins.plugin_folder import (
     LOAD_SECONDS,
     Manifest,
     PluginFault,
     folders_in,
-    in_time,
     read_manifest,
-    run_foreign,
+    run_plugin_code,
+    run_with_timeout,
 )
 
 log = structlog.get_logger(__name__)
@@ -80,11 +80,11 @@ def engine_or_built_in(
         reason = error.detail.partition("\n")[0]
         log.error("engine.fallback", wanted=name, used=BUILT_IN, problem=reason)
         plugins.unusable_engine = name
-        plugins.notices.append(f"{replaced_sentence(name, reason)} `hermes doctor` says more")
+        plugins.notices.append(f"{fallback_sentence(name, reason)} `hermes doctor` says more")
         return compressor
 
 
-def replaced_sentence(name: str, reason: str) -> str:
+def fallback_sentence(name: str, reason: str) -> str:
     return (
         f"the context engine `{name}` cannot be used, and the built-in `{BUILT_IN}` is used instead: {reason}"
     )
@@ -94,7 +94,7 @@ def hidden_engines(home: Path, plugins: Plugins) -> list[str]:
     """A sentence for each engine that cannot be chosen, because another one of its name comes first."""
     first: dict[str, Path | None] = {BUILT_IN: None}
     sentences = []
-    for place in _places(home, plugins):
+    for place in _sources(home, plugins):
         if place.name in first:
             before = first[place.name] or "Hermes itself"
             sentences.append(
@@ -129,11 +129,11 @@ def engine_factory(
     place = _find(name, home, plugins)
     try:
         around = EngineEnvironment(context_length, model, home, options or {})
-        code = in_time(lambda: place.tried(around), seconds)
+        code = run_with_timeout(lambda: place.tried(around), seconds)
         plugins.add(code.beside)
         plugins.notices += code.notices
         for refused in code.beside.engine_names[1:]:
-            plugins.notices.append(warn_of_refused(name, refused, first=name, by=name))
+            plugins.notices.append(warn_engine_refused(name, refused, first=name, by=name))
     except PluginFault as fault:
         raise _broken(place, home, fault, options_at) from fault
 
@@ -160,7 +160,7 @@ def check_engine(
         return
     place = _find(name, home, plugins)
     try:
-        plugins.notices += in_time(lambda: place.tried(_probe(home, options)), LOAD_SECONDS).notices
+        plugins.notices += run_with_timeout(lambda: place.tried(_probe(home, options)), LOAD_SECONDS).notices
     except PluginFault as fault:
         raise _broken(place, home, fault, options_at) from fault
 
@@ -178,9 +178,9 @@ def engine_problem(
         return ""
     try:
         place = _find(name, home, plugins)
-        engine = in_time(lambda: place.load(_probe(home, options)).make(), LOAD_SECONDS)
-        return in_time(
-            lambda: run_foreign(lambda: str(engine.problem() or ""), place.folder),
+        engine = run_with_timeout(lambda: place.load(_probe(home, options)).make(), LOAD_SECONDS)
+        return run_with_timeout(
+            lambda: run_plugin_code(lambda: str(engine.problem() or ""), place.folder),
             seconds,
             what="problem() did not return",
         )
@@ -196,10 +196,10 @@ def available_engines(
     """All engines there are. The code of each is run, to say whether it works; `options` are for the active one."""
     built_in = EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)
     if built_in.active and options:
-        built_in = replace(built_in, problem=f"refused: {OptionsRefused.all_of_them(BUILT_IN)}")
+        built_in = replace(built_in, problem=f"refused: {OptionsRejected.all_of_them(BUILT_IN)}")
     found = {BUILT_IN: built_in}
     every = [built_in]
-    for place in _places(home, plugins):
+    for place in _sources(home, plugins):
         probe = _probe(home, options if place.name == active else None)
         info = _describe(place, probe, hidden_by=found.get(place.name))
         found.setdefault(place.name, info)
@@ -207,10 +207,10 @@ def available_engines(
     return every
 
 
-def listed_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
+def list_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
     """As `available_engines`, but nobody's code is run: whether one works is not known."""
     every = [EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)]
-    for place in _places(home, plugins):
+    for place in _sources(home, plugins):
         hidden_by = next((known for known in every if known.name == place.name), None)
         info = _describe(place, None, hidden_by=hidden_by)
         every.append(replace(info, active=place.name == active and hidden_by is None))
@@ -232,7 +232,7 @@ def project_engine_folders() -> list[Path]:
     spec = importlib.util.find_spec("plugins")
     others = map(Path, (spec.submodule_search_locations or ()) if spec else ())
     installed = [folder for folder in others if not _is_here(folder.parent)]
-    return list(dict.fromkeys(folder / ENGINES for folder in (ours, *installed)))
+    return list(dict.fromkeys(folder / ENGINE_FOLDER for folder in (ours, *installed)))
 
 
 def _is_here(folder: Path) -> bool:
@@ -243,11 +243,11 @@ def _is_here(folder: Path) -> bool:
 
 
 def _home_folder(home: Path) -> Path:
-    return home / "plugins" / ENGINES
+    return home / "plugins" / ENGINE_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _EngineSource:
     """Where an engine is, and how to get it from there."""
 
     name: str
@@ -262,25 +262,25 @@ class _Place:
         return code
 
 
-def _places(home: Path, plugins: Plugins) -> Iterator[_Place]:
+def _sources(home: Path, plugins: Plugins) -> Iterator[_EngineSource]:
     """In the order of precedence."""
     for parent in engine_folders(home):
         is_home = parent == _home_folder(home)
         for folder in folders_in(parent):
             load = partial(_engine_in, folder, home if is_home else None)
-            yield _Place(folder.name, "home" if is_home else "project", folder, load)
+            yield _EngineSource(folder.name, "home" if is_home else "project", folder, load)
     if offered := plugins.engine:
-        load = partial(engine_registered, offered.name, offered.folder, offered.register)
-        yield _Place(offered.name, f"plugin {offered.plugin}", offered.folder, load)
+        load = partial(load_registered_engine, offered.name, offered.folder, offered.register)
+        yield _EngineSource(offered.name, f"plugin {offered.plugin}", offered.folder, load)
 
 
 def _engine_in(folder: Path, home: Path | None, around: EngineEnvironment) -> EngineCode:
     notices = check_permissions(folder, home) if home is not None else []
-    return replace(engine_in_folder(folder.name, folder, around), notices=notices)
+    return replace(load_engine_folder(folder.name, folder, around), notices=notices)
 
 
-def _find(name: str, home: Path, plugins: Plugins) -> _Place:
-    places = list(_places(home, plugins))
+def _find(name: str, home: Path, plugins: Plugins) -> _EngineSource:
+    places = list(_sources(home, plugins))
     for place in places:
         if place.name == name:
             return place
@@ -292,15 +292,17 @@ def _find(name: str, home: Path, plugins: Plugins) -> _Place:
     )
 
 
-def _describe(place: _Place, probe: EngineEnvironment | None, *, hidden_by: EngineInfo | None) -> EngineInfo:
+def _describe(
+    place: _EngineSource, probe: EngineEnvironment | None, *, hidden_by: EngineInfo | None
+) -> EngineInfo:
     manifest, problem, traceback = Manifest(), "", ""
     try:
         manifest = read_manifest(place.folder)
         if hidden_by is None and probe is not None:
-            in_time(lambda: place.tried(probe), LOAD_SECONDS)
+            run_with_timeout(lambda: place.tried(probe), LOAD_SECONDS)
         elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
-    except OptionsRefused as refused:
+    except OptionsRejected as refused:
         problem = f"refused: {refused.reason}"
     except PluginFault as fault:
         problem, traceback = f"broken: {fault.reason}", fault.traceback
@@ -310,15 +312,17 @@ def _describe(place: _Place, probe: EngineEnvironment | None, *, hidden_by: Engi
 
 def _check_built_in(options: Mapping[str, Any] | None, options_at: str) -> None:
     if options:
-        raise _misconfigured(OptionsRefused.all_of_them(BUILT_IN), options_at)
+        raise _misconfigured(OptionsRejected.all_of_them(BUILT_IN), options_at)
 
 
-def _misconfigured(refused: OptionsRefused, options_at: str) -> ConfigError:
+def _misconfigured(refused: OptionsRejected, options_at: str) -> ConfigError:
     return ConfigError(f"{options_at}: {refused.reason}" if options_at else refused.reason)
 
 
-def _broken(place: _Place, home: Path, fault: PluginFault, options_at: str) -> EngineBroken | ConfigError:
-    if isinstance(fault, OptionsRefused):
+def _broken(
+    place: _EngineSource, home: Path, fault: PluginFault, options_at: str
+) -> EngineBroken | ConfigError:
+    if isinstance(fault, OptionsRejected):
         return _misconfigured(fault, options_at)
     what = f"`{place.name}` in {place.folder}: {fault.reason}"
     return EngineBroken(f"{what}\n{_searched(home)}.\n\n{fault.traceback}".rstrip())

@@ -16,7 +16,7 @@ import structlog
 from agent.aio import run_in_daemon_thread
 from agent.events import Compacted, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.signatures import accepted_kwargs
-from gateway.plugins.plugin_folder import await_foreign, run_foreign
+from gateway.plugins.plugin_folder import await_plugin_code, run_plugin_code
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +99,7 @@ class Hooks:
     async def _run(self, hook: Hook, data: Mapping[str, Any]) -> None:
         arguments = accepted_kwargs(hook.callback, data)
         if inspect.iscoroutinefunction(hook.callback):
-            await await_foreign(hook.callback(**arguments), hook.folder)
+            await await_plugin_code(hook.callback(**arguments), hook.folder)
         elif hook.threads.acquire(blocking=False):
             await _start_thread(hook, arguments)
         else:
@@ -118,7 +118,7 @@ async def _log_failure(hook: Hook, error: BaseException) -> None:
 def _start_thread(hook: Hook, arguments: Mapping[str, Any]) -> asyncio.Future[None]:
     def run() -> None:
         try:
-            run_foreign(lambda: hook.callback(**arguments), hook.folder)
+            run_plugin_code(lambda: hook.callback(**arguments), hook.folder)
         finally:
             hook.threads.release()
 

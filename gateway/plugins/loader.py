@@ -17,8 +17,8 @@ from gateway.plugins.context import (
     PluginContext,
     Register,
     Registrations,
-    register_of,
-    warn_of_refused,
+    find_register,
+    warn_engine_refused,
 )
 from gateway.plugins.hooks import Event, Hook, Hooks
 from gateway.plugins.permissions import check_permissions
@@ -28,18 +28,18 @@ from gateway.plugins.plugin_folder import (
     Manifest,
     PluginFault,
     folders_in,
-    in_time,
     is_plugin_name,
     load_package,
     read_manifest,
+    run_with_timeout,
 )
 
-ENGINES = "context_engine"
+ENGINE_FOLDER = "context_engine"
 """The folder beside the general plugins that holds context engines; it is no plugin itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedEngine:
+class RegisteredEngine:
     """An engine that a general plugin has registered. Its `register` is called again for each conversation."""
 
     name: str
@@ -70,7 +70,7 @@ class Plugins:
         self.tools: dict[str, Tool] = {}
         self.commands: list[Command] = []
         self.platforms: dict[str, PlatformDeclaration] = {}
-        self.engine: OfferedEngine | None = None
+        self.engine: RegisteredEngine | None = None
         self.notices: list[str] = []
         """What the owner should know about them: said at the start, by `/status` and by doctor."""
         self.unusable_engine = ""
@@ -102,12 +102,12 @@ class Plugins:
     def _check_names(self, offered: Registrations) -> None:
         tools = [*self.tools, *(discover() if offered.tools else ())]
         built_in = Commands.discover().all if offered.commands else []
-        commands = [name for command in [*built_in, *self.commands] for name in _typed(command)]
+        commands = [name for command in [*built_in, *self.commands] for name in _command_names(command)]
         for tool in offered.tools:
             if tool.name in tools:
                 raise PluginFault(f"there is a tool named `{tool.name}` already.")
             tools.append(tool.name)
-        for name in (name for command in offered.commands for name in _typed(command)):
+        for name in (name for command in offered.commands for name in _command_names(command)):
             if name in commands:
                 raise PluginFault(f"there is a command /{name} already.")
             commands.append(name)
@@ -160,14 +160,14 @@ def survey_plugins(home: Path, enabled: Sequence[str]) -> tuple[Plugins, list[Pl
 def plugin_folder(home: Path, name: str) -> Path:
     """Raises UnknownPlugin with the nearest name."""
     folder = home / "plugins" / name
-    if not is_plugin_name(name) or name == ENGINES or not folder.is_dir():
+    if not is_plugin_name(name) or name == ENGINE_FOLDER or not folder.is_dir():
         known = [each.name for each in general_folders(home)]
         raise UnknownPlugin(f"There is no `{name}` in {home / 'plugins'}. {did_you_mean(name, known)}")
     return folder
 
 
 def general_folders(home: Path) -> list[Path]:
-    return [folder for folder in folders_in(home / "plugins") if folder.name != ENGINES]
+    return [folder for folder in folders_in(home / "plugins") if folder.name != ENGINE_FOLDER]
 
 
 def _load(name: str, folder: Path, plugins: Plugins, seconds: float = LOAD_SECONDS) -> None:
@@ -176,22 +176,22 @@ def _load(name: str, folder: Path, plugins: Plugins, seconds: float = LOAD_SECON
     home = folder.parents[1]
     notices = check_permissions(folder, home)
     manifest = read_manifest(folder)
-    register, offered = in_time(lambda: _registered(name, folder, home), seconds)
+    register, offered = run_with_timeout(lambda: _registered(name, folder, home), seconds)
     plugins.add(offered)
     plugins.names.append(name)
     plugins.notices += notices
     names = offered.engine_names
     if names and plugins.engine is None:
-        plugins.engine = OfferedEngine(names[0], name, folder, manifest, register)
+        plugins.engine = RegisteredEngine(names[0], name, folder, manifest, register)
         names = names[1:]
     for refused in names:
         assert plugins.engine is not None
         first = plugins.engine
-        plugins.notices.append(warn_of_refused(name, refused, first=first.name, by=first.plugin))
+        plugins.notices.append(warn_engine_refused(name, refused, first=first.name, by=first.plugin))
 
 
 def _registered(name: str, folder: Path, home: Path) -> tuple[Register, Registrations]:
-    register = register_of(load_package(folder))
+    register = find_register(load_package(folder))
     if register is None:
         raise PluginFault("it has no `register(ctx)`.")
     return register, PluginContext(name, folder, home).offered_by(register)
@@ -213,5 +213,5 @@ def _describe(folder: Path, enabled: bool, fault: PluginFault | None) -> PluginI
     )
 
 
-def _typed(command: Command) -> tuple[str, ...]:
+def _command_names(command: Command) -> tuple[str, ...]:
     return (command.name, *command.aliases)

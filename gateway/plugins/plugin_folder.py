@@ -1,6 +1,6 @@
 """A plugin is a folder: `plugin.yaml` says what it is, `__init__.py` is its code.
 
-Whatever that code does wrong becomes a `PluginFault`, in one place: `run_foreign`.
+Whatever that code does wrong becomes a `PluginFault`, in one place: `run_plugin_code`.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ def load_package(folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        run_foreign(partial(spec.loader.exec_module, module), folder)
+        run_plugin_code(partial(spec.loader.exec_module, module), folder)
     except PluginFault:
-        _forget(name)
+        _unload(name)
         raise
     return module
 
 
-def run_foreign(call: Callable[[], T], folder: Path) -> T:
+def run_plugin_code(call: Callable[[], T], folder: Path) -> T:
     """Run a plugin's code. Whatever it raises becomes a PluginFault, also SystemExit."""
     try:
         return call()
@@ -114,7 +114,7 @@ def run_foreign(call: Callable[[], T], folder: Path) -> T:
         raise _fault(error, folder) from error
 
 
-async def await_foreign(work: Awaitable[T], folder: Path) -> T:
+async def await_plugin_code(work: Awaitable[T], folder: Path) -> T:
     """Await a plugin's coroutine. Whatever it raises becomes a PluginFault, except a cancel from outside.
 
     The event loop would pass SystemExit and KeyboardInterrupt on and end the process.
@@ -130,7 +130,7 @@ async def await_foreign(work: Awaitable[T], folder: Path) -> T:
         raise _fault(error, folder) from error
 
 
-def in_time(work: Callable[[], T], seconds: float, *, what: str = "it was not loaded") -> T:
+def run_with_timeout(work: Callable[[], T], seconds: float, *, what: str = "it was not loaded") -> T:
     """Run `work` in a daemon thread, because foreign code may hang. Raises PluginFault with `what` after `seconds`."""
     ended: Future[T] = Future()
 
@@ -151,10 +151,10 @@ def _fault(error: BaseException, folder: Path) -> PluginFault:
         text = str(error)
     except BaseException:  # noqa: BLE001 - `__str__` is the plugin's code, too
         text = "an error that cannot be shown"
-    return PluginFault(f"{type(error).__name__}: {text}", _story(error, folder))
+    return PluginFault(f"{type(error).__name__}: {text}", _plugin_traceback(error, folder))
 
 
-def _story(error: BaseException, folder: Path) -> str:
+def _plugin_traceback(error: BaseException, folder: Path) -> str:
     """The traceback from where the plugin's own code begins: what leads there is no help to its author."""
     step = error.__traceback__
     while step and not Path(step.tb_frame.f_code.co_filename).is_relative_to(folder):
@@ -162,6 +162,6 @@ def _story(error: BaseException, folder: Path) -> str:
     return "".join(traceback.format_exception(type(error), error, step)).rstrip()
 
 
-def _forget(package: str) -> None:
+def _unload(package: str) -> None:
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.store.ports import GatewayStore
 from gateway.store.sqlite.store import SqliteStore
 
@@ -15,7 +15,7 @@ __all__ = ["open_empty_store", "open_store"]
 
 
 @asynccontextmanager
-async def open_store(loaded: Loaded, *, read_only: bool = False) -> AsyncIterator[GatewayStore]:
+async def open_store(loaded: LoadedConfig, *, read_only: bool = False) -> AsyncIterator[GatewayStore]:
     """Open the store that the configuration names, and close it at the end.
 
     A store opened read-only can be used while a gateway runs; it is neither created nor migrated.

@@ -10,15 +10,15 @@ import pytest
 from agent.sandbox.sandbox import Sandbox
 from gateway.app import build_sandbox
 from gateway.cli.doctor_checks_host import sandbox as examined
-from gateway.config.loader import Loaded, load
+from gateway.config.loader import LoadedConfig, load
 from tests.worlds.sandboxed import NEEDS_SANDBOX
 
-Configured = Callable[[str], Loaded]
+Configured = Callable[[str], LoadedConfig]
 
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Configured:
-    def configured(text: str) -> Loaded:
+    def configured(text: str) -> LoadedConfig:
         path = tmp_path / "hermes.yaml"
         path.write_text(text)
         return load(path)
@@ -26,7 +26,7 @@ def configured(tmp_path: Path) -> Configured:
     return configured
 
 
-def findings(loaded: Loaded) -> list[tuple[str, str]]:
+def findings(loaded: LoadedConfig) -> list[tuple[str, str]]:
     return [(finding.level, finding.text) for finding in examined(loaded)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.docs import BEGIN, END, page, short_table, with_table
+from gateway.config.docs import BEGIN, END, page, short_table, update_readme
 from gateway.config.loader import SHIPPED, load
 from gateway.config.schema import Config
 from gateway.config.validate import keys
@@ -70,11 +70,11 @@ def test_reference_page_is_up_to_date() -> None:
 def test_readme_table_is_up_to_date() -> None:
     """If this fails: `python -m gateway.config.docs`."""
     readme = (ROOT / "README.md").read_text()
-    assert with_table(readme) == readme
+    assert update_readme(readme) == readme
     assert short_table() in readme
 
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:
     """The rest of the README is written by people."""
-    assert with_table(f"a\n{BEGIN}\nold\n{END}\nb") == f"a\n{BEGIN}\n{short_table()}{END}\nb"
-    assert with_table("no markers") == "no markers"
+    assert update_readme(f"a\n{BEGIN}\nold\n{END}\nb") == f"a\n{BEGIN}\n{short_table()}{END}\nb"
+    assert update_readme("no markers") == "no markers"

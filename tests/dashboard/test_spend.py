@@ -11,7 +11,7 @@ import pytest
 
 from agent.llm import Usage
 from agent.store import Address
-from gateway.models.catalog import saved_by_cache
+from gateway.models.catalog import cache_savings
 from gateway.platforms.web.dashboard.charts import element, linear, nice_ticks
 from tests.dashboard.world import SCRIPT, Watched
 
@@ -120,12 +120,12 @@ async def test_very_many_days(house: Watched) -> None:
 
 def test_what_the_cache_saved() -> None:
     """By list prices: 0.30 instead of 3 dollars for what was read, 3.75 for what was written."""
-    saved = saved_by_cache(CLAUDE, CALL)
+    saved = cache_savings(CLAUDE, CALL)
     assert saved.usd == pytest.approx((8_000 * 2.7 - 1_000 * 0.75) / 1e6)
     assert saved.without == pytest.approx((10_000 * 3 + 500 * 15) / 1e6)
-    assert saved_by_cache("x/unknown", CALL).unknown_tokens == 8_000
-    assert (saved + saved_by_cache("x/unknown", CALL)).share == saved.share
-    assert saved_by_cache("embedded/smollm2", Usage(10, 10)).share is None
+    assert cache_savings("x/unknown", CALL).unknown_tokens == 8_000
+    assert (saved + cache_savings("x/unknown", CALL)).share == saved.share
+    assert cache_savings("embedded/smollm2", Usage(10, 10)).share is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.config.loader import Loaded, load
+from gateway.config.loader import LoadedConfig, load
 from gateway.config.schema import Config
 from tests.dashboard.world import SCRIPT, Watched, watched
 
@@ -38,6 +38,6 @@ async def test_no_secret_is_shown(tmp_path: Path, private_home: Path) -> None:
 
 async def test_without_a_database(tmp_path: Path) -> None:
     """A file that cannot be looked at has no size, and the page is there all the same."""
-    loaded = Loaded(Config.model_validate({"storage": {"path": "gone/state.db"}}), None, tmp_path)
+    loaded = LoadedConfig(Config.model_validate({"storage": {"path": "gone/state.db"}}), None, tmp_path)
     async with watched(tmp_path, loaded=loaded) as house:
         assert "0 Bytes" in await house.page("/dashboard/system")

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 from axe_playwright_python.async_playwright import Axe
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.limits import Limits
 from gateway.observability import Metrics
@@ -55,7 +55,7 @@ async def watched(
     folder: Path,
     *,
     config: Config | None = None,
-    loaded: Loaded | None = None,
+    loaded: LoadedConfig | None = None,
     platforms: Sequence[Platform] = (),
     guarded: bool = False,
     metrics: Metrics | None = None,
@@ -64,7 +64,7 @@ async def watched(
     store = await SqliteStore.open(folder / "state.db")
     script = Script()
     gateway = make_gateway(store, script, folder)
-    loaded = loaded or Loaded(config or Config(), None, folder)
+    loaded = loaded or LoadedConfig(config or Config(), None, folder)
     gateway.limits = Limits(loaded.config.limits, store.sessions)
     settings = await asyncio.to_thread(LiveConfig, loaded)
     context = DashboardContext(gateway, store.reports, store.access, settings, "A model.", platforms, metrics)

@@ -15,7 +15,7 @@ import pytest
 
 from agent.events import Notice, TurnDone
 from gateway.cli.doctor_checks import plugins as doctor_on_plugins
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from plugins.context_engine.lcm.database import (
     APPLICATION_ID,
@@ -209,7 +209,9 @@ def test_a_foreign_file_under_our_name_is_told(tmp_path: Path, application: int)
     assert "belongs to another program" in host.engine.get_status()["problem"]
     assert "belongs to another program" in host.tool("lcm_grep", query="word")
     config = Config.model_validate({"context": {"engine": "lcm"}})
-    [failed] = [each for each in doctor_on_plugins(Loaded(config, None, tmp_path)) if each.level == "fail"]
+    [failed] = [
+        each for each in doctor_on_plugins(LoadedConfig(config, None, tmp_path)) if each.level == "fail"
+    ]
     assert str(path) in failed.text and "belongs to another program" in failed.text
     assert content(tmp_path, "*") == before
     path.rename(tmp_path / "theirs.db")

@@ -15,7 +15,7 @@ from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address, Conversation
 from gateway.config.schema_limits import LimitsConfig
-from gateway.limits.budget import DailyBudget, Day, dollars, duration
+from gateway.limits.budget import DailyBudget, Day, format_duration, format_usd
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store
 
@@ -82,8 +82,8 @@ async def test_a_person_at_their_cap_is_refused_and_others_are_not(books: Books)
     with pytest.raises(BudgetReached, match=r"You have spent \$1\.02 of \$1\.00 today") as refused:
         await budget.check(ANNA)
     sentence = str(refused.value)
-    assert "`limits.daily_usd_per_person`" in sentence and "What was done so far is kept" in sentence
-    left = duration(Day.of(time.time()).ends - time.time())
+    assert "`limits.daily_usd_per_person`" in sentence and "Finished steps are kept" in sentence
+    left = format_duration(Day.of(time.time()).ends - time.time())
     assert f"in {left}, at midnight" in sentence
     await budget.check(BOB)
 
@@ -107,7 +107,7 @@ async def test_it_is_free_again_at_midnight(books: Books) -> None:
     await books.spend(ANNA, 2.0)
     left = Day.of(time.time()).ends - time.time()
     books.ahead = left - 1
-    with pytest.raises(BudgetReached, match="goes on in 1 min"):
+    with pytest.raises(BudgetReached, match="resets in 1 min"):
         await budget.check(ANNA)
     books.ahead = left + 1
     await budget.check(ANNA)
@@ -191,14 +191,14 @@ def test_a_day_is_what_the_calendar_says(
 
 def test_amounts_and_times_can_be_read() -> None:
     """Cents, and less than ten of them exactly."""
-    assert [dollars(usd) for usd in (0, 0.0042, 0.1, 1, 1234.5)] == [
+    assert [format_usd(usd) for usd in (0, 0.0042, 0.1, 1, 1234.5)] == [
         "$0.00",
         "$0.0042",
         "$0.10",
         "$1.00",
         "$1,234.50",
     ]
-    assert [duration(seconds) for seconds in (0, 90, 3600, 86_000)] == [
+    assert [format_duration(seconds) for seconds in (0, 90, 3600, 86_000)] == [
         "1 min",
         "2 min",
         "1 h 0 min",

@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.errors import ModelNotAvailable
-from gateway.models.embedded import HONEST_LINE, WINDOW, EmbeddedLLM, EmbeddedServer, find_weights
+from gateway.models.embedded import DEMO_NOTICE, WINDOW, EmbeddedLLM, EmbeddedServer, find_weights
 from tests.models.test_embedded import asking
 
 REPOSITORY = Path(__file__).parents[2]
@@ -162,4 +162,4 @@ def test_the_honest_line_names_every_way_out() -> None:
         "`hermes setup`",
         "`model.base_url`",
     )
-    assert all(way in HONEST_LINE for way in ("small demonstration model", *ways_out))
+    assert all(way in DEMO_NOTICE for way in ("small demonstration model", *ways_out))

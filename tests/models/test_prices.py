@@ -18,7 +18,7 @@ from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
 from gateway.limits.paid_transcription import PaidTranscriber
 from gateway.models.litellm_runtime import close_connections
-from gateway.models.selection import ModelSpec, build_llm, is_on_this_machine
+from gateway.models.selection import ModelSpec, build_llm, is_local
 from gateway.models.transcription import Transcriber
 from tests.support.stores import temporary_store
 from tests.worlds.openai import OpenAIWorld
@@ -59,7 +59,7 @@ async def test_a_model_on_this_machine_is_free_unless_it_has_a_price(model: str,
 )
 def test_what_is_on_this_machine(base_url: str | None, is_here: bool) -> None:
     """By the address and not by a name that looks like it."""
-    assert is_on_this_machine(base_url) == is_here
+    assert is_local(base_url) == is_here
 
 
 @pytest.mark.usefixtures("put_away")

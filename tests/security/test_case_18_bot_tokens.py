@@ -18,8 +18,8 @@ from aiohttp import web
 
 from agent.redaction import REDACTED, keeping_secret, own_rules, redact
 from gateway.app import build_app
-from gateway.config.loader import Loaded, load
-from gateway.config.secrets import secret_values, secrets_of
+from gateway.config.loader import LoadedConfig, load
+from gateway.config.secrets import all_secrets, secret_values
 from tests.security.log_lines import Style, logging_as_configured
 
 TOKEN = "7000000001:AAHermes-fake_token-of-the-tests_0"
@@ -213,7 +213,7 @@ platforms:
 
 
 @pytest.fixture
-def loaded(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
+def loaded(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedConfig:
     """With secrets in the file, in the environment and in `.env`."""
     private_home.mkdir(mode=0o700)
     (private_home / ".env").write_text("GROQ_API_KEY=groq-key-of-the-tests\nHOST_NAME=example.org\n")
@@ -226,7 +226,7 @@ def loaded(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return load(file)
 
 
-async def test_every_secret_that_is_configured_is_known(loaded: Loaded) -> None:
+async def test_every_secret_that_is_configured_is_known(loaded: LoadedConfig) -> None:
     """Case 18: for as long as Hermes runs."""
     known = {
         TOKEN,
@@ -235,7 +235,7 @@ async def test_every_secret_that_is_configured_is_known(loaded: Loaded) -> None:
         "work-token-of-the-tests",
         "groq-key-of-the-tests",
     }
-    found = set(secrets_of(loaded))
+    found = set(all_secrets(loaded))
     assert known <= found
     assert found.isdisjoint({"", "anything", "disabled", "not-needed", "example.org", "/etc/google.json"})
     assert "" not in list(secret_values(loaded.config)), "which is in every text"

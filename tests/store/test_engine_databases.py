@@ -17,7 +17,7 @@ import pytest
 from gateway.backup.create import Sources, make_backup
 from gateway.backup.restore import restore
 from gateway.cli.doctor_checks_host import store
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.errors import BackupUnusable
 from gateway.platforms.base import Finding
@@ -63,7 +63,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 def findings(state: StateDirectory, path: Path) -> list[Finding]:
-    looked_at = store(Loaded(Config(), None, state.home), repair=False)
+    looked_at = store(LoadedConfig(Config(), None, state.home), repair=False)
     return [finding for finding in looked_at if str(path) in finding.text]
 
 

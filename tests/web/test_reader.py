@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.platforms.web.dashboard import DashboardContext
 from gateway.reload import LiveConfig
@@ -28,7 +28,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[World]:
     store = await SqliteStore.open(tmp_path / "state.db")
     script = Script()
     gateway = make_gateway(store, script, tmp_path)
-    loaded = Loaded(Config(), None, tmp_path)
+    loaded = LoadedConfig(Config(), None, tmp_path)
     context = DashboardContext(
         gateway, store.reports, store.access, await asyncio.to_thread(LiveConfig, loaded), "A model."
     )

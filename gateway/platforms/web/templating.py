@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from gateway.limits.budget import dollars
+from gateway.limits.budget import format_usd
 
 _FOLDER = Path(__file__).parent / "templates"
 
@@ -34,7 +34,7 @@ def templates(*, has_token: bool = False) -> Environment:
         with_code=_with_code,
         count=_count,
         short=short_count,
-        dollars=dollars,
+        format_usd=format_usd,
     )
     environment.globals["has_token"] = has_token
     return environment

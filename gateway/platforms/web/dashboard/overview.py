@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.core.gateway import ActiveTurn
-from gateway.limits.budget import Day, duration
+from gateway.limits.budget import Day, format_duration
 from gateway.platforms.web.dashboard.log_event_help import explain
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.store.reports import Spending
@@ -58,7 +58,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
 
 
 def format_duration(seconds: float) -> str:
-    return f"{max(0, int(seconds))} s" if seconds < 60 else duration(seconds)
+    return f"{max(0, int(seconds))} s" if seconds < 60 else format_duration(seconds)
 
 
 def _queued(turns: Sequence[ActiveTurn]) -> int:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from jinja2 import Environment
 
-from gateway.config.loader import Loaded
+from gateway.config.loader import LoadedConfig
 from gateway.core.gateway import Gateway
 from gateway.observability import Metrics
 from gateway.platforms.base import Platform
@@ -37,7 +37,7 @@ class DashboardContext:
     """None if nothing is measured."""
 
     @property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedConfig:
         """The current configuration, which may change while Hermes runs."""
         return self.settings.loaded
 

@@ -12,8 +12,8 @@ from typing import Any
 from aiohttp import web
 
 from agent.llm import Usage
-from gateway.limits.budget import Day, dollars
-from gateway.models.catalog import Saved, saved_by_cache
+from gateway.limits.budget import Day, format_usd
+from gateway.models.catalog import CacheSavings, cache_savings
 from gateway.platforms.web.dashboard.charts import Series, bars
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.platforms.web.request_params import optional_int
@@ -31,14 +31,14 @@ _MAX_ROWS = 200
 class PricedTotal(UsageTotal):
     """A total with the savings of the cache."""
 
-    saved: Saved = field(default_factory=Saved)
+    saved: CacheSavings = field(default_factory=CacheSavings)
 
-    def add_priced(self, spending: Spending, saved: Saved) -> None:
+    def add_priced(self, spending: Spending, saved: CacheSavings) -> None:
         self.add(spending)
         self.saved += saved
 
 
-Priced = Sequence[tuple[Spending, Saved]]
+Priced = Sequence[tuple[Spending, CacheSavings]]
 
 
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
@@ -79,9 +79,9 @@ def _variables(
     }
 
 
-def _saved(each: Spending) -> Saved:
+def _saved(each: Spending) -> CacheSavings:
     usage = Usage(each.prompt_tokens, each.completion_tokens, each.cache_read_tokens, each.cache_write_tokens)
-    return saved_by_cache(each.model, usage)
+    return cache_savings(each.model, usage)
 
 
 def _totals(priced: Priced, name: Callable[[Spending], str]) -> list[PricedTotal]:
@@ -107,7 +107,7 @@ def _charts(
     ]
     charts = [bars("tokens", "Tokens per day", dates, tokens, short_count)]
     if any(each.usd for each in days):
-        charts.insert(0, bars("cost", "Cost per day", dates, _costs(priced, dates, by_model), dollars))
+        charts.insert(0, bars("cost", "Cost per day", dates, _costs(priced, dates, by_model), format_usd))
     return charts
 
 

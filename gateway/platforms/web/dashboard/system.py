@@ -15,9 +15,9 @@ from aiohttp import web
 
 from agent.redaction import redact
 from agent.tool import Tool
-from gateway.config.effective_config import Line, shown
+from gateway.config.effective_config import Line, effective_lines
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
-from gateway.plugins import listed_engines
+from gateway.plugins import list_engines
 
 _PACKAGES = ("hermes-gateway", "litellm", "aiohttp", "aiosqlite", "python-telegram-bot", "discord.py")
 _DATABASE_SUFFIXES = ("", "-wal")
@@ -42,9 +42,9 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
 
 def _variables(context: DashboardContext) -> dict[str, Any]:
     loaded, gateway = context.loaded, context.gateway
-    lines = [_redact_line(line) for line in shown(loaded)]
+    lines = [_redact_line(line) for line in effective_lines(loaded)]
     return {
-        "engines": listed_engines(loaded.home, gateway.plugins, active=context.engine),
+        "engines": list_engines(loaded.home, gateway.plugins, active=context.engine),
         "options": [line for line in lines if line.key.startswith("context.options.")],
         "tools": _tools(context),
         "approval": loaded.config.tools.approval,
