@@ -41,7 +41,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         limits = context.loaded.config.limits
         return {
             "platforms": context.platforms,
-            "turns": [(turn, format_duration(time.time() - turn.since)) for turn in turns[:_MAX_TURNS]],
+            "turns": [(turn, format_age(time.time() - turn.since)) for turn in turns[:_MAX_TURNS]],
             "more_turns": max(0, len(turns) - _MAX_TURNS),
             "queued": _queued(turns),
             "standing": await context.reports.queue_status(since=midnight),
@@ -57,7 +57,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     return page.live("/dashboard", "dashboard/overview.html", gather)
 
 
-def format_duration(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     return f"{max(0, int(seconds))} s" if seconds < 60 else format_duration(seconds)
 
 
