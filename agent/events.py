@@ -141,6 +141,8 @@ class TurnFailed:
 
     error: str
     outbox_id: str = ""
+    retracts: bool = False
+    """Whether the text of the unfinished step must disappear: it is not stored."""
 
 
 TurnEvent = (

@@ -20,7 +20,7 @@ from agent.context.auto_compaction import AutoCompaction
 from agent.context.child_session import LiveContext
 from agent.context.compaction import EngineStatus, Outcome
 from agent.context.overflow import OverflowRecovery, Refusals
-from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed
+from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed, HermesError
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
@@ -349,7 +349,8 @@ class Agent:
                             raise EmptyAnswer
                         yield item
                         return
-        except BaseException:
+        except (asyncio.CancelledError, HermesError):
+            # After any other error, a bug, the turn is parked: half an answer is no answer.
             if shown and not steps.turn.goes_on_later():
                 said = Message("assistant", "".join(shown), id=steps.present)
                 await self._add(live, said, answers=steps.turn.message.id)

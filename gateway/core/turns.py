@@ -177,7 +177,7 @@ class Turns:
             attempt = _Attempt(await retry_store(partial(self._store.inbox.start_attempt, inbound.id)))
             self._attempts[inbound.id] += 1
             if attempt.number > MAX_ATTEMPTS:
-                await self._park(queue.conversation_id, inbound)
+                await self._park(queue.conversation_id, inbound, attempt)
                 return
             try:
                 await self._run_attempt(queue, inbound, attempt)
@@ -192,7 +192,7 @@ class Turns:
                 # In a thread, because formatting a traceback reads source files.
                 await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
                 if attempt.was_visible or tries == MAX_CRASHES:
-                    await self._park(queue.conversation_id, inbound)
+                    await self._park(queue.conversation_id, inbound, attempt)
                     return
             is_resumed = bool(await self._store.sessions.known([inbound.id]))
             inbound = replace(inbound, is_resumed=is_resumed, attempts=tries)
@@ -375,9 +375,12 @@ class Turns:
         """Whether the message is in its conversation's history. A command needs no place there."""
         return inbound.command is not None or bool(await self._store.sessions.known([inbound.id]))
 
-    async def _park(self, conversation_id: str, inbound: InboundMessage) -> None:
+    async def _park(self, conversation_id: str, inbound: InboundMessage, attempt: _Attempt) -> None:
+        """Give up on a message. A chat deletes the unfinished text; a terminal cannot."""
         log.error("turn.parked")
-        incomplete = _MAY_BE_INCOMPLETE if await self._store.outbox.may_be_half_seen(inbound.id) else ""
+        stays_visible = attempt.was_visible and inbound.origin is None
+        may_be_incomplete = stays_visible or await self._store.outbox.may_be_half_seen(inbound.id)
+        incomplete = _MAY_BE_INCOMPLETE if may_be_incomplete else ""
         sentence = _PARKED + incomplete + (_RETRY_HINT if await self._is_stored(inbound) else "")
         outbox_id = new_id("out")
         is_delivered = await self._store.inbox.park(
@@ -387,7 +390,8 @@ class Turns:
             notice_id=outbox_id,
             notice=f"⚠ {sentence}",
         )
-        self._publish(inbound, conversation_id, TurnFailed(sentence, outbox_id if is_delivered else ""))
+        failure = TurnFailed(sentence, outbox_id if is_delivered else "", retracts=True)
+        self._publish(inbound, conversation_id, failure)
 
 
 @dataclass(slots=True)

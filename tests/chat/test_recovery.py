@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from agent.errors import StoreFull
-from agent.store import Conversation
+from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
+from gateway.chat.errors import ContentRefused
 from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
@@ -248,3 +249,40 @@ async def test_since_when_a_bot_listens_is_remembered(path: Path) -> None:
         since = await before.reception.open()
     async with bot(path, ChatService()) as after:
         assert await after.reception.open() == since
+
+
+def _breaks_after(text: str, seen: asyncio.Event) -> list[Any]:
+    return [text, seen, 5]  # a number is no text: reading it fails
+
+
+async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Path) -> None:
+    """The turn is parked; the part of the answer that was visible is deleted."""
+    service, seen = ChatService(), asyncio.Event()
+    async with bot(path, service, _breaks_after("Half of an", seen)) as here:
+        await here.hears("hello")
+        await until(lambda: any("Half of an" in text for text in here.shown))
+        seen.set()
+        await until(lambda: any("broke down" in text for text in here.shown))
+        await until(lambda: len(here.shown) == 1)
+        assert "not complete" not in here.shown[0] and "`/retry`" in here.shown[0]
+        conversation = await here.store.sessions.open_conversation(
+            Address(service.platform, "1"), person="memory:1"
+        )
+        transcript = await here.store.sessions.transcript(conversation.id)
+        assert [message.role for message in transcript] == ["user"]
+        left = here.after_a_kill()
+    async with bot(left, service) as after:
+        assert await after.store.outbox.undelivered("memory") == []
+        assert len(after.shown) == 1
+
+
+async def test_half_an_answer_that_cannot_be_deleted_is_called_incomplete(path: Path) -> None:
+    service, seen = ChatService(), asyncio.Event()
+    async with bot(path, service, _breaks_after("Half of an", seen)) as here:
+        await here.hears("hello")
+        await until(lambda: any("Half of an" in text for text in here.shown))
+        service.fail("delete", ContentRefused())
+        seen.set()
+        await until(lambda: any("broke down" in text for text in here.shown))
+        half, notice, _ = here.shown
+        assert "Half of an" in half and "only a part of an answer" in notice

@@ -91,6 +91,7 @@ class TextMessage(DeliveryItem):
         self._buttons = tuple(buttons)
         self._adopt = adopt
         self._closed = self._suspended = self._retracted = self._refused = False
+        self._retract_notice = ""
         self._last_call = -inf
         self._attempt: _Attempt | None = None
         self._orphan_id = ""
@@ -131,9 +132,10 @@ class TextMessage(DeliveryItem):
         self._suspended = self.handle is not None
         self.close()
 
-    def retract(self) -> bool:
-        """Delete all messages of the text, because another text repeats it. Return whether a message may exist whose id
-        is unknown."""
+    def retract(self, notice: str = "") -> bool:
+        """Delete all messages of the text. Return whether a message may exist whose id is unknown. `notice` is sent if
+        a message cannot be deleted."""
+        self._retract_notice = notice
         is_sending = self._attempt is not None and not self._buffer.message_id
         self._maybe_sent |= self._buffer.maybe_sent or is_sending
         self._retracted = self._closed = True
@@ -275,6 +277,8 @@ class TextMessage(DeliveryItem):
         if attempt is None:
             if not self._retracted or not isinstance(error, Unreachable) or self._has_timed_out(now):
                 self._drop_orphan()
+                if self._retracted and not isinstance(error, MessageGone):
+                    notice, self._retract_notice = self._retract_notice, ""
         elif not self._retracted:
             notice = self._handle_error(attempt, call, error, now)
             self._update_finished()

@@ -37,6 +37,7 @@ from gateway.text.unicode import is_blank
 from gateway.types import Place
 
 _STOPPED = "Stopped."
+_NOT_DELETED = "⚠ The last text above is only a part of an answer; it could not be deleted."
 _WHOLE_CODE = "The code above, in one piece."
 _MAX_CAPTION = 1_000
 """Services truncate or refuse longer captions."""
@@ -233,14 +234,16 @@ class TurnView:
         if not event.outbox_id:
             # The failure is not stored: after a restart the model writes the answer again.
             self._suspend()
+        elif event.retracts:
+            self._retract(_NOT_DELETED)
         self._end_turn()
         handle = self._durable_handle("notice", event.outbox_id)
         self._add_notice(f"⚠ {event.error}", silent=False, handle=handle)
 
-    def _retract(self) -> None:
-        """Delete the unfinished answer: the turn starts again and repeats it."""
+    def _retract(self, notice: str = "") -> None:
+        """Delete the unfinished answer. `notice` is sent if it cannot be deleted."""
         answer, self._answer = self._answer, None
-        if answer is not None and answer.retract():
+        if answer is not None and answer.retract(notice):
             self._maybe_sent.add(self._turn_id)
 
     def _suspend(self) -> None:
