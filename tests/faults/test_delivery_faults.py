@@ -38,7 +38,7 @@ cells = pytest.mark.parametrize(
 )
 
 
-class Evening:
+class FaultyDeliveries:
     def __init__(self, services: dict[str, Service], store: SqliteStore) -> None:
         self._services = services
         self._store = store
@@ -58,7 +58,7 @@ class Evening:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def evening(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Evening]:
+async def deliveries(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FaultyDeliveries]:
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(tmp_path_factory.mktemp("store") / "state.db")
         stack.push_async_callback(store.close)
@@ -67,7 +67,7 @@ async def evening(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Eve
             "discord": await stack.enter_async_context(discord()),
             "without edits": PlainService(),
         }
-        yield Evening(services, store)
+        yield FaultyDeliveries(services, store)
 
 
 def _plain(text: str) -> str:
@@ -99,9 +99,9 @@ def leaves_doubt(service: str, moment: str) -> bool:
 
 
 @cells
-async def test_429(evening: Evening, service: str, moment: str) -> None:
+async def test_429(deliveries: FaultyDeliveries, service: str, moment: str) -> None:
     """No call comes before the time that the service named."""
-    outcome = await evening.outcome(service, "429", moment)
+    outcome = await deliveries.outcome(service, "429", moment)
     assert is_whole(outcome)
     assert marked(outcome) == ghosts(outcome) == []
     assert outcome.state == "sent"
@@ -111,12 +111,12 @@ async def test_429(evening: Evening, service: str, moment: str) -> None:
 @pytest.mark.parametrize("trouble", ["reset", "timeout", "500"])
 @cells
 async def test_a_lost_call_may_have_arrived(
-    evening: Evening, service: str, moment: str, trouble: Trouble
+    deliveries: FaultyDeliveries, service: str, moment: str, trouble: Trouble
 ) -> None:
     """The call was not executed. The repeated message is marked, unless the service can tell."""
     if service == "discord" and trouble == "500":
         trouble = "503"
-    outcome = await evening.outcome(service, trouble, moment)
+    outcome = await deliveries.outcome(service, trouble, moment)
     assert is_whole(outcome)
     assert len(marked(outcome)) == leaves_doubt(service, moment)
     assert ghosts(outcome) == []
@@ -124,19 +124,19 @@ async def test_a_lost_call_may_have_arrived(
 
 
 @cells
-async def test_the_acknowledgement_is_lost(evening: Evening, service: str, moment: str) -> None:
+async def test_the_acknowledgement_is_lost(deliveries: FaultyDeliveries, service: str, moment: str) -> None:
     """The call was executed, so without deduplication there are two messages, and the second is marked."""
-    outcome = await evening.outcome(service, "lost", moment)
+    outcome = await deliveries.outcome(service, "lost", moment)
     assert is_whole(outcome)
     assert len(marked(outcome)) == len(ghosts(outcome)) == leaves_doubt(service, moment)
     assert outcome.state == "sent"
 
 
 @cells
-async def test_400(evening: Evening, service: str, moment: str) -> None:
+async def test_400(deliveries: FaultyDeliveries, service: str, moment: str) -> None:
     """Unfinished text that is refused waits for the end, and a refused edit becomes a new message. Finished text is
     sent with its asterisks if only the formatting was refused; otherwise a notice replaces it."""
-    outcome = await evening.outcome(service, "400", moment)
+    outcome = await deliveries.outcome(service, "400", moment)
     is_formatted = moment in ("final edit", "split")
     if service == "telegram" and is_formatted:
         at = list(MOMENTS).index(moment) - 2
@@ -155,25 +155,25 @@ async def test_400(evening: Evening, service: str, moment: str) -> None:
 
 
 @cells
-async def test_403(evening: Evening, service: str, moment: str) -> None:
+async def test_403(deliveries: FaultyDeliveries, service: str, moment: str) -> None:
     """The answer is parked with the reason, and no further call is made."""
-    outcome = await evening.outcome(service, "403", moment)
+    outcome = await deliveries.outcome(service, "403", moment)
     assert outcome.later == []
     assert (outcome.state, bool(outcome.reason)) == ("parked", True)
     assert marked(outcome) == ghosts(outcome) == []
     assert len(outcome.seen) == (moment != "first send")
 
 
-async def test_on_discord_the_acknowledgement_is_lost_again_and_again(evening: Evening) -> None:
+async def test_on_discord_the_acknowledgement_is_lost_again_and_again(deliveries: FaultyDeliveries) -> None:
     """Once Discord may have forgotten the nonce, the message is marked as on Telegram."""
-    outcome = await evening.alone("discord", "lost for good", "split")
+    outcome = await deliveries.alone("discord", "lost for good", "split")
     assert is_whole(outcome)
     assert len(marked(outcome)) == len(ghosts(outcome)) == 1
     assert outcome.state == "sent"
 
 
-async def test_on_discord_a_500_is_repeated_by_the_library(evening: Evening) -> None:
+async def test_on_discord_a_500_is_repeated_by_the_library(deliveries: FaultyDeliveries) -> None:
     """The library repeats it after a second, and a repeated send gives no second message."""
-    outcome = await evening.alone("discord", "500", "first send")
+    outcome = await deliveries.alone("discord", "500", "first send")
     assert is_whole(outcome)
     assert marked(outcome) == ghosts(outcome) == []
