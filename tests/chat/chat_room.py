@@ -1,4 +1,4 @@
-"""A conversation shown in a chat: events go in through the real hub, and a service in memory tells what people see."""
+"""Delivers the events of one conversation through the real hub to a chat service in memory."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class ChatRoom:
             self.hub.publish(CONVERSATION, event)
 
     def answer(self, text: str) -> None:
-        """A whole turn at once."""
+        """Publish a complete turn."""
         self.play(TurnStarted("msg", "hi"), TextDelta(text), TurnDone(text))
 
     async def sees(self, text: str) -> VisibleMessage:
-        """Waits until a message shows this; a text that is being written may go on after it."""
+        """Wait until a message contains this text and return it."""
         await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
         return next(message for message in self.service.messages if text in message.text)
 
     async def ends(self) -> list[VisibleMessage]:
-        """Everything is shown to its end; gives what people see then."""
+        """Finish the delivery and return the visible messages."""
         await self.delivery.close()
         return self.service.messages
 
@@ -70,11 +70,10 @@ async def chat_room(
 
 
 def reads_as(messages: list[VisibleMessage], text: str) -> bool:
-    """Whether these messages, read one after the other, are the text: nothing lost, repeated or out of order.
+    """Return whether these messages in order are the text: nothing lost, repeated or reordered.
 
-    Left out are marks of Hermes, messages that nobody knew had arrived, what is unseen where one message ends and the
-    next begins, and fences that are closed or opened again there. After an edit that nobody knew had arrived, a
-    message that says so may repeat what that one shows.
+    Ignore marks of Hermes, ghosts, invisible characters between two messages, and fences that are closed or reopened
+    there. After an edit that may or may not have arrived, a marked message may repeat what the edited one shows.
     """
     reached = {0}
     repeatable: set[int] = set()

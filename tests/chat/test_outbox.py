@@ -32,7 +32,7 @@ STORY = "\n\n".join(f"Paragraph {number} of a story that takes several messages.
 CODE = (
     "Look:\n\n```python\n" + "\n".join(f"value_{number} = {number}" for number in range(30)) + "\n```\n\nSo."
 )
-OTHERWISE = "The same, said in other words, because it is written anew."
+REWRITTEN = "The same, in other words, because it is written again."
 
 
 def _answering(*steps: str) -> Script:
@@ -42,7 +42,7 @@ def _answering(*steps: str) -> Script:
     return script
 
 
-async def _deaths(
+async def _crashes(
     script: Script, then: Script, service: ChatService, file: Path | None = None
 ) -> list[CrashHarness]:
     """Yield a harness for each step at which a process can die, after the next process has finished."""
@@ -77,15 +77,15 @@ async def _shown(harness: CrashHarness, script: Script = only_recover) -> list[s
 
 @pytest.mark.parametrize("can_edit", [True, False])
 @pytest.mark.parametrize(
-    ("steps", "anew"),
-    [([SHORT], [OTHERWISE]), ([CODE], [STORY]), (["Let me look.", STORY], ["Let us see.", OTHERWISE])],
+    ("steps", "rewritten"),
+    [([SHORT], [REWRITTEN]), ([CODE], [STORY]), (["Let me look.", STORY], ["Let us see.", REWRITTEN])],
     ids=["short", "code in several messages", "two steps with a tool between"],
 )
-async def test_a_text_is_read_once(steps: list[str], anew: list[str], can_edit: bool) -> None:
+async def test_a_text_is_read_once(steps: list[str], rewritten: list[str], can_edit: bool) -> None:
     """People see the stored text, complete and without cursor or status message; it is marked only if it was being
     sent. A text that was not stored is written again, and nothing of the first attempt stays."""
     service = ChatService(limit=200, can_edit=can_edit)
-    for harness in await _deaths(_answering(*steps), _answering(*anew), service):
+    for harness in await _crashes(_answering(*steps), _answering(*rewritten), service):
         shown = [message for message in harness.service.messages if message.data is None]
         texts = [message.text for message in shown if not message.is_ghost]
         assert reads_as(shown, await harness.stored_text()), texts
@@ -100,7 +100,7 @@ async def test_a_text_is_read_once(steps: list[str], anew: list[str], can_edit: 
         assert harness.service.violations == []
 
 
-def _begun_anew(first: str, then: str) -> Script:
+def _restarted(first: str, then: str) -> Script:
     async def script(process: Process) -> None:
         process.start_turn()
         await process.write(0, first, sizes=[40], pauses=[60])
@@ -124,14 +124,14 @@ def _answering_unless_answered(text: str) -> Script:
 async def test_a_restarted_turn_retracts_its_text(first: str) -> None:
     """If the store refuses an answer, all its messages are deleted, also if the process dies meanwhile."""
     whole = await CrashHarness.create(ChatService(limit=200, pace=0.0))
-    await whole.run(_begun_anew(first, STORY))
-    then = _answering_unless_answered(OTHERWISE)
-    for harness in (whole, *await _deaths(_begun_anew(first, STORY), then, ChatService(limit=200))):
+    await whole.run(_restarted(first, STORY))
+    then = _answering_unless_answered(REWRITTEN)
+    for harness in (whole, *await _crashes(_restarted(first, STORY), then, ChatService(limit=200))):
         shown = harness.service.messages
         texts = [message.text for message in shown if not message.is_ghost]
         assert reads_as(shown, await harness.stored_text()), texts
         assert not any(CURSOR in text for text in texts)
-        is_anew = await harness.stored_text() == OTHERWISE
+        is_anew = await harness.stored_text() == REWRITTEN
         assert not is_anew or any(POSSIBLY_TWICE in text for text in texts) or not _ghosts(shown)
         assert all(
             left.content is None and not left.progress.shown_in for left in await harness.undelivered()
@@ -148,10 +148,10 @@ async def test_a_retracted_text_is_deleted_if_possible(refused: DeliveryError) -
     comes either way."""
     harness = await CrashHarness.create(ChatService(limit=200, pace=0.0))
     harness.service.fail("delete", refused)
-    await harness.run(_begun_anew(SHORT, OTHERWISE))
+    await harness.run(_restarted(SHORT, REWRITTEN))
     *before, last = harness.service.texts()
     assert before == ([] if isinstance(refused, Unreachable) else [SHORT + CURSOR])
-    assert last.endswith(OTHERWISE)
+    assert last.endswith(REWRITTEN)
     assert await harness.undelivered() == []
 
 
@@ -167,18 +167,18 @@ async def test_a_message_in_flight_is_retracted_once_it_arrives() -> None:
         process.start_turn()
         assert held.gate
         held.gate.set()
-        await process.write(1, OTHERWISE, sizes=[40], pauses=[60])
-        await process.store(step_id(1), OTHERWISE)
-        process.publish(TurnDone(OTHERWISE))
+        await process.write(1, REWRITTEN, sizes=[40], pauses=[60])
+        await process.store(step_id(1), REWRITTEN)
+        process.publish(TurnDone(REWRITTEN))
 
     await harness.run(script)
-    assert harness.service.texts() == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
+    assert harness.service.texts() == [f"{POSSIBLY_TWICE}\n\n{REWRITTEN}"]
     assert await harness.undelivered() == []
 
 
 async def test_a_text_is_read_once_from_a_file(tmp_path: Path) -> None:
     """The same on a database that is reopened."""
-    for harness in await _deaths(_answering(SHORT), _answering(OTHERWISE), ChatService(), tmp_path):
+    for harness in await _crashes(_answering(SHORT), _answering(REWRITTEN), ChatService(), tmp_path):
         assert reads_as(_certain(harness), await harness.stored_text())
         assert harness.doubtful_crashes == len(
             [text for text in harness.service.texts() if POSSIBLY_TWICE in text]
@@ -202,7 +202,7 @@ async def test_a_file_is_sent_once(tmp_path: Path) -> None:
         process.publish(StepStarted(step_id(0)), TextDelta("There."), TurnDone("There."))
 
     sent_twice = 0
-    for harness in await _deaths(giving, only_recover, ChatService()):
+    for harness in await _crashes(giving, only_recover, ChatService()):
         files = [message for message in harness.service.messages if message.data is not None]
         assert all((message.name, message.data) == ("report.csv", b"a,b\n") for message in files)
         lost, certain = _ghosts(files), [message.text for message in files if not message.is_ghost]
@@ -216,7 +216,7 @@ async def test_a_file_is_sent_once(tmp_path: Path) -> None:
 # -- transient messages ---------------------------------------------------------------------------------------
 
 
-async def _leaving(process: Process, *, sees: str) -> None:
+async def _crash_after(process: Process, *, sees: str) -> None:
     """Kill the process as soon as this is visible and saved."""
     await process.harness.service.until(lambda: any(sees in text for text in process.harness.service.texts()))
     shown = len(process.harness.service.messages)
@@ -232,7 +232,7 @@ async def test_status_messages_do_not_outlive_the_process() -> None:
         process.start_turn()
         process.publish(ToolStarted("c1", "terminal", "{}"), Queued("m2", "and?", "queue", 1))
         await process.harness.service.until(lambda: len(process.harness.service.messages) == 2)
-        await _leaving(process, sees="⏳")
+        await _crash_after(process, sees="⏳")
 
     harness = await CrashHarness.create(ChatService())
     assert await harness.run(working)
@@ -251,7 +251,7 @@ async def test_an_interrupted_approval_says_so() -> None:
     async def asking(process: Process) -> None:
         process.start_turn()
         process.publish(ToolStarted("c1", "terminal", "{}"), asked)
-        await _leaving(process, sees="May I run")
+        await _crash_after(process, sees="May I run")
 
     harness = await CrashHarness.create(ChatService())
     assert await harness.run(asking)
@@ -305,8 +305,8 @@ async def test_a_doubt_stays_until_the_text_is_complete() -> None:
 
     assert await harness.run(dying)
     assert len(service.messages) > 3
-    await harness.run(_answering(OTHERWISE))
-    assert service.texts()[1:] == [f"{POSSIBLY_TWICE}\n\n{OTHERWISE}"]
+    await harness.run(_answering(REWRITTEN))
+    assert service.texts()[1:] == [f"{POSSIBLY_TWICE}\n\n{REWRITTEN}"]
     assert service.messages[0].is_ghost
 
 

@@ -26,7 +26,7 @@ from tests.chat.service import ChatService
 
 SHORT = "A short answer, with **some** weight."
 STORY = "\n\n".join(f"Paragraph {number} of a story that takes several messages." for number in range(9))
-OTHERWISE = "The same, said in other words, because it is written anew."
+REWRITTEN = "The same, in other words, because it is written again."
 
 
 def _answering(*steps: str) -> Script:
@@ -165,7 +165,7 @@ async def test_an_answer_interrupted_by_shutdown_is_written_again(is_told: bool)
 
     told = ["⚠ The answer comes later."] if is_told else []
     assert await _shown(harness, interrupted) == ["As far as it got", *told]
-    assert await _shown(harness, _answering(OTHERWISE)) == [*told, OTHERWISE]
+    assert await _shown(harness, _answering(REWRITTEN)) == [*told, REWRITTEN]
 
 
 async def test_an_invisible_answer_is_not_started_at_shutdown() -> None:
