@@ -121,7 +121,7 @@ class ContextCompressor(ContextEngine):
         """`overhead_tokens` is what goes with every request beside the messages: the tool definitions.
 
         `as_fork` first asks the model that answers people, behind the conversation itself: see
-        `agent/models/cached_prefix.py`.
+        `agent/llm/cached_prefix.py`.
         """
         if context_length < 1:
             raise ValueError(f"The context length must be positive, not {context_length}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from agent.llm import Usage
+from agent.messages import Usage
 
 
 @dataclass(frozen=True, slots=True)

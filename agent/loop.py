@@ -24,9 +24,9 @@ from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed,
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
+from agent.llm.budget import spender
+from agent.llm.selection import ModelSelector
 from agent.messages import Message, as_chat, unanswered_calls
-from agent.models.budget import spender
-from agent.models.selection import ModelSelector
 from agent.prompt_caching import PromptCaching
 from agent.redaction.stream import redact_stream
 from agent.remembered import to_tell

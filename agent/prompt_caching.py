@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from agent.llm import ChatRequest
-from agent.messages import ChatDict
+from agent.messages import ChatDict, ChatRequest
 from agent.tokens import estimate_messages_tokens_rough
 
 CacheTTL = Literal["5m", "1h"]

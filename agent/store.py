@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from agent.ids import new_id
-from agent.llm import Usage
-from agent.messages import Message
+from agent.messages import Message, Usage
 
 SplitReason = Literal["compression", "hygiene", "command", "reset", "branch"]
 

@@ -17,10 +17,10 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.llm import LLMClient
+from agent.llm.budget import budgeted
+from agent.llm.selection import ModelSelector
+from agent.llm.windows import Windows, measured
 from agent.loop import Agent
-from agent.models.budget import budgeted
-from agent.models.selection import ModelSelector
-from agent.models.windows import Windows, measured
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.redaction import keeping_secret
 from agent.sandbox.sandbox import Sandbox

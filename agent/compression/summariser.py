@@ -11,7 +11,7 @@ import structlog
 from agent.auxiliary_client import call_llm, context_length_of
 from agent.compression.prompt import build_prompt, pieces_of
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
-from agent.models.cached_prefix import CACHED_PREFIX_TASK
+from agent.llm.cached_prefix import CACHED_PREFIX_TASK
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
 

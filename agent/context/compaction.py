@@ -32,8 +32,8 @@ from agent.context.summary_timeout import SummaryTimeout
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import ChatRequest, LLMClient
+from agent.llm.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
 from agent.messages import ChatDict, Message
-from agent.models.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
 from agent.store import Compaction, Conversation, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent import auxiliary_client
 from agent.llm import Completion
-from agent.models.budget import spender
+from agent.llm.budget import spender
 from agent.store import SessionStore
 
 Purpose = Literal["compression", "engine_tool"]

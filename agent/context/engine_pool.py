@@ -19,7 +19,7 @@ from agent.context.prompt_size import last_prompt_tokens
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
 from agent.llm import Usage
-from agent.models.selection import ModelInUse, ModelSelector
+from agent.llm.selection import ModelInUse, ModelSelector
 from agent.store import Session
 
 

@@ -14,9 +14,9 @@ import structlog
 from agent.context.child_session import LiveContext
 from agent.errors import HermesError, LeaseLost
 from agent.llm import ChatRequest, LLMClient
+from agent.llm.budget import spender
+from agent.llm.selection import ModelSelector
 from agent.messages import Message
-from agent.models.budget import spender
-from agent.models.selection import ModelSelector
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens
 from agent.tool import Tool, ToolContext

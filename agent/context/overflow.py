@@ -9,8 +9,8 @@ from agent.context.child_session import LiveContext
 from agent.errors import BadRequest, ContextOverflow
 from agent.events import Notice, TurnEvent
 from agent.llm import ChatRequest
-from agent.models.selection import ModelSelector
-from agent.models.windows import estimated_size
+from agent.llm.selection import ModelSelector
+from agent.llm.windows import estimated_size
 from agent.store import LearnedWindow
 
 _MOST_ATTEMPTS = 4

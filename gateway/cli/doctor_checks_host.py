@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.context.overflow import in_words
 from agent.errors import HermesError, SandboxNotAvailable, SearchIndexDamaged, StoreCorrupt
-from agent.models.windows import counts
+from agent.llm.windows import counts
 from agent.store import LearnedWindow
 from agent.tools.terminal import terminal
 from gateway.app import build_sandbox

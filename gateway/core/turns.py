@@ -19,9 +19,9 @@ from agent.context.child_session import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id
+from agent.llm.budget import spending_for
 from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
-from agent.models.budget import spending_for
 from agent.store import Conversation
 from gateway.commands.registry import Again, CommandContext
 from gateway.core.conversation_queue import ConversationQueue

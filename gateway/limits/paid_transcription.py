@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.errors import ModelError
 from agent.llm import Usage
-from agent.models.budget import Budget, spender
+from agent.llm.budget import Budget, spender
 from agent.store import Conversation, SessionStore
 from gateway.models.transcription import SpeechToText, Transcript, estimated_tokens
 

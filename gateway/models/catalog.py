@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from agent.llm import Usage
-from agent.models.selection import ModelSelector
+from agent.llm.selection import ModelSelector
 from agent.store import Conversation
 from gateway.models import embedded
 from gateway.models.litellm_runtime import litellm_providers

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from agent.auxiliary_client import Resolver
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
-from agent.models.retry import RetryingLLM
+from agent.llm.retry import RetryingLLM
 from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.loader import provider_keys
 from gateway.config.schema import AuxiliaryModelConfig, ModelChoice, ModelConfig

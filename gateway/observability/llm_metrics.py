@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
-from agent.models.retry import RetryingLLM
+from agent.llm.retry import RetryingLLM
 from gateway.observability.definitions import Meters
 from gateway.observability.tracing import Span, Tracing
 

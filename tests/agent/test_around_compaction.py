@@ -10,9 +10,9 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.errors import ModelOverloaded
 from agent.llm import Completion
+from agent.llm.selection import ModelSelector
 from agent.loop import Agent
 from agent.messages import Message, ToolCall
-from agent.models.selection import ModelSelector
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext

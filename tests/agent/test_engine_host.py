@@ -11,8 +11,8 @@ from typing import Any
 from agent.auxiliary_client import call_llm
 from agent.context.child_session import child_session_from, for_engine
 from agent.llm import Completion, Usage
+from agent.llm.budget import spending_for
 from agent.messages import ChatDict, Message, ToolCall
-from agent.models.budget import spending_for
 from agent.store import Address, SessionStore, Split
 from agent.testing import ScriptedLLM
 from gateway.store.sqlite.store import SqliteStore

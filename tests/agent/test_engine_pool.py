@@ -14,8 +14,8 @@ from agent.context.engine_pool import EnginePool, Troubles
 from agent.context.engine_runner import DEADLINES, HINT_SECONDS
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
+from agent.llm.selection import ModelSelector
 from agent.messages import Message
-from agent.models.selection import ModelSelector
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from tests.agent.hostile import Deed, Hanging, Hostile, raising

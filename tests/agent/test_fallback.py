@@ -11,10 +11,10 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import ContextOverflow, QuotaExhausted
 from agent.events import Compacted, TurnDone, TurnEvent, UsageReported
 from agent.llm import ChatRequest, Completion, Usage
+from agent.llm.retry import RetryingLLM
+from agent.llm.selection import ModelInUse
 from agent.loop import Agent, Turn
 from agent.messages import Message
-from agent.models.retry import RetryingLLM
-from agent.models.selection import ModelInUse
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.core.session_policy import compact_if_oversized

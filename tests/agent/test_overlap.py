@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.overlap import TELLING, OverlapTrimmer
+from agent.llm.retry import TELLING, OverlapTrimmer
 
 TEXTS = st.text("ab \n", max_size=60) | st.text(max_size=20)
 

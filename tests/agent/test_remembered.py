@@ -13,9 +13,9 @@ import pytest
 from agent.context.memory_flush import MemoryFlush
 from agent.context_engine import ContextEngine
 from agent.events import Notice, TurnDone, TurnEvent
+from agent.llm.selection import ModelSelector
 from agent.loop import Agent, Turn
 from agent.messages import ChatDict, Message, ToolCall
-from agent.models.selection import ModelSelector
 from agent.store import Address, Conversation, Fact, Split
 from agent.system_prompt import render_system_prompt
 from agent.testing import ScriptedLLM

@@ -24,8 +24,8 @@ from agent.errors import (
     StreamCut,
 )
 from agent.llm import ChatRequest, Completion, LLMEvent, Retrying, TextChunk
+from agent.llm.retry import CONTINUE, RetryingLLM
 from agent.messages import ToolCall
-from agent.models.retry import CONTINUE, RetryingLLM
 from agent.prompt_caching import apply_anthropic_cache_control
 from agent.testing import ScriptedLLM, Step
 

@@ -14,11 +14,11 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import BadRequest, ContextOverflow, ModelError
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, Usage
+from agent.llm.retry import RetryingLLM
+from agent.llm.selection import ModelSelector
+from agent.llm.windows import KEPT_SECONDS, Windows, estimated_size, measured
 from agent.loop import Agent, Turn
 from agent.messages import Message
-from agent.models.retry import RetryingLLM
-from agent.models.selection import ModelSelector
-from agent.models.windows import KEPT_SECONDS, Windows, estimated_size, measured
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM, Step
 from gateway.store.sqlite.store import SqliteStore

@@ -13,8 +13,8 @@ from agent.context_engine import ContextEngine
 from agent.errors import ModelNotAvailable
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Completion, LLMClient, Usage
+from agent.llm.selection import Build, ModelSelector
 from agent.messages import Message
-from agent.models.selection import Build, ModelSelector
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tools.todo import todo

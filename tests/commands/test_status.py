@@ -12,8 +12,8 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import ContextOverflow, ModelNotAvailable, QuotaExhausted
 from agent.events import TextDelta, TurnDone
 from agent.llm import ChatRequest, LLMClient, Usage
-from agent.models.retry import RetryingLLM
-from agent.models.windows import Windows, measured
+from agent.llm.retry import RetryingLLM
+from agent.llm.windows import Windows, measured
 from agent.testing import ScriptedLLM
 from gateway.store.sqlite.store import SqliteStore
 from tests.commands.desk import Desk, Person, furnished

@@ -26,8 +26,8 @@ import stamina
 from blockbuster import blockbuster_ctx
 
 from agent.events import Compacted, Notice, TurnDone, TurnEvent, TurnFailed
+from agent.llm.retry import CONTINUE, RetryingLLM
 from agent.messages import Message
-from agent.models.retry import CONTINUE, RetryingLLM
 from agent.tool import ToolContext, tool
 from gateway.chat.delivery.text_message import CURSOR
 from gateway.models.litellm_client import LiteLLMClient

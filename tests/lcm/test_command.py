@@ -11,7 +11,7 @@ import pytest
 
 from agent.context_engine import ContextEngine
 from agent.events import Notice, TextDelta, TurnDone
-from agent.models.selection import ModelSelector
+from agent.llm.selection import ModelSelector
 from agent.testing import ScriptedLLM
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway

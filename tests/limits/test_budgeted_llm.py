@@ -10,8 +10,8 @@ import pytest
 
 from agent.errors import BudgetReached, NetworkFailed, QuotaExhausted, RateLimited, StreamCut
 from agent.llm import ChatRequest, Completion, Retrying, TextChunk, Usage
-from agent.models.budget import BudgetedLLM, budgeted, spender, spending_for
-from agent.models.retry import RetryingLLM
+from agent.llm.budget import BudgetedLLM, budgeted, spender, spending_for
+from agent.llm.retry import RetryingLLM
 from agent.testing import ScriptedLLM
 
 ASK = ChatRequest([{"role": "user", "content": "word " * 400}])

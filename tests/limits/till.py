@@ -14,9 +14,9 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Completion, LLMClient, Usage
+from agent.llm.budget import BudgetedLLM
+from agent.llm.selection import ModelSelector
 from agent.messages import ToolCall
-from agent.models.budget import BudgetedLLM
-from agent.models.selection import ModelSelector
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool

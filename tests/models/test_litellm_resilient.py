@@ -8,7 +8,7 @@ import pytest
 import stamina
 
 from agent.llm import ChatRequest, Completion, Retrying, TextChunk
-from agent.models.retry import RetryingLLM
+from agent.llm.retry import RetryingLLM
 from tests.models.routes import WEATHER, Route, ask, open_route
 from tests.worlds.anthropic import AnthropicWorld
 from tests.worlds.openai import OpenAIWorld

@@ -14,9 +14,9 @@ from agent.compression.prompt import build_prompt, pieces_of, record_of
 from agent.compression.truncate import truncate
 from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context.memory_flush import MemoryFlush
+from agent.llm.selection import ModelSelector
 from agent.loop import Turn
 from agent.messages import Message
-from agent.models.selection import ModelSelector
 from agent.store import Address, Conversation
 from agent.system_prompt import render_system_prompt
 from agent.testing import ScriptedLLM

@@ -17,9 +17,9 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
+from agent.llm.selection import ModelSelector
 from agent.loop import Turn
 from agent.messages import Message, ToolCall
-from agent.models.selection import ModelSelector
 from agent.redaction import REDACTED, keeping_secret, redact
 from agent.redaction.known import known_rules
 from agent.redaction.stream import redact_stream

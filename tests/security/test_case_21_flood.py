@@ -18,8 +18,8 @@ import pytest
 
 from agent.errors import StoreFull
 from agent.llm import ChatRequest
+from agent.llm.budget import spender
 from agent.messages import Message
-from agent.models.budget import spender
 from agent.store import Address
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits

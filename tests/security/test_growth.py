@@ -32,8 +32,8 @@ from agent.compression import (
     vocabulary,
 )
 from agent.context.branches import first_words
+from agent.llm.retry import OverlapTrimmer
 from agent.messages import CREATED_AT
-from agent.models.overlap import OverlapTrimmer
 from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
 from agent.redaction.stream import _Secrets
 from agent.tokens import cut_to_tokens, estimate_text_tokens

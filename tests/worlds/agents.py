@@ -14,8 +14,8 @@ from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.llm import LLMClient
+from agent.llm.selection import ModelSelector
 from agent.loop import Agent
-from agent.models.selection import ModelSelector
 from agent.prompt_caching import PromptCaching
 from agent.store import SessionStore
 from agent.tool import Tool

@@ -4,39 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
-from agent.messages import ChatDict, ToolCall
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one call. `prompt_tokens` includes what the cache served."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost_usd: float | None = None
-    """None where the price is not known; 0.0 where it is free."""
-
-    @property
-    def total_tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """One call. Messages are in OpenAI form, the system message first."""
-
-    messages: list[ChatDict]
-    tools: tuple[ChatDict, ...] = ()
-    """OpenAI tool definitions, in a stable order: the provider's cache depends on it."""
-    tool_choice: Literal["auto", "none"] = "auto"
-    max_tokens: int | None = None
-    temperature: float | None = None
-    purpose: str = "turn"
-    """`turn`, `compression`, ...: for accounting and logs."""
+from agent.messages import ChatRequest as ChatRequest
+from agent.messages import ToolCall
+from agent.messages import Usage as Usage
 
 
 @dataclass(frozen=True, slots=True)

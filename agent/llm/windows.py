@@ -11,7 +11,7 @@ import structlog
 
 from agent.errors import ContextOverflow
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
-from agent.models.retry import RetryingLLM
+from agent.llm.retry import RetryingLLM
 from agent.store import LearnedWindow, SessionStore
 from agent.tokens import estimate_messages_tokens_rough, estimate_tools_tokens
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent.errors import ModelError
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage, Wrapped
-from agent.models.retry import RetryingLLM
+from agent.llm.retry import RetryingLLM
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, estimate_tools_tokens
 
 _spender: ContextVar[str] = ContextVar("spender", default="")

@@ -1,1 +1,0 @@
-"""Clients around a model: retry, selection, budget, learned windows, cached prefix."""
