@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from agent.errors import ModelError, NetworkFailed
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
+from agent.llm.budget import spender
 from agent.messages import ChatDict
+from agent.store import SessionStore
 
 Resolver = Callable[[str, str | None], LLMClient]
 """The client for a task and, if the caller names one, a model. Called on the event loop."""
@@ -252,7 +254,7 @@ def _usable_binding() -> _Binding:
         )
     binding = _in_this_context.get() or _process_wide
     if binding is None:
-        raise RuntimeError("call_llm has no model to ask: bind one first with agent.auxiliary_client.bind().")
+        raise RuntimeError("call_llm has no model to ask: bind one first with agent.bind().")
     if not binding.loop.is_running():
         raise RuntimeError("call_llm needs the event loop it was bound to, and that one is not running.")
     return binding
@@ -275,3 +277,38 @@ def _too_late(seconds: float, deadline: Deadline | None) -> ModelError:
 def _response(completion: Completion) -> AuxiliaryResponse:
     choice = AuxiliaryChoice(AuxiliaryMessage(completion.text), completion.finish_reason)
     return AuxiliaryResponse((choice,), completion.usage, completion.model)
+
+
+Purpose = Literal["compression", "engine_tool"]
+"""What the calls were for, as the store records it."""
+
+
+@asynccontextmanager
+async def models_for_engine(
+    store: SessionStore,
+    session_id: str,
+    resolver: Resolver,
+    *,
+    purpose: Purpose,
+    deadline: Deadline | None = None,
+) -> AsyncIterator[list[Completion]]:
+    """Binds `call_llm` for the code inside. Gives the list in which every answer will be, as soon as it has come."""
+    calls: list[Completion] = []
+    recording: list[asyncio.Task[None]] = []
+
+    def paid(_: str, call: Completion) -> asyncio.Task[None]:
+        """Record the call before the next call of the same work checks the budget."""
+        calls.append(call)
+        record = store.record_usage(
+            session_id, call.usage, model=call.model, purpose=purpose, spender=spender()
+        )
+        recording.append(asyncio.create_task(record))
+        return recording[-1]
+
+    try:
+        loop = asyncio.get_running_loop()
+        with bound(resolver, loop, on_usage=paid, deadline=deadline):
+            yield calls
+    finally:
+        # What was asked was paid for, whatever becomes of it.
+        await asyncio.gather(*recording)

@@ -13,23 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.chat_text import last_words
-from agent.compression.backoff import Backoff, NoGain
+from agent.compression.backoff import Backoff, CompactionMemo, NoGain
 from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, Read, find_cut
-from agent.compression.budgets import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
-from agent.compression.compaction_memo import CompactionMemo
 from agent.compression.dates import first_of_each_day
-from agent.compression.fallback_summary import extract
 from agent.compression.identifiers import changes_something, find_identifiers, find_phrases
-from agent.compression.ledger import Ledger
+from agent.compression.ledger import MIN_LEDGER_TOKENS, Ledger, ledger_budget, max_ledger
 from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
 from agent.compression.prompt import build_fork_prompt, record_of
-from agent.compression.pruning import prune_results
 from agent.compression.summariser import (
     Summarize,
     SummaryTask,
     ask_as_fork,
     ask_auxiliary,
+    extract,
     first_summary,
     window_for,
 )
@@ -44,13 +40,13 @@ from agent.compression.summary_message import (
     summary_messages,
     with_note,
 )
+from agent.compression.truncate import prune_results
 from agent.compression.vocabulary import find_entries, vocabulary_of
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
-from agent.messages import ChatDict
+from agent.messages import ChatDict, align_backward, last_words, repair
 from agent.redaction import redact, redact_message, rules_that_may_fire
 from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough, estimate_text_tokens
-from agent.tool_pairs import align_backward, repair
 
 _SUMMARY_RATIO = 0.20
 _MIN_SUMMARY_TOKENS = 2_000

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 from agent.aio import finish_despite_cancel
-from agent.approval import Approve
 from agent.context.auto_compaction import AutoCompaction
 from agent.context.child_session import LiveContext
 from agent.context.compaction import EngineStatus, Outcome
@@ -33,9 +32,8 @@ from agent.remembered import to_tell
 from agent.store import Conversation, SessionStore, Split
 from agent.system_prompt import render_system_prompt
 from agent.tokens import estimate_tools_tokens
-from agent.tool import Give, ToolContext, given_to_nobody
-from agent.tool_calls import run_tools
-from agent.toolbox import Toolbox
+from agent.tool import Approve, SendFile, ToolContext, send_no_file
+from agent.toolbox import Toolbox, run_tools
 
 _NO_RESULT = (
     "No result was recorded: the turn was stopped or Hermes was restarted. Whether it took effect is unknown."
@@ -57,7 +55,7 @@ class Arrived:
     messages: Sequence[Message] = ()
     settles: Sequence[str] = ()
     """What is dealt with once they are stored."""
-    taken: Callable[[], None] = lambda: None
+    on_stored: Callable[[], None] = lambda: None
     """Called then: until that moment they wait for a turn of their own."""
 
 
@@ -77,17 +75,17 @@ class Turn:
     message: Message
     workspace: Path
     steering: Callable[[], Awaitable[Arrived]] = nothing_new
-    give: Give = given_to_nobody
+    send_file: SendFile = send_no_file
     """For the files that tools send."""
     approve: Approve | None = None
     has_begun: bool = False
     """The message is stored, and perhaps some steps of its answer: Hermes was stopped in the middle."""
-    tried: int = 0
+    attempt: int = 0
     """How often it was begun before in this process. What is being said then has a name of its own: what was said of
     it before may still be on its way out of sight."""
-    settles: Sequence[str] = ()
+    also_answers: Sequence[str] = ()
     """Other messages that are answered with this one, because they are parts of it."""
-    goes_on_later: Callable[[], bool] = _never
+    will_resume: Callable[[], bool] = _never
     """Asked when the turn is cancelled: whether it will be taken up again, so that half an answer is no answer."""
 
 
@@ -260,15 +258,15 @@ class Agent:
         """Not to be cut in half: either they are stored, or they still wait."""
         arrived = await turn.steering()
         await self._add(live, *arrived.messages, settles=arrived.settles)
-        arrived.taken()
+        arrived.on_stored()
         return arrived.messages
 
     async def _steps(self, turn: Turn) -> _Steps:
         if not turn.has_begun:
-            return _Steps(turn, turn.tried)
+            return _Steps(turn, turn.attempt)
         ids = [_step_id(turn, number) for number in range(2 * self.max_iterations)]
         known = await self.store.known(ids)
-        return _Steps(turn, turn.tried + max((ids.index(step) + 1 for step in known), default=0))
+        return _Steps(turn, turn.attempt + max((ids.index(step) + 1 for step in known), default=0))
 
     async def _answer(
         self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
@@ -351,7 +349,7 @@ class Agent:
                         return
         except (asyncio.CancelledError, HermesError):
             # After any other error, a bug, the turn is parked: half an answer is no answer.
-            if shown and not steps.turn.goes_on_later():
+            if shown and not steps.turn.will_resume():
                 said = Message("assistant", "".join(shown), id=steps.present)
                 await self._add(live, said, answers=steps.turn.message.id)
             raise
@@ -359,7 +357,7 @@ class Agent:
     async def _accept(self, turn: Turn) -> LiveContext:
         live = await self.open(turn.conversation)
         said = [] if turn.has_begun else [turn.message]
-        await self._add(live, *_close_abandoned(live.history), *said, settles=turn.settles)
+        await self._add(live, *_close_abandoned(live.history), *said, settles=turn.also_answers)
         return live
 
     async def _add(
@@ -378,7 +376,7 @@ class Agent:
             platform=turn.conversation.address.platform,
             workspace=turn.workspace,
             store=live.store,
-            give=turn.give,
+            send_file=turn.send_file,
             approve=turn.approve,
         )
 

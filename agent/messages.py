@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -138,3 +139,93 @@ def unanswered_calls(messages: Iterable[Message]) -> list[ToolCall]:
         if answered:
             waiting.remove(answered)
     return waiting
+
+
+_ATTACHMENT = "[attachment]"
+
+
+def text_of(message: ChatDict) -> str:
+    """All text of the message; attachments leave a mark."""
+    content = message.get("content")
+    if content.__class__ is str:
+        # Nearly every message, and this is called for all of them.
+        return content
+    return "\n".join(_part_text(part) for part in content or ())
+
+
+def call_of(call: ChatDict) -> tuple[str, str]:
+    """The name and the arguments of a tool call. Some servers send an object where text belongs."""
+    function = call.get("function") or {}
+    arguments = function.get("arguments") or ""
+    return function.get("name") or "", arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _part_text(part: ChatDict) -> str:
+    text = part.get("text")
+    return text if isinstance(text, str) else _ATTACHMENT
+
+
+def last_words(newest_first: Iterable[ChatDict]) -> str:
+    """Something a model can find again: what somebody said, not what a tool returned."""
+    said = (text_of(message) for message in newest_first if message.get("role") in ("user", "assistant"))
+    return next((text for text in said if text), "")
+
+
+STUB_RESULT = "[The result of this call is not in the context any more; see the summary of earlier turns]"
+
+
+def align_backward(messages: Sequence[ChatDict], index: int) -> int:
+    """The nearest boundary at or before `index` that does not part a call from its results."""
+    if not 0 < index < len(messages) or messages[index].get("role") != "tool":
+        return index
+    parent = index
+    while parent > 0 and messages[parent].get("role") == "tool":
+        parent -= 1
+    return parent if messages[parent].get("tool_calls") else parent + 1
+
+
+def next_group(messages: Sequence[ChatDict], index: int) -> int:
+    """The boundary after the message or group that begins at `index`."""
+    index += 1
+    while index < len(messages) and messages[index].get("role") == "tool":
+        index += 1
+    return index
+
+
+def is_paired(messages: Sequence[ChatDict]) -> bool:
+    """Whether every call is answered once, by the messages right after it, and nothing else is."""
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            call_id = message.get("tool_call_id", "")
+            if call_id not in waiting:
+                return False
+            waiting.remove(call_id)
+        elif waiting:
+            return False
+        elif calls := message.get("tool_calls"):
+            waiting = [call["id"] for call in calls]
+    return not waiting
+
+
+def repair(messages: Sequence[ChatDict]) -> list[ChatDict]:
+    """Without results that answer nothing, and with a stub for each call that has none. Changes no message."""
+    if is_paired(messages):
+        return list(messages)
+    repaired: list[ChatDict] = []
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            call_id = message.get("tool_call_id", "")
+            if call_id in waiting:
+                waiting.remove(call_id)
+                repaired.append(message)
+            continue
+        repaired += map(_stub, waiting)
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        repaired.append(message)
+    return [*repaired, *map(_stub, waiting)]
+
+
+def _stub(call_id: str) -> ChatDict:
+    return {"role": "tool", "tool_call_id": call_id, "content": STUB_RESULT}

@@ -9,8 +9,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from agent.chat_text import call_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of
 
 MESSAGE_TOKENS = 4
 """Role and separators of one message."""

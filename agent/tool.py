@@ -9,11 +9,10 @@ import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from agent.approval import Approve
 from agent.errors import ToolError
 from agent.events import FileSent
 from agent.messages import ChatDict
@@ -23,11 +22,11 @@ _SHOWN_PROBLEMS = 5
 _SHOWN_INPUT = 60
 
 
-Give = Callable[[FileSent], Awaitable[None]]
+SendFile = Callable[[FileSent], Awaitable[None]]
 """Puts a file on its way to the person."""
 
 
-async def given_to_nobody(file: FileSent) -> None:
+async def send_no_file(file: FileSent) -> None:
     """Where nobody is."""
 
 
@@ -41,7 +40,7 @@ class ToolContext:
     platform: str
     workspace: Path
     store: SessionStore
-    give: Give = given_to_nobody
+    send_file: SendFile = send_no_file
     approve: Approve | None = None
     """Asks the person before a dangerous tool runs; None where the owner has switched that off."""
 
@@ -204,3 +203,19 @@ def _as_sentence(problem: dict[str, Any], known: list[str]) -> str:
     if len(given) > _SHOWN_INPUT:
         given = given[:_SHOWN_INPUT] + "…"
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}, not {given}."
+
+
+Choice = Literal["once", "conversation", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """Exactly what is to be run: another argument is another request."""
+
+    tool: str
+    arguments: str
+    """As one line of JSON with sorted keys, so that the same call always reads the same."""
+
+
+Approve = Callable[[ApprovalRequest], Awaitable[str]]
+"""Waits for the person. Empty text means yes; else it is the sentence for the model that says why not."""

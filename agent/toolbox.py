@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
-from agent.approval import ApprovalRequest, Approve
+from agent.aio import finish_despite_cancel
 from agent.errors import LeaseLost, ToolError, UnknownTool
-from agent.messages import ChatDict, ToolCall
+from agent.events import ToolFinished, ToolStarted, TurnEvent
+from agent.messages import ChatDict, Message, ToolCall
 from agent.redaction import redact
-from agent.tool import Tool, ToolContext, did_you_mean
+from agent.tool import ApprovalRequest, Approve, Tool, ToolContext, did_you_mean
 from agent.tool_support.workspace import Workspace
 from agent.untrusted import strip_role_markers, wrap_untrusted
 
@@ -213,3 +215,33 @@ def _is_encodable(arguments: dict[str, Any]) -> bool:
 def _storable(content: str) -> str:
     """Lone surrogates, as in undecodable file names, can be neither stored nor sent."""
     return content.encode(errors="replace").decode()
+
+
+async def run_tools(
+    toolbox: Toolbox, calls: Sequence[ToolCall], context: ToolContext
+) -> AsyncGenerator[TurnEvent | Message, None]:
+    """Calls with effects keep their order among themselves."""
+    in_order = asyncio.Lock()
+
+    async def run(call: ToolCall) -> tuple[ToolCall, ToolResult, float]:
+        began = time.perf_counter()
+        if toolbox.has_effects(call.name):
+            async with in_order:
+                result = await toolbox.run(call, context)
+        else:
+            result = await toolbox.run(call, context)
+        return call, result, time.perf_counter() - began
+
+    for call in calls:
+        yield ToolStarted(call.id, call.name, call.arguments)
+    tasks = [asyncio.create_task(run(call)) for call in calls]
+    try:
+        for finished in asyncio.as_completed(tasks):
+            call, result, seconds = await finished
+            message = Message("tool", result.as_read, tool_call_id=call.id, name=call.name)
+            yield (await finish_despite_cancel(context.store.append(context.session_id, [message])))[0]
+            yield ToolFinished(call.id, call.name, result.ok, result.content, seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

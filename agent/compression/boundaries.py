@@ -19,9 +19,8 @@ from itertools import pairwise
 from agent.compression.pinned import Pinned, find_pinned
 from agent.compression.summary_message import PreviousSummary, is_system, side_after_summary, side_of
 from agent.compression.truncate import SMALLEST_BOUND, fair_cap, truncate
-from agent.messages import ChatDict
+from agent.messages import ChatDict, next_group
 from agent.tokens import estimate_message_tokens
-from agent.tool_pairs import next_group
 
 PROTECT_FIRST_N = 3
 """The system prompt and the first exchange."""

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from agent.chat_text import text_of
-from agent.messages import CREATED_AT, ChatDict
+from agent.messages import CREATED_AT, ChatDict, text_of
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = len("Wed 2026-11-18")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from agent.chat_text import call_of, text_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.untrusted import without_marks
 
 _MAX_IDENTIFIER = 80

@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from agent.chat_text import text_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, text_of
 from agent.untrusted import own_words
 
 _FEWEST_OPTIONS = 2

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.chat_text import text_of
 from agent.compression.ledger import Ledger, split_ledger, without_ledger_marks
-from agent.messages import KIND, MESSAGE_ID, STATE, ChatDict
+from agent.messages import KIND, MESSAGE_ID, STATE, ChatDict, text_of
 from agent.untrusted import own_words
 
 Side = Literal["user", "assistant"]

@@ -6,11 +6,10 @@ The store keeps every message whole; a bounded copy exists only in the context.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agent.chat_text import call_of, text_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import MESSAGE_TOKENS, cut_to_tokens, estimate_message_tokens, estimate_text_tokens
 from agent.untrusted import MARK, Part, parts_of, wrap_untrusted
 
@@ -125,3 +124,18 @@ def _bound_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_bound_value(item) for item in value]
     return value
+
+
+PRUNED = "[Old tool output cleared to save context space]"
+_PRUNED_ABOVE = 200
+"""Characters."""
+
+
+def prune_results(messages: Sequence[ChatDict], old: Iterable[int]) -> list[ChatDict]:
+    """The messages, with copies in place of long tool results among the old ones."""
+    pruned = list(messages)
+    for index in old:
+        message = pruned[index]
+        if message["role"] == "tool" and len(text_of(message)) > _PRUNED_ABOVE:
+            pruned[index] = {**message, "content": PRUNED}
+    return pruned

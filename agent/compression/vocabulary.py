@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from agent.chat_text import call_of, text_of
 from agent.compression.dates import day_of, with_day
 from agent.compression.identifiers import find_effects, find_identifiers, find_phrases
 from agent.compression.ledger import Ledger
@@ -24,7 +23,7 @@ from agent.compression.standing_instructions import (
     possible_remarks,
     telling_words,
 )
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.untrusted import outside_words, own_words, without_marks
 
 _RESULT_CHARACTERS = 64_000

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.context.child_session import LiveContext, child_session_from, for_engine, is_request
-from agent.messages import Message, without_notes
+from agent.messages import Message, repair, without_notes
 from agent.store import Conversation, Session, SessionStore, Split, SplitReason
-from agent.tool_pairs import repair
 from agent.untrusted import without_marks
 
 COMPACTIONS: frozenset[SplitReason] = frozenset({"compression", "hygiene", "command"})

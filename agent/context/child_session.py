@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.chat_text import text_of
 from agent.compression.summary_state import new_state, state_of_engine, text_of_engine
 from agent.context.engine_values import TOOL_NAME, plain
 from agent.errors import InvalidCompaction
@@ -26,10 +25,11 @@ from agent.messages import (
     ToolCall,
     as_chat,
     holds_outside_text,
+    repair,
+    text_of,
 )
 from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_message_tokens
-from agent.tool_pairs import repair
 
 _KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", MESSAGE_ID, CREATED_AT, KIND, STATE)
 _ATTACHMENTS = ("image_url", "input_audio", "file")

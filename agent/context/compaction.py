@@ -19,16 +19,15 @@ import structlog
 
 from agent import auxiliary_client
 from agent.aio import finish_despite_cancel
+from agent.auxiliary_client import models_for_engine
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
 from agent.context.child_session import LiveContext, child_session_from, for_engine
-from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, advice
+from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, SummaryTimeout, advice
 from agent.context.drafts import Draft, Drafts
-from agent.context.engine_models import models_for_engine
 from agent.context.engine_pool import EnginePool, Pause
 from agent.context.engine_runner import EngineRunner
 from agent.context.prompt_size import is_plausible
 from agent.context.reinjected_state import carried_state, with_state
-from agent.context.summary_timeout import SummaryTimeout
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import ChatRequest, LLMClient

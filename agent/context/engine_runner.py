@@ -37,7 +37,6 @@ from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed, HermesError, InvalidCompaction
 from agent.llm import Usage
 from agent.messages import ChatDict
-from agent.signatures import call_accepted
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -379,3 +378,24 @@ def _no_coroutine(value: object) -> object:
         value.close()
         raise TypeError("Methods of an engine are plain functions, not `async def`.")
     return value
+
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def call_accepted(function: Callable[..., T], *given: Any, **offered: Any) -> T:
+    """Passes as many of `given` as the function takes, and of `offered` what it takes by name."""
+    parameters = inspect.signature(function).parameters.values()
+    if all(parameter.kind is not inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
+        given = given[: sum(parameter.kind in _BY_PLACE for parameter in parameters)]
+    return function(*given, **accepted_kwargs(function, offered))
+
+
+def accepted_kwargs(function: Callable[..., Any], offered: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the offer that the function takes; all of it where it has `**kwargs`."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(offered)
+    names = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
+    return {name: value for name, value in offered.items() if name in names}

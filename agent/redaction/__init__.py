@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agent.chat_text import call_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of
 from agent.redaction import assigned, blocks, library, shapes
 from agent.redaction.known import keeping_secret, known_rules
 from agent.redaction.rules import Rule

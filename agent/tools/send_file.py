@@ -29,5 +29,5 @@ async def send_file(
     workspace = Workspace(ctx.workspace)
     # Read whole, because that refuses links, pipes and everything outside; the platforms read it again.
     data = await asyncio.to_thread(workspace.read, path)
-    await ctx.give(FileSent(str(workspace.root), path, path.rsplit("/", 1)[-1], caption))
+    await ctx.send_file(FileSent(str(workspace.root), path, path.rsplit("/", 1)[-1], caption))
     return f"`{path}` ({len(data):,} bytes) {_ON_ITS_WAY}"

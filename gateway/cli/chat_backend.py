@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import NamedTuple, Protocol
 
-from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent
 from agent.store import Address
+from agent.tool import Choice
 from gateway.core.events import EventDeduplicator
 from gateway.core.gateway import Gateway
 from gateway.types import OWNER, InboundMessage, parse_command

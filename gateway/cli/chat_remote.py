@@ -10,9 +10,9 @@ from typing import Any
 
 import aiohttp
 
-from agent.approval import Choice
 from agent.errors import HermesError
 from agent.events import TurnEvent, event_from_dict
+from agent.tool import Choice
 from gateway.cli.chat_backend import PLATFORM, GatewayGone, Sent
 from gateway.cli.gateway_client import TokenRefused
 from gateway.core.events import EventDeduplicator

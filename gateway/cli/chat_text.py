@@ -5,8 +5,8 @@ from __future__ import annotations
 from textwrap import indent
 from typing import Literal
 
-from agent.approval import Choice
 from agent.events import ApprovalAsked, FileSent, Queued
+from agent.tool import Choice
 from gateway.cli.output import one_line, printable
 from gateway.core.approvals import approval_parts
 

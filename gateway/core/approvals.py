@@ -16,8 +16,8 @@ from typing import get_args
 
 import structlog
 
-from agent.approval import ApprovalRequest, Approve, Choice
 from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
+from agent.tool import ApprovalRequest, Approve, Choice
 from gateway.text.unicode import escape_confusables
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 
 from agent.aio import finish_despite_cancel, keyed_lock
-from agent.approval import Approve
 from agent.context.child_session import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
@@ -23,6 +22,7 @@ from agent.llm.budget import spending_for
 from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
 from agent.store import Conversation
+from agent.tool import Approve
 from gateway.commands.registry import Again, CommandContext
 from gateway.core.conversation_queue import ConversationQueue
 from gateway.core.leases import LeaseHolder
@@ -261,7 +261,7 @@ class Turns:
             first = queue.first_while(lambda waiting: waiting.command is None)
             allowed = [_user_message(waiting) for waiting in first if await self._may_speak(waiting)]
             settles = [message_id for waiting in first for message_id in (waiting.id, *waiting.merged_ids)]
-            return Arrived(allowed, settles, taken=partial(queue.remove, first))
+            return Arrived(allowed, settles, on_stored=partial(queue.remove, first))
 
         # Read now and not when the message was queued: a command may have moved the live session since.
         conversation = await self._store.sessions.conversation(queue.conversation_id)
@@ -276,12 +276,12 @@ class Turns:
             _user_message(inbound),
             workspace=self._gateway.workspace(conversation.id),
             steering=steering if config.gateway.busy == "steer" else nothing_new,
-            give=partial(self._send_file, conversation.id, inbound),
+            send_file=partial(self._send_file, conversation.id, inbound),
             approve=self._approver(conversation.id, inbound) if config.tools.approval == "ask" else None,
             has_begun=inbound.is_resumed,
-            tried=inbound.attempts,
-            settles=inbound.merged_ids,
-            goes_on_later=lambda: self._gateway.is_closing,
+            attempt=inbound.attempts,
+            also_answers=inbound.merged_ids,
+            will_resume=lambda: self._gateway.is_closing,
         )
         return turn, await self._agent.accept(turn)
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import structlog
 
 from agent.aio import run_in_daemon_thread
+from agent.context.engine_runner import accepted_kwargs
 from agent.events import Compacted, TurnDone, TurnEvent, TurnFailed, TurnStarted
-from agent.signatures import accepted_kwargs
 from gateway.plugins.plugin_folder import await_plugin_code, run_plugin_code
 
 log = structlog.get_logger(__name__)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.messages import Message, ToolCall, unanswered_calls
-from agent.tool_pairs import is_paired, repair
+from agent.messages import Message, ToolCall, is_paired, repair, unanswered_calls
 from tests.agent.histories import calls, result, user
 
 

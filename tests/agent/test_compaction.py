@@ -12,8 +12,8 @@ import pytest
 
 from agent.auxiliary_client import Deadline
 from agent.context.child_session import LiveContext, for_engine
+from agent.context.compaction_pace import SummaryTimeout
 from agent.context.drafts import Draft, Drafts
-from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, ContextOverflow, LeaseLost

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from agent.compression.dates import first_of_each_day, said_at
-from agent.compression.fallback_summary import extract
 from agent.compression.prompt import build_fork_prompt, pieces_of, record_of
+from agent.compression.summariser import extract
 from agent.context_compressor import ContextCompressor
 from agent.errors import ModelOverloaded
-from agent.messages import Message
+from agent.messages import Message, is_paired
 from agent.store import Address
 from agent.testing import ScriptedLLM
-from agent.tool_pairs import is_paired
 from tests.agent.histories import Chat, assistant, chat, group, summary_in, system, text, user
 from tests.agent.recorder import Recorder, engine
 from tests.support.stores import temporary_store

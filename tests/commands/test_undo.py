@@ -6,9 +6,8 @@ import asyncio
 
 from agent.events import TextDelta, TurnDone
 from agent.llm import Completion
-from agent.messages import Message, ToolCall
+from agent.messages import Message, ToolCall, is_paired
 from agent.store import Split
-from agent.tool_pairs import is_paired
 from tests.commands.desk import Desk
 
 NOTHING = "There is nothing to undo. Nothing has been said in this session yet."

@@ -9,9 +9,9 @@ from typing import get_args
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.approval import ApprovalRequest, Choice
 from agent.store import Address
 from agent.testing import ScriptedLLM
+from agent.tool import ApprovalRequest, Choice
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.callbacks import Buttons

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from agent.approval import ApprovalRequest
 from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
+from agent.tool import ApprovalRequest
 from gateway.core.approvals import Approvals
 
 ANNA, BOB = "telegram:1", "telegram:2"

@@ -15,10 +15,9 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import StoreError
 from agent.events import Notice, TurnDone, TurnFailed
 from agent.llm import Completion, Usage
-from agent.messages import ChatDict, Message, ToolCall
+from agent.messages import ChatDict, Message, ToolCall, is_paired
 from agent.store import Address, Session, SessionStore, Split
 from agent.testing import ScriptedLLM
-from agent.tool_pairs import is_paired
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agent.context.engine_runner import call_accepted
 from agent.context_compressor import ContextCompressor
-from agent.signatures import call_accepted
 from gateway.errors import EngineBroken, UnknownEngine
 from gateway.plugins import Plugins, available_engines, engine_factory, engine_problem, load_plugins
 from tests.plugins.strangers import (

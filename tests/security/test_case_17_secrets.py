@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.approval import ApprovalRequest
 from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent
@@ -25,7 +24,7 @@ from agent.redaction.known import known_rules
 from agent.redaction.stream import redact_stream
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
-from agent.tool import Tool, ToolContext, tool
+from agent.tool import ApprovalRequest, Tool, ToolContext, tool
 from agent.toolbox import OUTPUTS, Toolbox
 from agent.tools.memory import memory
 from agent.tools.read_file import read_file

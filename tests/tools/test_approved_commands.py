@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from agent.approval import ApprovalRequest
 from agent.messages import ToolCall
-from agent.tool import ToolContext
+from agent.tool import ApprovalRequest, ToolContext
 from agent.toolbox import Toolbox
 from gateway.core.approvals import approval_parts
 from gateway.text.display import format_arguments

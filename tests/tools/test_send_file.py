@@ -24,7 +24,7 @@ class Desk:
         async def give(file: FileSent) -> None:
             self.given.append(file)
 
-        self._ctx = replace(ctx, give=give)
+        self._ctx = replace(ctx, send_file=give)
 
     async def send(self, path: str, caption: str = "") -> ToolResult:
         arguments = json.dumps({"path": path, "caption": caption})

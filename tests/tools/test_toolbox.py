@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent.approval import ApprovalRequest
 from agent.errors import LeaseLost, ToolError, UnknownTool
 from agent.messages import ToolCall
-from agent.tool import ToolContext, tool
+from agent.tool import ApprovalRequest, ToolContext, tool
 from agent.toolbox import Toolbox, ToolResult, choose_tools
 from agent.tools.read_file import read_file
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent.context.auto_compaction import AutoCompaction
 from agent.context.compaction import Compactor, Watch
+from agent.context.compaction_pace import SummaryTimeout
 from agent.context.engine_pool import EnginePool
 from agent.context.engine_runner import DEADLINES
 from agent.context.memory_flush import MemoryFlush
-from agent.context.summary_timeout import SummaryTimeout
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.llm import LLMClient

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from agent.approval import Choice
 from agent.errors import ToolError
 from agent.events import event_to_dict
 from agent.ids import id_from, new_id
 from agent.messages import Message
 from agent.store import Overview
+from agent.tool import Choice
 from agent.tool_support.workspace import Workspace
 from agent.untrusted import without_marks
 from gateway.core.events import Envelope

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from agent.chat_text import text_of
 from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import between, ledger_of, ledger_state
 from agent.compression.truncate import fair_cap
 from agent.compression.vocabulary import find_entries, vocabulary_of
-from agent.messages import CREATED_AT, ChatDict
+from agent.messages import CREATED_AT, ChatDict, repair, text_of
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import estimate_messages_tokens_rough
-from agent.tool_pairs import repair
 
 from .database import Database
 from .graph import Node

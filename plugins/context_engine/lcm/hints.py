@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from agent.chat_text import text_of
+from agent.messages import text_of
 from agent.tokens import cut_to_tokens
 from agent.untrusted import own_words, without_marks, wrap_untrusted
 

@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.chat_text import text_of
 from agent.compression.summary_message import BRIDGE, is_by_an_engine, is_system
 from agent.compression.summary_message import MARK as OTHERS_MARK
-from agent.messages import ChatDict
+from agent.messages import STUB_RESULT, ChatDict, text_of
 from agent.tokens import estimate_message_tokens
-from agent.tool_pairs import STUB_RESULT
 
 from .graph import message_keys_under
 from .messages import OF_THE_HOST, Echoes, Incoming, add_messages, conversation_key, keys_by_identity

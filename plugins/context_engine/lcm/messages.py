@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 
-from agent.chat_text import call_of, text_of
 from agent.fts_text import indexable
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens
 
 OF_THE_HOST = ("message_id", "created_at", "kind", "state")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.chat_text import call_of, text_of
 from agent.compression.truncate import truncate
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
 from .digests import digest

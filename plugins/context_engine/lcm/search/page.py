@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from agent.chat_text import call_of, text_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import without_marks
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import structlog
 
-from agent.chat_text import call_of, text_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 
 from ..database import UNUSABLE, Database
 from ..messages import BLOCK, stored

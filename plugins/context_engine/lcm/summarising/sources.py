@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal
 
-from agent.chat_text import call_of, text_of
 from agent.compression.prompt import pieces_of, record_of
 from agent.compression.summary_check import check_summary, extract_as_checked, quotes_in
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.redaction import redact_message, rules_that_may_fire
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import in_a_note, own_words, strip_role_markers

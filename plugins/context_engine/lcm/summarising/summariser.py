@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from agent.compression.fallback_summary import extract
-from agent.compression.summariser import Summarize
+from agent.compression.summariser import Summarize, extract
 from agent.compression.summary_check import check_summary
 from agent.compression.truncate import fair_cap
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut

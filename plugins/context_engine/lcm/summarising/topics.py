@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 
-from agent.chat_text import call_of, text_of
 from agent.compression.identifiers import find_identifiers
 from agent.fts_text import STOP_WORDS
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of, text_of
 from agent.untrusted import own_words, without_marks
 
 from .sources import Sources, one_line, shortened_list, storable

@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.chat_text import call_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of
 from agent.untrusted import in_a_note
 
 from ..context_membership import Standing, standing

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.chat_text import call_of
-from agent.messages import ChatDict
+from agent.messages import ChatDict, call_of
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import in_a_note
 
