@@ -10,7 +10,7 @@ import click
 
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import local_time
-from gateway.cli.progress import progress_shown
+from gateway.cli.progress import show_progress
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
     configuration = _configuration_without_secrets(loaded)
     workspaces = loaded.workspaces if with_workspaces and loaded.workspaces.exists() else None
     sources = Sources(loaded.home, loaded.database, workspaces, configuration)
-    with progress_shown():
+    with show_progress():
         made = make_backup(sources, _target(loaded, path), overwrite=force)
     _print_made(made, with_workspaces=with_workspaces)
     if configuration is None and loaded.path is not None:
@@ -72,7 +72,7 @@ def restore(options: Options, file: Path, yes: bool) -> None:
     loaded = _loaded(options)
     ensure_home(loaded.home)
     try:
-        with progress_shown():
+        with show_progress():
             restored = put_back(
                 file.absolute(),
                 home=loaded.home,

@@ -1,4 +1,4 @@
-"""The port between the terminal and the agent, and the agent inside this process behind it."""
+"""The port between the terminal and the agent, and its implementation inside this process."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ PLATFORM = "terminal"
 
 
 class GatewayGone(HermesError):
-    """The Hermes this chat was connected to has stopped. Start `hermes chat` again; what was said is kept."""
+    """The Hermes this chat was connected to has stopped. Run `hermes chat` again; the conversation is stored."""
 
 
 class Sent(NamedTuple):
     message_id: str
     overtook: bool
-    """It was a command that ran at once and begins no turn."""
+    """The message was a command that ran at once and starts no turn."""
 
 
 class ChatBackend(Protocol):
-    """One conversation with the agent, wherever the agent runs."""
+    """One conversation with an agent, in this process or in another."""
 
     @property
     def greeting(self) -> str:
-        """Who answers, in a line or two."""
+        """One or two lines that name the model."""
         ...
 
     @property
     def conversation_id(self) -> str:
-        """Once it is open."""
+        """Available after `open`."""
         ...
 
     async def open(self, chat: str) -> None:
-        """Before anything else. Goes on where the chat of this name was left."""
+        """Open or continue the chat of this name. Call this first."""
         ...
 
     async def send(self, text: str) -> Sent:
-        """Hands the message over; what comes of it are events.
+        """Send a message; `events` reports the answer.
 
-        Raises GatewayGone, or another HermesError if only this message was refused.
+        Raises GatewayGone, or another HermesError if the message is refused.
         """
         ...
 
     async def stop(self) -> bool:
-        """Ends the running turn, if there is one."""
+        """Stop the running turn; return False if there is none."""
         ...
 
     async def decide(self, approval_id: str, choice: Choice) -> str:
-        """Answers what was asked with `ApprovalAsked`; gives a sentence about it."""
+        """Decide about an `ApprovalAsked`; return a sentence for the person."""
         ...
 
     def events(self) -> AsyncGenerator[TurnEvent, None]:
-        """Everything since `open`, each event once; a turn that was running then, from its beginning."""
+        """Yield each event since `open` once; of a turn that was running then, all events."""
         ...
 
 
@@ -74,7 +74,7 @@ class LocalChat:
         self._address = Address(PLATFORM, chat)
         conversation = await self._gateway.store.sessions.open_conversation(self._address, person=OWNER)
         self.conversation_id = conversation.id
-        self._unseen = EventDeduplicator(after=self._gateway.hub.last_number(conversation.id))
+        self._deduplicator = EventDeduplicator(after=self._gateway.hub.last_number(conversation.id))
         await self._gateway.recover(PLATFORM, chat_id=chat)
 
     async def send(self, text: str) -> Sent:
@@ -92,8 +92,8 @@ class LocalChat:
         )
 
     async def events(self) -> AsyncGenerator[TurnEvent, None]:
-        while True:  # the hub cuts off a watcher that lags far behind; it watches again and gets the rest
-            with self._gateway.hub.watch(self.conversation_id, after=self._unseen.last) as envelopes:
+        while True:  # the hub disconnects a slow watcher, which then watches again and gets the rest
+            with self._gateway.hub.watch(self.conversation_id, after=self._deduplicator.last) as envelopes:
                 async for envelope in envelopes:
-                    if event := self._unseen.take(envelope.number, envelope.event):
+                    if event := self._deduplicator.take(envelope.number, envelope.event):
                         yield event

@@ -1,4 +1,4 @@
-"""An answer as the terminal shows it: Markdown, written block by block while it still arrives."""
+"""Renders Markdown answers in the terminal, block by block while they arrive."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from rich.markdown import CodeBlock, Heading, Markdown
 from rich.segment import Segment
 from rich.syntax import Syntax
 
-# Nothing the model writes may vanish: HTML and link definitions are shown as the text they are.
+# HTML and link definitions are shown as text, so that nothing the model writes disappears.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
 
-
-_MAY_GO_ON = {"bullet_list_open", "ordered_list_open", "code_block"}
+_CONTINUABLE = {"bullet_list_open", "ordered_list_open", "code_block"}
 """Blocks that a blank line does not end."""
 
 
 def split_finished(text: str) -> tuple[str, str]:
-    """(blocks that later text cannot change, the rest): the former can be printed once and for all."""
+    """Split off the blocks that later text cannot change, so that they can be printed."""
     lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
     blocks = [token for token in _PARSER.parse("".join(lines)) if token.level == 0 and token.map]
     if not blocks:
         return "", text
     begin, end = blocks[-1].map or (0, 0)
-    followed_by_a_blank_line = end < len(lines)
-    closed = followed_by_a_blank_line and blocks[-1].type not in _MAY_GO_ON
+    has_blank_line_after = end < len(lines)
+    closed = has_blank_line_after and blocks[-1].type not in _CONTINUABLE
     finished = "".join(lines if closed else lines[:begin])
     return finished, text[len(finished) :]
 
 
 class Answer:
-    """Markdown without the padding: it stays copyable, and right when the window is made narrower."""
+    """Markdown without padding, so that it can be copied and survives a narrower window."""
 
     def __init__(self, text: str) -> None:
-        self._markdown = _PlainSpoken(text)
+        self._markdown = _PlainMarkdown(text)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = [_trimmed(line) for line in console.render_lines(self._markdown, options, pad=False)]
@@ -59,8 +58,8 @@ class _IndentedCode(CodeBlock):
         yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
 
 
-class _PlainSpoken(Markdown):
-    """With the line breaks the model wrote, addresses that can be read, and nothing centred."""
+class _PlainMarkdown(Markdown):
+    """Markdown with the line breaks of the model, visible URLs and nothing centred."""
 
     elements = Markdown.elements | {
         "heading_open": _LeftHeading,
@@ -69,7 +68,7 @@ class _PlainSpoken(Markdown):
     }
 
     def __init__(self, text: str) -> None:
-        # The terminal's own colours suit its background, whatever that is.
+        # The colours of the terminal fit its background.
         super().__init__("", code_theme="ansi_dark", hyperlinks=False)
         self.parsed = _PARSER.parse(text)
         _keep_line_breaks(self.parsed)
@@ -83,7 +82,7 @@ def _keep_line_breaks(tokens: Iterable[Token]) -> None:
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:
-    """Without the spaces that fill it up to the window's width."""
+    """Remove the spaces that pad a line to the width of the window."""
     while line and not line[-1].text.strip():
         line.pop()
     if line:

@@ -1,8 +1,7 @@
-"""What a turn looks like in the terminal.
+"""Shows the events of a conversation in the terminal.
 
-Whatever is finished is printed once and scrolls away: whole blocks of the answer, tool calls, notices. What
-is still changing (the block being written, the clock) is drawn with the prompt below it, see `live()`, and
-leaves no trace.
+Finished parts (blocks of the answer, tool calls, notices) are printed once and scroll away. The live part (the block
+being written, the clock) is drawn above the prompt, see `live()`, and leaves no trace.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Print(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """Something that runs: a tool, or the model."""
+    """The running time of a tool or of the model."""
 
     label: str
     began: float
@@ -60,7 +59,7 @@ class _Clock:
 
 
 class ChatScreen:
-    """Shows one conversation's events."""
+    """Shows the events of one conversation. `is_mine` says whether a message was entered in this window."""
 
     def __init__(self, console: Console, print_above: Print, is_mine: Callable[[str], bool]) -> None:
         self._console = console
@@ -71,10 +70,10 @@ class ChatScreen:
         self._tools: dict[str, _Clock] = {}
         self._asked: dict[str, ApprovalAsked] = {}
         self._queued: set[str] = set()
-        """Ids of messages that wait for a turn of their own."""
+        """Ids of queued messages."""
         self._pending = ""
         self._held: list[str] = []
-        """Sentences that wait for the end of the block that is being written."""
+        """Notices that wait for the end of the current block."""
         self._drawn: tuple[tuple[str, int], list[str]] = (("", 0), [""])
 
     @property
@@ -83,11 +82,11 @@ class ChatScreen:
 
     @property
     def asked(self) -> ApprovalAsked | None:
-        """What the person has to decide first."""
+        """The oldest open approval."""
         return next(iter(self._asked.values()), None)
 
     def prompted(self) -> None:
-        """A line was entered: the next thing printed stands below it."""
+        """Note that a line was entered above the next output."""
         self._last = "prompt"
 
     def show(self, event: TurnEvent) -> None:
@@ -106,7 +105,7 @@ class ChatScreen:
             case Steered():
                 self._is_mine(event.text)
                 self._queued.discard(event.message_id)
-                self._put("aside", Text(f"↳ taken in: {one_line(event.text, 60)}", "dim"))
+                self._put("aside", Text(f"↳ read now: {one_line(event.text, 60)}", "dim"))
             case ApprovalAsked():
                 self._asked[event.approval_id] = event
                 self._put("question", Text(describe_question(event), "yellow"))
@@ -116,19 +115,19 @@ class ChatScreen:
             case FileSent():
                 self._put("tool", Text(describe_file(event)))
             case Compacted():
-                self.say(
-                    f"Older messages were summarised: {event.messages_before} became {event.messages_after}."
+                self.show_notice(
+                    f"Hermes summarised older messages: {event.messages_before} became {event.messages_after}."
                 )
             case Notice():
-                self.say(event.text)
+                self.show_notice(event.text)
             case TurnDone():
                 self._done(event)
             case TurnFailed():
                 self._put("aside", Text(printable(event.error), "red"))
                 self._end()
 
-    def say(self, sentence: str) -> None:
-        """Something from Hermes, not from the model. It does not cut a paragraph of the answer in two."""
+    def show_notice(self, sentence: str) -> None:
+        """Print a sentence of Hermes, but not in the middle of a paragraph of the answer."""
         self._held.append(sentence)
         if not (self.running and self._pending.strip()):
             self.flush()
@@ -136,7 +135,7 @@ class ChatScreen:
             self._end()
 
     def live(self, width: int, height: int) -> str:
-        """What is still changing, as ANSI text that fits; empty when nothing is."""
+        """Return the live part as ANSI text of this size; empty without a running turn."""
         if self._turn is None:
             return ""
         clocks = list(self._tools.values())[:_SHOWN_TOOLS] or [self._turn]
@@ -151,7 +150,7 @@ class ChatScreen:
     def _start(self, event: TurnStarted) -> None:
         self._forget_turn()
         self._turn = _Clock("", time.monotonic())
-        # One's own that waited stands far above by now.
+        # Repeat a message of another window, and a queued message, which scrolled away.
         if not self._is_mine(event.text) or event.message_id in self._queued:
             self._put("prompt", Text(f"› {printable(event.text)}", "dim"))
         self._queued.discard(event.message_id)
@@ -162,7 +161,7 @@ class ChatScreen:
             finished, self._pending = split_finished(self._pending)
             self._put_answer(finished)
             if finished.strip():
-                self._say_held()
+                self._print_held()
 
     def _start_tool(self, event: ToolStarted) -> None:
         self.flush()
@@ -179,7 +178,7 @@ class ChatScreen:
 
     def _done(self, event: TurnDone) -> None:
         self.flush()
-        if event.stopped and self._last != "notice":  # the answer to /stop has said it already
+        if event.stopped and self._last != "notice":  # after /stop, the notice says so already
             self._put("aside", Text("Stopped.", "dim"))
         self._end()
 
@@ -202,12 +201,12 @@ class ChatScreen:
         self._print(kind, renderable)
 
     def flush(self) -> None:
-        """Prints what is only drawn so far."""
+        """Print the live part."""
         rest, self._pending = self._pending, ""
         self._put_answer(rest)
-        self._say_held()
+        self._print_held()
 
-    def _say_held(self) -> None:
+    def _print_held(self) -> None:
         held, self._held = self._held, []
         for sentence in held:
             self._print("notice", Text(printable(sentence), "yellow"))
@@ -217,13 +216,13 @@ class ChatScreen:
             self._print("answer", Answer(text))
 
     def _print(self, kind: Kind, renderable: RenderableType) -> None:
-        """Blank lines stand around paragraphs and between things of different kinds."""
+        """Print with blank lines around paragraphs and between different kinds."""
         apart = self._last != "blank" and (kind == "answer" or kind != self._last)
         self._last = kind
         self._print_above(*([Text()] if apart else []), renderable)
 
     def _unfinished(self, width: int) -> list[str]:
-        """The block being written, below a blank line. The prompt asks several times for one picture."""
+        """Render the block being written; cached, because the prompt asks several times per frame."""
         wanted = (self._pending, width)
         if self._drawn[0] != wanted:
             with self._console.capture() as captured:

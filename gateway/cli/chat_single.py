@@ -1,4 +1,4 @@
-"""`hermes chat -q`: one question, its answer on standard output, everything else on standard error."""
+"""`hermes chat -q`: prints the answer to one question on standard output and all else on standard error."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ from gateway.cli.chat_text import describe_file
 from gateway.cli.output import describe_call, one_line, printable
 from gateway.types import parse_command
 
-_NOBODY_TO_ASK = (
-    "denied: {call}. Nobody can be asked here; decide in `hermes chat` without -q, or allow everything "
+_DENIED = (
+    "denied: {call}. `hermes chat -q` cannot ask you; use `hermes chat` without -q, or allow everything "
     "with `tools.approval: off`."
 )
 
 
 class Unanswered(HermesError):
-    # Without a docstring: the turn brings its own sentence.
+    # No docstring: the turn has its own sentence.
     pass
 
 
 class AnswerStopped(HermesError):
-    """The answer was stopped before its end."""
+    """The answer was stopped before it was complete."""
 
 
 async def ask(backend: ChatBackend, text: str, *, new_session: bool = False) -> None:
-    """Returns when the answer is complete. Raises Unanswered or AnswerStopped."""
+    """Print the answer to a question. Raises Unanswered or AnswerStopped."""
     if new_session:
         await backend.send("/reset")
     sent = await backend.send(text)
-    printed = _Printed(notices_are_answers=parse_command(text) is not None)
+    printer = _AnswerPrinter(notices_are_answers=parse_command(text) is not None)
     turn_is_ours = False
     try:
         async with aclosing(_events_of(sent, backend)) as events:
             async for event in events:
                 if isinstance(event, Queued) and new_session:
-                    continue  # behind its own reset, mostly
-                printed.show(event)
-                # Into a turn that was begun elsewhere the question was only taken in; there somebody decides.
+                    continue  # it waits for its own /reset
+                printer.show(event)
+                # If a turn of another window took the question in, the approvals are decided there.
                 turn_is_ours |= isinstance(event, TurnStarted)
                 if isinstance(event, ApprovalAsked) and turn_is_ours:
-                    printed.remark(_NOBODY_TO_ASK.format(call=describe_call(event.tool, event.arguments)))
+                    printer.remark(_DENIED.format(call=describe_call(event.tool, event.arguments)))
                     await backend.decide(event.approval_id, "deny")
     except (asyncio.CancelledError, BrokenPipeError):
-        # Nobody reads on, so a gateway that goes on running need not go on writing.
+        # The reader is gone, so a gateway that keeps running can stop the answer.
         await backend.stop()
         raise
-    printed.end_line()
+    printer.end_line()
 
 
 async def _events_of(sent: Sent, backend: ChatBackend) -> AsyncGenerator[TurnEvent, None]:
-    """One message's own turn, or the rest of the running one that took it in."""
+    """Yield the events of the message's own turn, or the rest of the running turn that took it in."""
     ours = False
     async with aclosing(backend.events()) as events:
         async for event in events:
@@ -83,8 +83,8 @@ async def _events_of(sent: Sent, backend: ChatBackend) -> AsyncGenerator[TurnEve
                     return
 
 
-class _Printed:
-    """The answer as it has been printed so far."""
+class _AnswerPrinter:
+    """Prints an answer while it arrives."""
 
     def __init__(self, *, notices_are_answers: bool) -> None:
         self._notices_are_answers = notices_are_answers
@@ -106,7 +106,7 @@ class _Printed:
             case Notice():
                 self.remark(event.text)
             case Queued():
-                self.remark("This chat is busy; the question waits.")
+                self.remark("This chat is busy; your question is queued.")
             case FileSent():
                 self.remark(describe_file(event))
             case TurnFailed():
@@ -121,7 +121,7 @@ class _Printed:
             self._write("\n")
 
     def _write(self, text: str) -> None:
-        # A pipe gets the exact text; a terminal must not be steered by it.
+        # A pipe gets the exact text; control characters must not reach a terminal.
         sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
         self._at_line_start = text.endswith("\n")

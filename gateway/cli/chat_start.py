@@ -1,4 +1,4 @@
-"""Brings a chat and the agent together: the agent runs here, or in a gateway that is already running."""
+"""Starts a chat with the agent in this process or in a running gateway."""
 
 from __future__ import annotations
 
@@ -6,57 +6,65 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from agent.errors import NotFound
 from agent.ids import new_id
+from agent.messages import without_notes
+from agent.store import SessionStore
+from agent.untrusted import without_marks
 from gateway.app import build_app
 from gateway.cli import Options, loaded_for
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
-from gateway.cli.chat_history import Exchange, last_exchange
 from gateway.cli.chat_single import ask
-from gateway.cli.gateway_client import address
-from gateway.cli.output import console
-from gateway.cli.progress import progress_shown
+from gateway.cli.gateway_client import gateway_url
+from gateway.cli.output import console, one_line, printable
+from gateway.cli.progress import show_progress
 from gateway.commands import Commands
 from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.errors import AlreadyRunning
 from gateway.observability.logs import configure_logging
 from gateway.store import open_store
 
-_LONGEST_LOG = 1_000_000
+_MAX_LOG_BYTES = 1_000_000
+_MAX_QUESTION = 200
+_MAX_ANSWER_LINES = 12
+_MAX_ANSWER = 1200
 
 
-def converse(config_path: Path | None, name: str | None, *, new_session: bool) -> None:
-    """Until the person leaves."""
+def run_chat(config_path: Path | None, name: str | None, *, new_session: bool) -> None:
+    """Run an interactive chat until the person leaves."""
     from gateway.cli.chat_terminal import TerminalChat  # noqa: PLC0415 - a single question needs no prompt
 
-    loaded = _prepared(config_path)
+    loaded = _prepare(config_path)
     history = loaded.home / "chat_history"
     history.touch(mode=0o600)
 
     async def run() -> None:
-        async with _opened(loaded, name or "main") as backend:
-            earlier = None if new_session else await _earlier(backend.conversation_id, loaded)
+        async with _open_backend(loaded, name or "main") as backend:
+            last = None if new_session else await _last_exchange(backend.conversation_id, loaded)
             chat = TerminalChat(backend, Commands.discover(), console(), history)
-            await chat.run(new_session=new_session, earlier=earlier)
+            await chat.run(new_session=new_session, last_exchange=str(last or ""))
 
     asyncio.run(run())
 
 
-def ask_once(config_path: Path | None, name: str | None, question: str, *, new_session: bool) -> None:
-    """Until the answer is complete. Without a name, nothing said before is part of it."""
-    loaded = _prepared(config_path)
+def run_single_question(
+    config_path: Path | None, name: str | None, question: str, *, new_session: bool
+) -> None:
+    """Ask one question and wait for the answer; without a name, in a new conversation."""
+    loaded = _prepare(config_path)
 
     async def run() -> None:
-        async with _opened(loaded, name or new_id("once")) as backend:
+        async with _open_backend(loaded, name or new_id("once")) as backend:
             await ask(backend, question, new_session=new_session)
 
     asyncio.run(run())
 
 
-def _prepared(config_path: Path | None) -> LoadedConfig:
+def _prepare(config_path: Path | None) -> LoadedConfig:
     loaded = loaded_for(Options(config_path))
     ensure_home(loaded.home)
     _log_to_file(loaded)
@@ -64,58 +72,84 @@ def _prepared(config_path: Path | None) -> LoadedConfig:
 
 
 def _log_to_file(loaded: LoadedConfig) -> None:
-    """The terminal belongs to the conversation: what would be logged there goes into `chat.log`."""
+    """Log to `chat.log`, because the terminal shows the conversation."""
     path = loaded.home / "chat.log"
     path.touch(mode=0o600)
-    mode = "w" if path.stat().st_size > _LONGEST_LOG else "a"
+    mode = "w" if path.stat().st_size > _MAX_LOG_BYTES else "a"
     with redirect_stderr(path.open(mode, encoding="utf-8", buffering=1)):
-        # The loggers take hold of the stream now and keep it.
+        # The loggers keep the stream that is standard error now.
         configure_logging(loaded.config.logging.level, loaded.config.logging.format)
 
 
 @asynccontextmanager
-async def _opened(loaded: LoadedConfig, name: str) -> AsyncIterator[ChatBackend]:
+async def _open_backend(loaded: LoadedConfig, name: str) -> AsyncIterator[ChatBackend]:
     backend: ChatBackend
     async with AsyncExitStack() as stack:
         try:
-            with progress_shown():  # a large store may have to be brought up to date
-                hermes = await stack.enter_async_context(build_app(loaded))
-            for notice in hermes.gateway.plugins.notices:
+            with show_progress():  # migrating a large store takes a while
+                app = await stack.enter_async_context(build_app(loaded))
+            for notice in app.gateway.plugins.notices:
                 click.echo(f"hermes: {notice}", err=True)
-            greeting = "\n".join(filter(None, [hermes.model_choice, hermes.model_line]))
-            backend = LocalChat(hermes.gateway, greeting)
+            greeting = "\n".join(filter(None, [app.model_choice, app.model_line]))
+            backend = LocalChat(app.gateway, greeting)
             await backend.open(name)
         except AlreadyRunning as running:
-            backend = await _connected(stack, loaded, name, running)
+            backend = await _connect(stack, loaded, name, running)
         yield backend
 
 
-async def _connected(
+async def _connect(
     stack: AsyncExitStack, loaded: LoadedConfig, name: str, running: AlreadyRunning
 ) -> ChatBackend:
-    """The running gateway, over its web API. Raises `running` where that cannot be reached."""
+    """Connect to the web API of the running gateway. Raises `running` if it cannot be reached."""
     from gateway.cli.chat_remote import RemoteChat  # noqa: PLC0415 - the HTTP client is needed only here
 
     web = loaded.config.platforms.web
-    url = await asyncio.to_thread(address, loaded)
+    url = await asyncio.to_thread(gateway_url, loaded)
     if url is None:
         raise running
     token = web.token.get_secret_value() if web.token else None
     backend = await stack.enter_async_context(RemoteChat.connect(url, token))
     try:
         await backend.open(name)
-        await _check_it_is_ours(backend.conversation_id, loaded)
+        await _check_same_store(backend.conversation_id, loaded)
     except (GatewayGone, NotFound):
         raise running from None
     return backend
 
 
-async def _earlier(conversation_id: str, loaded: LoadedConfig) -> Exchange | None:
+async def _last_exchange(conversation_id: str, loaded: LoadedConfig) -> Exchange | None:
     async with open_store(loaded, read_only=True) as store:
         return await last_exchange(store.sessions, conversation_id)
 
 
-async def _check_it_is_ours(conversation_id: str, loaded: LoadedConfig) -> None:
-    """Raises NotFound if that conversation is in another store: then another Hermes answers on that port."""
+async def _check_same_store(conversation_id: str, loaded: LoadedConfig) -> None:
+    """Raise NotFound if the conversation is in another store, because another Hermes uses that port."""
     async with open_store(loaded, read_only=True) as store:
         await store.sessions.conversation(conversation_id)
+
+
+class Exchange(NamedTuple):
+    """A question and its answer."""
+
+    question: str
+    answer: str
+
+    def __str__(self) -> str:
+        """Show the beginning of both."""
+        lines = printable(self.answer).strip()[:_MAX_ANSWER].splitlines()[:_MAX_ANSWER_LINES]
+        answer = "\n".join(lines)
+        more = "" if len(answer) == len(printable(self.answer).strip()) else " …"
+        return f"You: {one_line(self.question, _MAX_QUESTION)}\n\n{answer}{more}"
+
+
+async def last_exchange(store: SessionStore, conversation_id: str) -> Exchange | None:
+    """Return the last exchange of a conversation; None if it is empty or the answer is still being written."""
+    conversation = await store.conversation(conversation_id)
+    history = without_notes(await store.history(conversation.live_session_id))
+    if not history or history[-1].role != "assistant" or history[-1].tool_calls:
+        return None
+    asked = next((message for message in reversed(history) if message.role == "user"), None)
+    if asked is None or not history[-1].content.strip():
+        return None
+    return Exchange(without_marks(asked.content), without_marks(history[-1].content))

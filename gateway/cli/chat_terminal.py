@@ -1,4 +1,4 @@
-"""The chat in the terminal: a prompt that is always there, the conversation above it."""
+"""The interactive chat in the terminal: a prompt at the bottom and the conversation above it."""
 
 from __future__ import annotations
 
@@ -22,36 +22,34 @@ from rich.text import Text
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from gateway.cli.chat_backend import ChatBackend, GatewayGone
-from gateway.cli.chat_history import Exchange
 from gateway.cli.chat_screen import ChatScreen
 from gateway.cli.chat_text import CHOICES, CHOICES_PROMPT, NOT_A_CHOICE
 from gateway.commands import Commands
 from gateway.types import parse_command
 
-_LEAVE = {"/exit": "leave this chat", "/quit": "leave this chat"}
-_HOW = "Alt+Enter: new line · /help: commands · Ctrl-C: stop an answer · Ctrl-D: leave"
+_EXIT_COMMANDS = {"/exit": "leave this chat", "/quit": "leave this chat"}
+_HINT = "Alt+Enter: new line · /help: commands · Ctrl-C: stop an answer · Ctrl-D: leave"
 _PROMPT = "\x1b[1;36m›\x1b[0m "
-_FRAME = 0.1
-"""Seconds between two pictures of what is changing."""
+_FRAME_SECONDS = 0.1
 
 _MENU_LINES = 8
-"""Room for the list of commands."""
+"""Lines reserved for the list of commands."""
 
-_REMEMBERED = 100
-"""Own messages on their way; what comes back as an event and is not among them was written elsewhere."""
+_MAX_SENT = 100
+"""Sent messages to remember; the event of any other message comes from another window."""
 
-_TALLEST = 20
-"""Lines of the changing part; the prompt draws them anew at every keystroke."""
+_MAX_LIVE_LINES = 20
+"""Lines of the live part, which the prompt redraws at every keystroke."""
 
 
 class TerminalChat:
-    """One sitting: until the person leaves or the gateway goes away."""
+    """An interactive chat that lasts until the person leaves or the gateway stops."""
 
     def __init__(self, backend: ChatBackend, commands: Commands, console: Console, history: Path) -> None:
         self._backend = backend
         self._console = console
-        self._screen = ChatScreen(console, self._print_above, self._was_mine)
-        self._sent: deque[str] = deque(maxlen=_REMEMBERED)
+        self._screen = ChatScreen(console, self._print_above, self._forget_sent)
+        self._sent: deque[str] = deque(maxlen=_MAX_SENT)
         self._interrupted = asyncio.Event()
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
@@ -64,13 +62,13 @@ class TerminalChat:
             key_bindings=self._keys(),
         )
 
-    async def run(self, *, new_session: bool = False, earlier: Exchange | None = None) -> None:
-        """Returns when the person leaves. Raises GatewayGone."""
-        self._greet(earlier)
+    async def run(self, *, new_session: bool = False, last_exchange: str = "") -> None:
+        """Run until the person leaves. Raises GatewayGone."""
+        self._greet(last_exchange)
         loop = asyncio.get_running_loop()
-        # The prompt reads Ctrl-C as a key; between two prompts it is a signal.
+        # The prompt reads Ctrl-C as a key; between two prompts Ctrl-C is a signal.
         loop.add_signal_handler(signal.SIGINT, self._interrupted.set)
-        work = (self._talk(new_session), self._watch(), self._animate(), self._obey_interrupts())
+        work = (self._read_input(new_session), self._watch(), self._animate(), self._handle_interrupts())
         tasks = [asyncio.create_task(each) for each in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -83,20 +81,20 @@ class TerminalChat:
             self._screen.flush()
             loop.remove_signal_handler(signal.SIGINT)
 
-    def _greet(self, earlier: Exchange | None) -> None:
+    def _greet(self, last_exchange: str) -> None:
         self._console.print(Text(self._backend.greeting))
-        self._console.print(Text(_HOW, "dim"), end="\n\n")
-        if earlier:
-            self._console.print(Text(str(earlier), "dim"), end="\n\n")
+        self._console.print(Text(_HINT, "dim"), end="\n\n")
+        if last_exchange:
+            self._console.print(Text(last_exchange, "dim"), end="\n\n")
 
-    # -- what runs side by side ------------------------------------------------------------------------------
+    # -- concurrent tasks ------------------------------------------------------------------------------------
 
-    async def _talk(self, new_session: bool) -> None:
+    async def _read_input(self, new_session: bool) -> None:
         if new_session:
             await self._send("/reset")
         while (text := await self._read()) is not None:
             self._screen.prompted()
-            if text in _LEAVE:
+            if text in _EXIT_COMMANDS:
                 return
             if (asked := self._screen.asked) and parse_command(text) is None:
                 await self._decide(asked, text)
@@ -110,12 +108,12 @@ class TerminalChat:
 
     async def _animate(self) -> None:
         while True:
-            await asyncio.sleep(_FRAME)
+            await asyncio.sleep(_FRAME_SECONDS)
             if self._screen.running:
                 self._prompt.app.invalidate()
 
-    async def _obey_interrupts(self) -> None:
-        """Ctrl-C ends the answer, or else clears what was typed, or else says how to leave."""
+    async def _handle_interrupts(self) -> None:
+        """On Ctrl-C, stop the answer; without one, clear the input; without input, say how to leave."""
         while await self._interrupted.wait():
             self._interrupted.clear()
             if self._screen.running:
@@ -123,38 +121,38 @@ class TerminalChat:
             elif self._prompt.default_buffer.text:
                 self._prompt.default_buffer.reset()
             else:
-                self._screen.say("Ctrl-D or /exit leaves.")
+                self._screen.show_notice("Press Ctrl-D or enter /exit to leave.")
 
     async def _read(self) -> str | None:
-        """What the person enters; None when they leave with Ctrl-D."""
+        """Return the entered text; None for Ctrl-D."""
         try:
             return (await self._prompt.prompt_async(handle_sigint=False)).strip()
         except EOFError:
             return None
 
     async def _send(self, text: str) -> None:
-        # Noted first: the event that answers it may arrive before `send` returns.
+        # Before sending: its event may arrive before `send` returns.
         self._sent.append(text)
-        await self._handed_over(self._backend.send(text))
+        await self._request(self._backend.send(text))
 
     async def _decide(self, asked: ApprovalAsked, text: str) -> None:
         if choice := CHOICES.get(text.lower()):
-            # What came of it is told by an event, also where somebody was faster in another window.
-            await self._handed_over(self._backend.decide(asked.approval_id, choice))
+            # An event reports the outcome, also of a decision in another window.
+            await self._request(self._backend.decide(asked.approval_id, choice))
         else:
-            self._screen.say(NOT_A_CHOICE)
+            self._screen.show_notice(NOT_A_CHOICE)
 
-    async def _handed_over(self, request: Awaitable[object]) -> None:
-        """Says why, if only this was refused."""
+    async def _request(self, request: Awaitable[object]) -> None:
+        """Await a request and show why it was refused."""
         try:
             await request
         except GatewayGone:
             raise
         except HermesError as error:
-            self._screen.say(str(error))
+            self._screen.show_notice(str(error))
 
-    def _was_mine(self, text: str) -> bool:
-        """Whether a message that is taken up now was entered here, and not in another window."""
+    def _forget_sent(self, text: str) -> bool:
+        """Forget a sent message; return False for a message of another window."""
         if text not in self._sent:
             return False
         self._sent.remove(text)
@@ -165,14 +163,14 @@ class TerminalChat:
     def _message(self) -> ANSI:
         app = self._prompt.app
         prompt = f"{CHOICES_PROMPT}{_PROMPT}" if self._screen.asked else _PROMPT
-        if app.is_done:  # what was entered stays in the scrollback, what was changing does not
+        if app.is_done:  # entered text stays in the scrollback, the live part does not
             return ANSI(f"\n{prompt}" if self._screen.running else prompt)
         size = app.output.get_size()
-        live = self._screen.live(size.columns, min(size.rows - self._prompt_height(), _TALLEST))
+        live = self._screen.live(size.columns, min(size.rows - self._prompt_height(), _MAX_LIVE_LINES))
         return ANSI(f"{live}\n{prompt}" if live else prompt)
 
     def _prompt_height(self) -> int:
-        """Lines that the changing part must leave free."""
+        """Return the number of lines that the live part must leave free."""
         buffer = self._prompt.default_buffer
         return 2 + max(buffer.document.line_count, _MENU_LINES if buffer.complete_while_typing() else 0)
 
@@ -195,8 +193,8 @@ class TerminalChat:
         return keys
 
     def _print_above(self, *renderables: RenderableType) -> None:
-        """The prompt makes room and is drawn again. The terminal stays in its hands meanwhile: a key that is
-        pressed now is read by the prompt, and neither echoed into the answer nor lost."""
+        """Print above the prompt, which is erased and redrawn. The prompt keeps the terminal: a key pressed meanwhile
+        is neither echoed into the answer nor lost."""
         app = self._prompt.app
         if app.is_running:
             app.renderer.erase()
@@ -209,7 +207,7 @@ class SlashCompleter(Completer):
     """Completes the name of a command at the beginning of the input."""
 
     def __init__(self, commands: Commands) -> None:
-        self._summaries = _LEAVE | {
+        self._summaries = _EXIT_COMMANDS | {
             f"/{name}": command.summary
             for command in commands.all
             for name in (command.name, *command.aliases)

@@ -1,4 +1,4 @@
-"""What the terminal says about messages that wait, calls that need a decision, and files."""
+"""Terminal texts for queued messages, approvals and files."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ CHOICES: dict[str, Choice] = {
     "d": "deny",
     "deny": "deny",
 }
-"""What can be typed. A mere “yes” does not say for how long."""
+"""Accepted input. “yes” is not accepted: it does not say for how long."""
 
 CHOICES_PROMPT = "[o]nce, this [c]onversation, [d]eny "
-NOT_A_CHOICE = "Type o, c or d and press Enter first; the up arrow brings back what you wrote."
+NOT_A_CHOICE = "First type o, c or d and press Enter; the up arrow brings your text back."
 
 _OUTCOMES: dict[Choice | Literal["expired"], str] = {
     "once": "✓ allowed once",
     "conversation": "✓ allowed in this conversation",
     "deny": "✗ denied",
-    "expired": "✗ not answered, so not run",
+    "expired": "✗ expired without an answer, not run",
 }
 
-_WAITS = {
-    "queue": "waits for its turn",
-    "steer": "waits for the next step",
-    "interrupt": "ends this answer",
+_QUEUED = {
+    "queue": "queued",
+    "steer": "queued for the next step",
+    "interrupt": "stops this answer",
 }
 
 
 def describe_waiting(queued: Queued) -> str:
-    return f"↳ {_WAITS[queued.how]}: {one_line(queued.text, 60)}"
+    return f"↳ {_QUEUED[queued.how]}: {one_line(queued.text, 60)}"
 
 
 def describe_question(asked: ApprovalAsked) -> str:
-    """The whole command, with everything visible that could hide: what is approved is what is seen."""
+    """Show all arguments with hidden characters made visible, so that people see what they approve."""
     parts = approval_parts(asked.arguments)
-    # The deeper a line stands in, the less it can be taken for the name of another argument.
+    # Indented twice, so that a line cannot look like the name of another argument.
     texts = [text if len(parts) == 1 else f"{name}\n{_indented(text)}" for name, text in parts]
     return "\n".join([f"May Hermes run {one_line(asked.tool, 40)}?", *map(_indented, texts)])
 
@@ -54,7 +54,7 @@ def describe_outcome(choice: Choice | Literal["expired"]) -> str:
 
 
 def describe_file(sent: FileSent) -> str:
-    """The place on a line of its own, so that it can be copied."""
+    """Put the path on its own line, so that it can be copied."""
     return f"⇩ {one_line(sent.caption or sent.name, 200)}\n{printable(f'{sent.workspace}/{sent.path}')}"
 
 

@@ -18,7 +18,7 @@ from gateway.app import build_sandbox
 from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite
 from gateway.cli.doctor_checks import private
-from gateway.cli.progress import progress_shown
+from gateway.cli.progress import show_progress
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.limits.budget import format_usd
@@ -169,7 +169,7 @@ def _index(loaded: LoadedConfig, damage: str | None, *, repair: bool) -> Iterato
     if damage is None:
         yield Finding("ok", "the search index fits the messages")
     elif repair:
-        with progress_shown():
+        with show_progress():
             count = asyncio.run(_rebuild_index(loaded))
         yield Finding(
             "ok", f"the search index was damaged ({damage}); it was built anew from {count:,} messages"

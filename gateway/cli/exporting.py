@@ -22,7 +22,7 @@ from agent.store import Overview
 from gateway.cli import Options, loaded_for
 from gateway.cli.export_format import Format, Jsonl, Markdown, Told
 from gateway.cli.output import new_private_file
-from gateway.cli.progress import progress_shown
+from gateway.cli.progress import show_progress
 from gateway.cli.sessions_format import message_without_secrets
 from gateway.config.secrets import all_secrets
 from gateway.observability.logs import configure_logging
@@ -98,7 +98,7 @@ def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
 
             return await run_in_daemon_thread(run, "export")
 
-    with keeping_secret(all_secrets(loaded)), progress_shown():
+    with keeping_secret(all_secrets(loaded)), show_progress():
         return asyncio.run(main())
 
 

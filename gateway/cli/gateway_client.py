@@ -1,4 +1,4 @@
-"""The gateway that runs on this machine, and how to ask it."""
+"""Finds the gateway that runs on this state directory and asks for its status."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from agent.errors import HermesError
 if TYPE_CHECKING:
     from gateway.config.loader import LoadedConfig
 
-_PATIENCE = 5.0
-"""Seconds. A gateway on this machine answers at once, or something is wrong with it."""
-_UNAUTHORISED = 401
+_TIMEOUT_SECONDS = 5.0
 
 
 class TokenRefused(HermesError):
-    """The running Hermes does not take this `platforms.web.token`: hermes.yaml has changed since. Restart Hermes."""
+    """The running Hermes refuses this `platforms.web.token`: hermes.yaml has changed since. Restart Hermes."""
 
 
-def address(loaded: LoadedConfig) -> str | None:
-    """Where the gateway of this state directory listens, by its own word or else by the configuration. None where it
-    cannot be asked: it has no page, or did not say which port it got."""
+def gateway_url(loaded: LoadedConfig) -> str | None:
+    """Return the address that the gateway wrote, or the configured one; None without a web server or a known port."""
     from gateway.config.schema_platforms import local_url  # noqa: PLC0415
     from gateway.process_lock import read_address  # noqa: PLC0415
 
@@ -31,21 +28,21 @@ def address(loaded: LoadedConfig) -> str | None:
 
 
 async def ask_status(loaded: LoadedConfig, url: str) -> dict[str, Any] | None:
-    """What the gateway of this state directory says about itself; None where none answers. Raises TokenRefused."""
-    import aiohttp  # noqa: PLC0415 - slow to import, and needed only here
+    """Ask the gateway of this state directory for its status; None if it does not answer. Raises TokenRefused."""
+    import aiohttp  # noqa: PLC0415 - slow to import
 
     web = loaded.config.platforms.web
     headers = {"Authorization": f"Bearer {web.token.get_secret_value()}"} if web.token else {}
-    timeout = aiohttp.ClientTimeout(total=_PATIENCE)
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
     try:
         async with (
             aiohttp.ClientSession(headers=headers, timeout=timeout) as http,
             http.get(f"{url}/api/status") as response,
         ):
-            if response.status == _UNAUTHORISED:
+            if response.status == 401:
                 raise TokenRefused
-            told = await response.json() if response.status == 200 else None
+            status = await response.json() if response.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
-    is_ours = isinstance(told, dict) and told.get("database") == str(loaded.database)
-    return told if is_ours else None
+    is_ours = isinstance(status, dict) and status.get("database") == str(loaded.database)
+    return status if is_ours else None

@@ -13,7 +13,7 @@ import click
 from agent.errors import HermesError
 from gateway.cli import Options, loaded_for
 from gateway.cli.output import one_line
-from gateway.cli.progress import progress_shown
+from gateway.cli.progress import show_progress
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
     configure_logging("error", "human")  # standard output is for what was asked
     options: Options = ctx.obj
     loaded = loaded_for(options)
-    with progress_shown():
+    with show_progress():
         source = read_source(file, person=person, assistant=assistant)
         outcome = _looked_at(loaded, source) if dry_run else _taken_in(loaded, source)
     _report(source, outcome, dry_run=dry_run)

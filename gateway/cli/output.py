@@ -1,4 +1,4 @@
-"""What commands print: for a person at a terminal, or plain and unwrapped for a pipe."""
+"""Output of commands: coloured and wrapped at a terminal, plain in a pipe."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-_UNBOUNDED = 100_000
-"""Columns of something that is not a terminal."""
+_PIPE_WIDTH = 100_000
+"""Columns of a pipe: lines are never wrapped."""
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Colours and wrapping only where a person looks."""
-    from rich.console import Console  # noqa: PLC0415 - commands that print one sentence do without it
+    """Return a console that colours and wraps only at a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not every command needs it
 
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
-        made.width = _UNBOUNDED
+        made.width = _PIPE_WIDTH
     return made
 
 
 def printable(text: str) -> str:
-    """Control characters made visible: text from a model or a file must not steer the terminal."""
+    """Make control characters visible, so that text of a model or a file cannot control the terminal."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text on one line, shortened."""
+    """Put the text on one line and truncate it."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def describe_call(name: str, arguments: str) -> str:
-    """A tool call as a person would say it: `read_file notes.txt`."""
-    from agent.redaction import own_rules, redact  # noqa: PLC0415 - most commands show no calls
+    """Describe a tool call in short, as in `read_file notes.txt`."""
+    from agent.redaction import own_rules, redact  # noqa: PLC0415 - slow to import
 
     return f"{one_line(name, 40)} {one_line(redact(_brief(arguments), own_rules()), 60)}".strip()
 
 
 def _brief(arguments: str) -> str:
-    """The value where there is one, names and values where there are more; raw where it is no JSON object."""
+    """Return the only value, or names and values; the raw text if it is not a JSON object."""
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -70,7 +70,7 @@ def local_time(timestamp: float) -> str:
 
 
 def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for a person, cut to the window; for a pipe, tabs between the values and no headings."""
+    """Print a table that fits the terminal; in a pipe, values separated by tabs, without headings."""
     if not out.is_terminal:
         for row in rows:
             click.echo("\t".join(row))
@@ -88,15 +88,15 @@ def print_rows(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str
 
 @contextmanager
 def new_private_file(path: Path, *, overwrite: bool) -> Iterator[IO[str]]:
-    """For the owner's eyes only, and there only once it is complete. Refuses to replace a file unless told to."""
+    """Write a private file that appears only when it is complete. Replaces a file only with `overwrite`."""
     if path.exists() and not path.is_file():  # root could replace even /dev/stdout
-        raise click.ClickException(f"{path} is no file; without -o it goes to standard output.")
+        raise click.ClickException(f"{path} is not a file; without -o the output goes to standard output.")
     if path.exists() and not overwrite:
         raise click.ClickException(f"{path} exists; --force overwrites it.")
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.unlink(missing_ok=True)
-        # Made anew: a link that somebody else put there would be followed.
+        # O_EXCL: do not follow a link that another user may have put there.
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yield file

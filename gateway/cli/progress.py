@@ -1,4 +1,4 @@
-"""Bars for work that takes a while, on standard error and only where a person looks."""
+"""Progress bars on standard error, only at a terminal."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_shown() -> Iterator[None]:
-    """What is told meanwhile is seen as it happens, and gone when it is over. In a pipe there is silence."""
+def show_progress() -> Iterator[None]:
+    """Show the progress reported inside the `with` block; nothing in a pipe."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield
         return
-    bars = _Bars(out)
-    with listening(bars):
+    bar = _ProgressBar(out)
+    with listening(bar):
         try:
             yield
         finally:
-            bars.close()
+            bar.close()
 
 
-class _Bars:
-    """One at a time: the next piece of work takes the place of the last. Told from any thread."""
+class _ProgressBar:
+    """Shows one piece of work at a time. Thread-safe."""
 
     def __init__(self, out: Console) -> None:
         self._out = out
         self._what = ""
         self._shown: tuple[Progress, TaskID] | None = None
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        with self._one_at_a_time:
+        with self._lock:
             if 0 < total <= done:
                 self._remove()
                 return
             if what != self._what or self._shown is None:
                 self._remove()
-                self._begin(what)
+                self._start(what)
             assert self._shown is not None
             bar, task = self._shown
             bar.update(task, completed=done, total=total or None)
 
     def close(self) -> None:
-        with self._one_at_a_time:
+        with self._lock:
             self._remove()
 
-    def _begin(self, what: str) -> None:
-        from rich.progress import (  # noqa: PLC0415 - most work is over before a bar is needed
+    def _start(self, what: str) -> None:
+        from rich.progress import (  # noqa: PLC0415 - slow to import
             BarColumn,
             Progress,
             TaskProgressColumn,

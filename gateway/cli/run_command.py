@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from gateway.cli import Options, loaded_for
-from gateway.cli.progress import progress_shown
+from gateway.cli.progress import show_progress
 
 
 @click.command()
@@ -27,5 +27,5 @@ def run(options: Options) -> None:
     logging = loaded.config.logging
     ensure_home(loaded.home)
     configure_logging(logging.level, logging.format, file=configured_log_file(logging, loaded.home))
-    with progress_shown():
+    with show_progress():
         asyncio.run(serve(loaded, announce=click.echo))

@@ -1,4 +1,4 @@
-"""`hermes usage`: tokens and cost, as a table with a small chart."""
+"""`hermes usage`: show tokens and cost as a table with bars."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--days", type=click.IntRange(1, 3650), default=14, show_default=True, help="So many days, with today."
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=14,
+    show_default=True,
+    help="Number of days, including today.",
 )
 @click.option(
     "--by",
     type=click.Choice(["day", "person", "model"]),
     default="day",
     show_default=True,
-    help="What a line stands for.",
+    help="Group by day, person or model.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
-    """Show what the models were asked and what it cost.
+    """Show the tokens and the cost of model calls.
 
-    Tokens from the cache are a part of those that went in. Cost is what providers and price lists report; a call of a
-    model without a known price is counted and said, and adds nothing to the cost. Days are those of this machine's
-    clock.
+    Tokens in include those from the cache. The cost comes from providers and price lists; calls of unknown price are
+    counted separately and not included in it. Days are in the local time of this machine.
     """
-    from gateway.cli import usage_format as form  # noqa: PLC0415 - help needs none of it
+    from gateway.cli import usage_format as form  # noqa: PLC0415 - not for `--help`
 
     today = date.today()
     first = today - timedelta(days=days - 1)
@@ -43,10 +46,10 @@ def usage(options: Options, days: int, by: GroupBy, as_json: bool) -> None:
     spendings = read_store(
         options, lambda store: store.reports.spending(since=since, by=[by]), only_figures=True
     )
-    lines = form.lines_by(spendings, by, [first + timedelta(days=number) for number in range(days)])
+    lines = form.group_usage(spendings, by, [first + timedelta(days=number) for number in range(days)])
     if as_json:
         print_json(form.as_dict(lines, by, first))
     elif spendings:
         form.print_usage(lines, by, console())
     else:
-        click.echo(f"No model was asked since {first}.", err=True)
+        click.echo(f"There were no model calls since {first}.", err=True)

@@ -1,4 +1,4 @@
-"""Tokens and cost on paper."""
+"""Groups and formats tokens and cost for `hermes usage`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gateway.store.reports import Spending, UsageTotal
 from gateway.text.display import pluralize
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_BAR = 24
-_NARROWEST_BAR = 6
-_LONGEST_NAME = 40
-_NOBODY = "(nobody)"
-"""Hermes asked by itself, as for a summary between turns."""
+_MAX_BAR = 24
+_MIN_BAR = 6
+_MAX_NAME = 40
+_NO_PERSON = "(no person)"
+"""A call of Hermes itself, such as a summary between turns."""
 
 
-def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[UsageTotal]:
-    """Days in their order, also those on which nothing happened; persons and models with the most first."""
+def group_usage(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> list[UsageTotal]:
+    """Group by day, including days without calls, or by person or model, most expensive first."""
     lines = {f"{day}": UsageTotal(f"{day}") for day in days} if by == "day" else {}
     for spending in spendings:
         name = str(getattr(spending, by))
@@ -34,7 +34,7 @@ def lines_by(spendings: Iterable[Spending], by: str, days: Sequence[date]) -> li
     return sorted(lines.values(), key=lambda line: (line.usd, _tokens(line)), reverse=True)
 
 
-def total_of(lines: Iterable[UsageTotal]) -> UsageTotal:
+def add_totals(lines: Iterable[UsageTotal]) -> UsageTotal:
     total = UsageTotal("total")
     for line in lines:
         total.add(line)
@@ -50,7 +50,7 @@ def as_dict(lines: Sequence[UsageTotal], by: str, since: date) -> dict[str, Any]
         "since": f"{since}",
         "by": by,
         "lines": [{by: line.name, **_numbers(line)} for line in lines],
-        "total": _numbers(total_of(lines)),
+        "total": _numbers(add_totals(lines)),
     }
 
 
@@ -67,8 +67,8 @@ def _numbers(line: UsageTotal) -> dict[str, float]:
 
 
 def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
-    """A table with bars for a person; in a pipe, tabs between exact numbers and no bars."""
-    total = total_of(lines)
+    """Print a table with bars at a terminal; in a pipe, exact numbers separated by tabs."""
+    total = add_totals(lines)
     if not out.is_terminal:
         for line in [*lines, total]:
             click.echo("\t".join([_name(line), *map(str, _exact(line))]))
@@ -76,7 +76,7 @@ def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
     by_cost = total.usd > 0 and not total.unpriced_calls
     rows = [[by.upper(), "IN", "CACHED", "OUT", "COST"], *(_cells(line) for line in [*lines, total])]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
-    room = min(_BAR, out.width - sum(widths) - 2 * len(widths))
+    room = min(_MAX_BAR, out.width - sum(widths) - 2 * len(widths))
     amounts = [line.usd if by_cost else _tokens(line) for line in lines]
     bars = ["", *(_bar(amount, max(amounts), room) for amount in amounts), ""]
     for number, (row, bar) in enumerate(zip(rows, bars, strict=True)):
@@ -87,24 +87,24 @@ def print_usage(lines: Sequence[UsageTotal], by: str, out: Console) -> None:
         if bar:
             text.append(f"  {bar}", "cyan")
         out.print(text, no_wrap=True, overflow="ellipsis")
-    out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _NARROWEST_BAR), "dim"))
+    out.print(Text(_footnote(total, by_cost=by_cost, has_bars=room >= _MIN_BAR), "dim"))
 
 
 def _footnote(total: UsageTotal, *, by_cost: bool, has_bars: bool) -> str:
     sentences = [f"{pluralize(total.calls, 'call')}."]
     if has_bars:
-        sentences.append("The bars are cost." if by_cost else "The bars are tokens in and out.")
+        sentences.append("The bars show cost." if by_cost else "The bars show tokens in and out.")
     if total.prompt_tokens:
         share = total.cache_read_tokens / total.prompt_tokens
-        sentences.append(f"{share:.0%} of what went in came from the cache.")
+        sentences.append(f"{share:.0%} of the tokens in came from the cache.")
     if total.unpriced_calls:
         unpriced = pluralize(total.unpriced_calls, "call")
-        sentences.append(f"The cost is without {unpriced} of unknown price (?).")
+        sentences.append(f"The cost excludes {unpriced} of unknown price (?).")
     return " ".join(sentences)
 
 
 def _name(line: UsageTotal) -> str:
-    return one_line(line.name, _LONGEST_NAME) or _NOBODY
+    return one_line(line.name, _MAX_NAME) or _NO_PERSON
 
 
 def _exact(line: UsageTotal) -> list[float]:
@@ -120,19 +120,22 @@ def _exact(line: UsageTotal) -> list[float]:
 def _cells(line: UsageTotal) -> list[str]:
     return [
         _name(line),
-        *(brief(number) for number in (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)),
-        cost(line.usd, line.unpriced_calls, line.calls),
+        *(
+            short_number(number)
+            for number in (line.prompt_tokens, line.cache_read_tokens, line.completion_tokens)
+        ),
+        format_cost(line.usd, line.unpriced_calls, line.calls),
     ]
 
 
-def cost(usd: float, unpriced_calls: int, calls: int) -> str:
-    """`$1.20`; `$1.20 + ?` where some calls have no price, `?` where none has one."""
+def format_cost(usd: float, unpriced_calls: int, calls: int) -> str:
+    """Format `$1.20`; `$1.20 + ?` if the price of some calls is unknown, `?` if that of all is."""
     if calls and unpriced_calls == calls:
         return "?"
     return f"{format_usd(usd)} + ?" if unpriced_calls else format_usd(usd)
 
 
-def brief(number: float) -> str:
+def short_number(number: float) -> str:
     for unit in ("", "k", "M"):
         if number < 1000:
             return f"{number:.0f}{unit}" if not unit or number >= 100 else f"{number:.1f}{unit}"
@@ -141,8 +144,8 @@ def brief(number: float) -> str:
 
 
 def _bar(amount: float, largest: float, room: int) -> str:
-    """In steps of an eighth of a character. Whatever is more than nothing can be seen."""
-    if room < _NARROWEST_BAR or amount <= 0:
+    """Draw a bar in steps of an eighth of a character; an amount above zero is always visible."""
+    if room < _MIN_BAR or amount <= 0:
         return ""
     eighths = max(1, round(amount / largest * room * 8))
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -78,7 +78,7 @@ async def test_what_is_no_choice_is_not_sent(attached: tuple[House, Shell]) -> N
         terminal.type("Run it\r")
         await terminal.until(CHOOSE)
         terminal.type("yes\r")
-        await terminal.until("Type o, c or d and press Enter first")
+        await terminal.until("First type o, c or d and press Enter")
         terminal.type("\x1b[A")
         await terminal.until(f"{CHOOSE} yes")
         terminal.type("\x7f\x7f\x7fC\r")
@@ -96,7 +96,7 @@ async def test_ctrl_c_withdraws_the_question(attached: tuple[House, Shell]) -> N
         terminal.type("Run it\r")
         await terminal.until(CHOOSE)
         terminal.type("\x03")
-        await terminal.until("✗ not answered, so not run\n\nStopped.\n\n›")
+        await terminal.until("✗ expired without an answer, not run\n\nStopped.\n\n›")
         assert terminal.screen.lines[-1] == "›"
 
 
@@ -122,7 +122,7 @@ async def test_a_pipe_is_denied_at_once(attached: tuple[House, Shell]) -> None:
     house.will([RUN], "I may not.")
     asked = await shell.chat("-q", "What is six times seven?")
     assert (asked.code, asked.stdout) == (0, "I may not.\n")
-    assert asked.stderr.startswith("denied: terminal echo $((6 * 7)). Nobody can be asked here;")
+    assert asked.stderr.startswith("denied: terminal echo $((6 * 7)). `hermes chat -q` cannot ask you;")
     assert "`tools.approval: off`" in asked.stderr and "`hermes chat` without -q" in asked.stderr
     assert "did not allow this" in told(house)
 
@@ -187,7 +187,7 @@ async def test_a_message_that_waits_for_its_turn(attached: tuple[House, Shell]) 
         terminal.type("one\r")
         await gate.reached.wait()
         terminal.type("two\r")
-        await terminal.until("↳ waits for its turn: two")
+        await terminal.until("↳ queued: two")
         gate.set()
         await terminal.until("First.\n\n› two\n\nYou said: two\n\n›")
 
@@ -207,7 +207,7 @@ async def test_a_question_to_a_busy_chat_says_that_it_waits(attached: tuple[Hous
         told = await asyncio.wait_for(process.stderr.readline(), 60)
         gate.set()
         stdout, stderr = await asyncio.wait_for(process.communicate(), 60)
-    assert told == b"This chat is busy; the question waits.\n"
+    assert told == b"This chat is busy; your question is queued.\n"
     assert (stdout, stderr) == (b"You said: two\n", b"")
 
 

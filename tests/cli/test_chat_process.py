@@ -79,8 +79,8 @@ async def test_a_named_chat_goes_on(shell: Shell, house: House) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "sentence"),
     [
-        ([], b"", "There is nothing to ask"),
-        (["-q", "-"], b" \n", "nothing to ask"),
+        ([], b"", "There is no question"),
+        (["-q", "-"], b" \n", "no question"),
         ([], b"\xff", "not UTF-8"),
     ],
 )
@@ -113,7 +113,7 @@ async def test_a_conversation_in_the_terminal(shell: Shell, house: House, door: 
     house.will(["# Tea\n\nLet me look.\n", LOOK_UP], "It is **a drink**:\n\n- hot\n- cold\n")
     async with shell.terminal() as terminal:
         await terminal.until("Ctrl-D: leave\n\n›")
-        assert terminal.screen.lines[0] == f"Connected to Hermes at {door.where}; /status names its model."
+        assert terminal.screen.lines[0] == f"Connected to Hermes at {door.where}; /status shows its model."
         terminal.type("Tell me\x1b\rabout tea\r")
         await terminal.until("• cold\n\n›")
         assert terminal.screen.text.endswith(
@@ -153,7 +153,7 @@ async def test_ctrl_c_stops_the_answer_and_not_the_program(shell: Shell, house: 
         terminal.type("Never mind\r")
         await terminal.until("You said: Never mind\n\n›")
         terminal.type("\x03")
-        await terminal.until("Ctrl-D or /exit leaves.")
+        await terminal.until("Press Ctrl-D or enter /exit to leave.")
         terminal.type("\x04")
         assert await terminal.ended() == 0
     told = [message["content"] for message in house.llm.requests[-1].messages[1:]]
@@ -191,7 +191,7 @@ async def test_a_message_while_the_agent_works(shell: Shell, house: House) -> No
         await terminal.until("› in French please\n")
         await house.gateway.arrival_of("in French please")
         gate.set()
-        await terminal.until("↳ taken in: in French please")
+        await terminal.until("↳ read now: in French please")
         await terminal.until("You said: in French please\n\n›")
 
 

@@ -149,16 +149,16 @@ def test_messages_from_another_window_are_shown(sheet: Sheet) -> None:
 def test_what_happens_in_between_is_told(sheet: Sheet) -> None:
     """A message taken into the running turn, and a compaction."""
     sheet.show(STARTED, Steered("msg_2", "and in French"), Compacted("ses_2", 90, 12, 9_000, 900))
-    assert "↳ taken in: and in French" in sheet.printed
+    assert "↳ read now: and in French" in sheet.printed
     assert "90 became 12" in sheet.printed.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("queue", "waits for its turn"),
-        ("steer", "waits for the next step"),
-        ("interrupt", "ends this answer"),
+        ("queue", "queued"),
+        ("steer", "queued for the next step"),
+        ("interrupt", "stops this answer"),
     ],
 )
 def test_a_message_that_waits_is_told(sheet: Sheet, how: str, told: str) -> None:

@@ -148,7 +148,7 @@ def test_bad_input_and_nothing_yet(private_home: Path, tmp_path: Path) -> None:
     private_home.mkdir()
     asyncio.run(_fill(private_home / "state.db"))
     device = export("-o", "/dev/null", "--force")
-    assert device.returncode == 1 and "/dev/null is no file" in device.stderr
+    assert device.returncode == 1 and "/dev/null is not a file" in device.stderr
     missing = export("-o", str(tmp_path / "no" / "x"))
     assert missing.returncode == 1 and "No such file or directory" in missing.stderr
     assert "No conversation begins with 'zzz'" in export("--conversation", "zzz").stderr

@@ -75,7 +75,7 @@ def test_before_the_first_start(private_home: Path) -> None:
     """Neither a store nor a directory: no error, and none is made."""
     seen = status()
     assert seen.returncode == 3
-    assert "nothing is stored yet" in seen.stdout
+    assert "does not exist yet" in seen.stdout
     assert not private_home.exists()
 
 
@@ -90,7 +90,7 @@ def test_somebody_holds_it_and_does_not_answer(filled: Path, tmp_path: Path) -> 
         off = status(config=tmp_path / "off.yaml")
     assert not is_running(filled)
     assert silent.returncode == 1 and "it does not answer" in silent.stdout
-    assert off.returncode == 0 and "cannot be asked for more" in off.stdout
+    assert off.returncode == 0 and "no details, because" in off.stdout
 
 
 def test_a_store_that_cannot_be_read(private_home: Path) -> None:
@@ -125,12 +125,14 @@ async def test_a_running_gateway(filled: Path) -> None:
         assert "smollm2" in known["model"] and known["waiting"] == 0
         command = [*HERMES, "--config", str(process.config_path), "status"]
         async with Terminal.run(*command, env=environment(filled), columns=120) as terminal:
-            await terminal.until("Ctrl-C leaves.")
+            await terminal.until("Press Ctrl-C to exit.")
             first = terminal.screen.lines[-1]
-            await terminal.until(lambda screen: "Ctrl-C leaves." in screen.text and screen.lines[-1] != first)
+            await terminal.until(
+                lambda screen: "Press Ctrl-C to exit." in screen.text and screen.lines[-1] != first
+            )
             terminal.interrupt()
             assert await terminal.ended() == 1
-        assert "Ctrl-C leaves." not in terminal.screen.text
+        assert "Press Ctrl-C to exit." not in terminal.screen.text
         assert terminal.screen.text.count("Store") == 1
         changed = filled / "changed.yaml"
         changed.write_text(yaml.safe_dump({"platforms": {"web": {"port": free_port(), "token": TOKEN}}}))

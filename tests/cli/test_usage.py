@@ -78,9 +78,9 @@ async def test_a_chart_for_a_person(spent: None) -> None:
     assert heading.split() == ["PERSON", "IN", "CACHED", "OUT", "COST"]
     assert owner.count("█") > guest.count("█") > 0
     assert "telegram:\\x1b[31m4711" in guest
-    assert nobody.startswith("(nobody)") and " ? " in nobody
+    assert nobody.startswith("(no person)") and " ? " in nobody
     assert re.search(r"3\.4k\s+1\.0k\s+640\s+\$0\.75 \+ \?", total)
-    assert "29% of what went in came from the cache." in " ".join(note)
+    assert "29% of the tokens in came from the cache." in " ".join(note)
 
 
 def test_without_colours(spent: None) -> None:
@@ -102,6 +102,6 @@ def test_without_colours(spent: None) -> None:
 
 def test_nothing_and_bad_input(private_home: Path) -> None:
     """A sentence for a person, an empty list for a program."""
-    assert "No model was asked since" in usage().stderr
+    assert "There were no model calls since" in usage().stderr
     assert json.loads(usage("--by", "person", "--json").stdout)["lines"] == []
     assert usage("--days", "0").returncode == usage("--by", "year").returncode == 2

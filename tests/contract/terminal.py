@@ -21,8 +21,8 @@ LETTERS = {"Once": "o", "This conversation": "c", "Deny": "d"}
 
 
 class TerminalPerson(Person):
-    waiting = "↳ waits for its turn"
-    steering = "↳ waits for the next step"
+    waiting = "↳ queued"
+    steering = "↳ queued for the next step"
 
     def __init__(self, name: str, terminal: Terminal) -> None:
         self.name = name

@@ -119,7 +119,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         assert checked.returncode == 2 and problem in checked.stderr
         assert problem in await _status(process, "refused")
         looked = await asyncio.to_thread(_cli, process, "status", "--once")
-        assert f"cannot be used; those from before count: {problem}" in looked.stdout
+        assert f"so the earlier settings stay in effect: {problem}" in looked.stdout
         async with scene.logging("chat.refused"):
             await ada.says("Now?")
 
@@ -138,7 +138,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         assert "in effect after a restart: model.name, model.api_key" in told
         assert "openai/test-model" in told
         looked = await asyncio.to_thread(_cli, process, "status", "--once")
-        assert "count from the next start on: model.name, model.api_key" in looked.stdout
+        assert "changed, but need a restart: model.name, model.api_key" in looked.stdout
         assert "sk-another-key" not in "".join(process.output)
 
         # Taken back, nothing waits any more.

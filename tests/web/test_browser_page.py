@@ -42,7 +42,7 @@ async def test_the_conversation_can_be_read_without_javascript(browser: Browser,
     await (await world.open()).ask("Hello")
     async with Tab.visiting(browser, world.url, java_script_enabled=False) as tab:
         await tab.sees(".answer", "Yes.")
-        await tab.sees("noscript p", "writing needs it")
+        await tab.sees("noscript p", "To write, enable it")
         await tab.sees_no("#composer")
 
 

@@ -1,4 +1,4 @@
-"""How things stand, gathered from the running gateway and the store, and put into words."""
+"""Collects the state of the running gateway and of the store, and formats it for `hermes status`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agent.errors import HermesError
-from gateway.cli.gateway_client import TokenRefused, address, ask_status
+from gateway.cli.gateway_client import TokenRefused, ask_status, gateway_url
 from gateway.cli.output import local_time, one_line, printable
-from gateway.cli.usage_format import brief, cost
+from gateway.cli.usage_format import format_cost, short_number
 from gateway.config.loader import LoadedConfig
 from gateway.process_lock import is_running
 from gateway.store import open_store
@@ -26,23 +26,25 @@ from gateway.store.reports import StoreSummary
 from gateway.text.display import pluralize
 
 _STYLES = {"up": "green", "starting": "yellow", "down": "bold red", "refused": "bold red"}
-_LONGEST = 200
+_MAX_TEXT = 200
 
 State = Literal["running", "not answering", "not running"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusReport:
+    """The state of a Hermes installation."""
+
     loaded: LoadedConfig
     state: State
     live: dict[str, Any] | None
-    """What the gateway says; None where it cannot be asked."""
+    """The answer of the gateway to `/api/status`; None without one."""
     stored: StoreSummary | None
-    """None where nothing is stored yet, or the store cannot be read."""
+    """None if there is no database yet or it cannot be read."""
     trouble: str = ""
-    """What is wrong with the store."""
+    """The error of the store."""
     refusal: str = ""
-    """Why the gateway, which runs, does not tell us anything."""
+    """Why the running gateway refused to answer."""
 
     @property
     def exit_code(self) -> int:
@@ -57,8 +59,8 @@ class Seen:
         return self.live["platforms"] if self.live else {}
 
 
-async def look(loaded: LoadedConfig) -> Seen:
-    url = await asyncio.to_thread(address, loaded)
+async def collect_status(loaded: LoadedConfig) -> StatusReport:
+    url = await asyncio.to_thread(gateway_url, loaded)
     live, refusal = None, ""
     try:
         live = await ask_status(loaded, url) if url else None
@@ -69,7 +71,7 @@ async def look(loaded: LoadedConfig) -> Seen:
     if in_use:
         state = "running" if live or not url else "not answering"
     found, trouble = await _summary(loaded)
-    return Seen(loaded, state, live, found, trouble, refusal)
+    return StatusReport(loaded, state, live, found, trouble, refusal)
 
 
 async def _summary(loaded: LoadedConfig) -> tuple[StoreSummary | None, str]:
@@ -83,129 +85,129 @@ async def _summary(loaded: LoadedConfig) -> tuple[StoreSummary | None, str]:
         return None, str(error)
 
 
-def as_dict(seen: Seen) -> dict[str, Any]:
-    live, stored = seen.live or {}, seen.stored
+def as_dict(report: StatusReport) -> dict[str, Any]:
+    live, stored = report.live or {}, report.stored
     return {
-        "state": seen.state,
-        "healthy": seen.exit_code == 0,
+        "state": report.state,
+        "healthy": report.exit_code == 0,
         "version": live.get("version"),
         "since": live.get("since"),
-        "platforms": seen.platforms,
+        "platforms": report.platforms,
         "active_turns": live.get("active_turns"),
         "waiting": live.get("waiting", stored.waiting if stored else 0),
         "parked": stored.parked if stored else 0,
         "today": asdict(stored.today) if stored else None,
-        "model": live.get("model", seen.loaded.config.model.name),
-        "engine": live.get("engine", seen.loaded.config.context.engine),
-        "database": {"path": str(seen.loaded.database), "bytes": stored.bytes if stored else 0},
+        "model": live.get("model", report.loaded.config.model.name),
+        "engine": live.get("engine", report.loaded.config.context.engine),
+        "database": {"path": str(report.loaded.database), "bytes": stored.bytes if stored else 0},
         "conversations": stored.conversations if stored else 0,
         "last_compaction": asdict(stored.last_compaction) if stored and stored.last_compaction else None,
         "needs_restart": live.get("needs_restart", []),
         "refused": live.get("refused", []),
         "notices": live.get("notices", []),
-        "trouble": seen.trouble or None,
+        "trouble": report.trouble or None,
     }
 
 
-def print_status(seen: Seen, out: Console) -> None:
-    """In a pipe, a name and a tab before each line."""
+def print_status(report: StatusReport, out: Console) -> None:
+    """Print a table at a terminal; in a pipe, lines of a name, a tab and a text."""
     if out.is_terminal:
-        out.print(as_table(seen, live=False))
+        out.print(as_table(report, live=False))
         return
-    for name, text, _ in _lines(seen):
+    for name, text, _ in _lines(report):
         click.echo(f"{name}\t{text}")
 
 
-def as_table(seen: Seen, *, live: bool) -> Table:
+def as_table(report: StatusReport, *, live: bool) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, text, style in _lines(seen):
+    for name, text, style in _lines(report):
         table.add_row(Text(name), Text(text, style))
     if live:
-        table.add_row("", Text(f"{datetime.now():%H:%M:%S}, up to date. Ctrl-C leaves.", "dim"))
+        table.add_row("", Text(f"{datetime.now():%H:%M:%S}. Press Ctrl-C to exit.", "dim"))
     return table
 
 
-def _lines(seen: Seen) -> Iterator[tuple[str, str, str]]:
-    """A name, what there is to say, and how it should look."""
-    yield ("Hermes", *_state(seen))
-    for name, told in seen.platforms.items():
+def _lines(report: StatusReport) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the text and the style of each line."""
+    yield ("Hermes", *_state(report))
+    for name, told in report.platforms.items():
         detail = told.get("where", "") if told["state"] == "up" else told.get("detail", "")
-        text = f"{told['state']:<8} {one_line(detail, _LONGEST)}".rstrip()
+        text = f"{told['state']:<8} {one_line(detail, _MAX_TEXT)}".rstrip()
         yield name.capitalize(), text, _STYLES.get(told["state"], "")
-    yield "Work", _work(seen), ""
-    if stored := seen.stored:
+    yield "Work", _work(report), ""
+    if stored := report.stored:
         parked = "nothing" if not stored.parked else f"{stored.parked:,}; `hermes doctor --parked` lists them"
         yield "Parked", parked, "yellow" if stored.parked else ""
         yield "Today", _today(stored), ""
-    told = seen.live or {}
-    yield "Model", printable(str(told.get("model", seen.loaded.config.model.name))), ""
-    yield "Context", _context(seen), ""
-    yield "Store", _store(seen), "bold red" if seen.trouble else ""
+    told = report.live or {}
+    yield "Model", printable(str(told.get("model", report.loaded.config.model.name))), ""
+    yield "Context", _context(report), ""
+    yield "Store", _store(report), "bold red" if report.trouble else ""
     for notice in told.get("notices", []):
         yield "Warning", printable(notice), "bold red"
     if waiting := told.get("needs_restart"):
-        yield "Settings", f"count from the next start on: {printable(', '.join(waiting))}", "yellow"
+        yield "Settings", f"changed, but need a restart: {printable(', '.join(waiting))}", "yellow"
     if refused := told.get("refused"):
-        text = f"hermes.yaml was changed and cannot be used; those from before count: {printable(' '.join(refused))}"
+        text = f"hermes.yaml has mistakes, so the earlier settings stay in effect: {printable(' '.join(refused))}"
         yield "Settings", text, "bold red"
 
 
-def _state(seen: Seen) -> tuple[str, str]:
-    if seen.live:
-        since = float(seen.live["since"])
+def _state(report: StatusReport) -> tuple[str, str]:
+    if report.live:
+        since = float(report.live["since"])
         ran = _duration(time.time() - since)
-        return f"running since {local_time(since)} ({ran}), version {seen.live['version']}", "green"
-    if seen.state == "not running":
+        return f"running since {local_time(since)} ({ran}), version {report.live['version']}", "green"
+    if report.state == "not running":
         return "not running; `hermes run` starts it", "yellow"
-    if seen.state == "running":
-        return "running; with `platforms.web` off it cannot be asked for more", "green"
-    if seen.refusal:
-        return f"running, but it cannot be asked. {seen.refusal}", "bold red"
+    if report.state == "running":
+        return "running; no details, because `platforms.web` is off", "green"
+    if report.refusal:
+        return f"running, but it refuses to answer. {report.refusal}", "bold red"
     return (
-        "in use, but it does not answer: a `hermes chat` has no page, otherwise see `hermes logs`",
+        "in use, but it does not answer. A `hermes chat` never does; for a gateway, see `hermes logs`",
         "bold red",
     )
 
 
-def _work(seen: Seen) -> str:
-    waiting = seen.live["waiting"] if seen.live else seen.stored.waiting if seen.stored else 0
-    waits = "1 message waits" if waiting == 1 else f"{waiting:,} messages wait"
-    if seen.live is None:
-        later = " for the next start" if seen.state == "not running" and waiting else ""
-        return f"{waits}{later}"
-    turns = seen.live["active_turns"]
-    answers = "1 answer is" if turns == 1 else f"{turns:,} answers are"
-    return f"{answers} being written, {waits}"
+def _work(report: StatusReport) -> str:
+    waiting = report.live["waiting"] if report.live else report.stored.waiting if report.stored else 0
+    queued = f"{pluralize(waiting, 'message')} queued"
+    if report.live is None:
+        later = " until the next start" if report.state == "not running" and waiting else ""
+        return f"{queued}{later}"
+    return f"{pluralize(report.live['active_turns'], 'answer')} in progress, {queued}"
 
 
 def _today(stored: StoreSummary) -> str:
     today = stored.today
     if not today.calls:
-        return "no model was asked"
+        return "no model calls"
     cached = f" ({today.cache_read_tokens / today.prompt_tokens:.0%} cached)" if today.prompt_tokens else ""
-    tokens = f"{brief(today.prompt_tokens)} tokens in{cached}, {brief(today.completion_tokens)} out"
-    return f"{tokens}, {cost(today.usd, today.unpriced_calls, today.calls)}"
+    tokens = (
+        f"{short_number(today.prompt_tokens)} tokens in{cached}, {short_number(today.completion_tokens)} out"
+    )
+    return f"{tokens}, {format_cost(today.usd, today.unpriced_calls, today.calls)}"
 
 
-def _context(seen: Seen) -> str:
-    engine = (seen.live or {}).get("engine", seen.loaded.config.context.engine)
-    last = seen.stored.last_compaction if seen.stored else None
+def _context(report: StatusReport) -> str:
+    engine = (report.live or {}).get("engine", report.loaded.config.context.engine)
+    last = report.stored.last_compaction if report.stored else None
     if last is None:
-        return f"{engine}; nothing was compacted yet"
-    change = f"{brief(last.tokens_before)} → {brief(last.tokens_after)} tokens"
+        return f"{engine}; no compaction yet"
+    change = f"{short_number(last.tokens_before)} → {short_number(last.tokens_after)} tokens"
     return f"{engine}; last compaction {local_time(last.at)}, {change}"
 
 
-def _store(seen: Seen) -> str:
-    path = seen.loaded.database
-    if seen.trouble:
-        return f"{path}: {one_line(seen.trouble, _LONGEST)}"
-    if seen.stored is None:
-        return f"{path}; nothing is stored yet"
-    size = f"{seen.stored.bytes / 1_000_000:.1f} MB"
-    return f"{path}, {size}, {pluralize(seen.stored.conversations, 'conversation')}"
+def _store(report: StatusReport) -> str:
+    path = report.loaded.database
+    if report.trouble:
+        return f"{path}: {one_line(report.trouble, _MAX_TEXT)}"
+    if report.stored is None:
+        return f"{path}; does not exist yet"
+    size = f"{report.stored.bytes / 1_000_000:.1f} MB"
+    return f"{path}, {size}, {pluralize(report.stored.conversations, 'conversation')}"
 
 
 def _duration(seconds: float) -> str:
