@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent.compression.identifiers import changes_something
 from agent.compression.ledger import Ledger
+from agent.compression.pinned import find_pinned
 from agent.compression.summary_message import between, ledger_of, ledger_state
 from agent.compression.truncate import fair_cap
 from agent.compression.vocabulary import find_entries, vocabulary_of
@@ -37,15 +39,40 @@ def groups_of(said: Sequence[Item]) -> list[Group]:
     return groups
 
 
-def parted(said: Sequence[Item], tail_tokens: int, tail_messages: int) -> list[Group]:
-    """What is older than the tail, oldest first. The last group and the newest request always stay, even where the
-    request lies further back."""
+def parted(
+    said: Sequence[Item], tail_tokens: int, tail_messages: int, pinned: Collection[int]
+) -> list[Group]:
+    """Return the groups older than the tail, oldest first, without those that hold a pinned message.
+
+    The user's reply to a pinned answer stays, too, where another answer would follow: roles must alternate.
+    """
     groups = groups_of(said)
     start = _tail_start(groups, tail_tokens, tail_messages)
-    asked = [
-        i for i, group in enumerate(groups) if group[0].kind == "said" and group[0].chat["role"] == "user"
+    stay = [i for i, group in enumerate(groups[:start]) if any(item.message in pinned for item in group)]
+    roles = [group[0].chat["role"] for group in groups]
+    replies = [
+        index + 1
+        for index, following in pairwise((*stay, start))
+        if [*roles[index : index + 2], *roles[following : following + 1]]
+        == ["assistant", "user", "assistant"]
     ]
-    return [group for i, group in enumerate(groups[:start]) if i not in asked[-1:]]
+    return [group for i, group in enumerate(groups[:start]) if i not in {*stay, *replies}]
+
+
+def pinned_messages(items: Sequence[Item], room: int) -> frozenset[int]:
+    """Return the keys of messages that stay verbatim: the newest request, the answer it replies to, an open offer.
+
+    An answer or offer that does not fit into the room is treated like any other message.
+    """
+    written_by_engine = frozenset(i for i, item in enumerate(items) if item.kind != "said")
+    found = find_pinned([item.chat for item in items], written_by_engine)
+    pinned: set[int] = set()
+    for index in (found.request, found.answer, found.offer):
+        if index is not None and items[index].message not in pinned:
+            room -= items[index].tokens
+            if room >= 0 or index == found.request:
+                pinned.add(items[index].message)
+    return frozenset(pinned)
 
 
 def _tail_start(groups: Sequence[Group], tokens: int, messages: int) -> int:
@@ -80,9 +107,12 @@ Copy = Callable[[Item, Stored], Item]
 class Kept:
     """Of one conversation, in order."""
 
-    def __init__(self, database: Database, conversation: int, items: Iterable[Item]) -> None:
+    def __init__(
+        self, database: Database, conversation: int, items: Iterable[Item], pinned: frozenset[int]
+    ) -> None:
         self._database = database
         self._conversation = conversation
+        self._pinned = pinned
         self.items = list(items)
         self.copied: list[int] = []
         """Keys of the messages of which only a copy stays."""
@@ -100,35 +130,40 @@ class Kept:
         return next(asked, None)
 
     def leave_large_ones(self, limits: Limits) -> None:
-        """Not those of the last group, which is being worked on, and not the newest request."""
-        large = [item for item in self.items if item.tokens > limits.large and not self._is_at_work(item)]
+        """Replace large messages by copies, except the last group and pinned messages."""
+        large = [item for item in self.items if item.tokens > limits.large and not self._is_protected(item)]
         self._copy(large, lambda item, whole: with_copy(item, whole, limits.digest))
 
     def fit(self, room: int, most: int) -> None:
-        """Into the room; but what is being worked on stays whole up to `most`, which is what the window can hold."""
-        others = [item for item in self.items if not self._is_at_work(item)]
-        self._shrink(others, room - self.tokens + _tokens(others))
+        """Fit into the room. Protected messages stay whole up to `most`, the limit of the window."""
+        others = [item for item in self.items if not self._is_protected(item)]
+        protected = self.tokens - _tokens(others)
+        self._shrink(others, max(room, min(protected + 2 * SMALLEST, most)))
         if self.tokens <= most:
             return
-        results = [item for item in self._last_group() if item.chat["role"] == "tool"]
-        self._shrink(results, room - self.tokens + _tokens(results))
-        if self.tokens > most and (request := self.newest_request()):
+        request = self.newest_request()
+        self._shrink([item for item in self._last_group() if item.chat["role"] == "tool"], room)
+        if self.tokens > most:
+            self._shrink([item for item in self.items if item is not request], room)
+        if self.tokens > most and request:
             left = max(SMALLEST, room - self.tokens + request.tokens)
             self._copy([request], lambda item, whole: with_beginning_and_end(item, whole, left))
         if self.tokens > most:
             lines = [item for item in self.items if item.chat["role"] == "tool"]
             self._copy(lines, in_one_line)
 
-    def _shrink(self, items: Sequence[Item], room: int) -> None:
+    def _shrink(self, items: Sequence[Item], total: int) -> None:
+        """Shorten the largest of these so that all kept messages together have `total` tokens, if they can."""
         sizes = [item.tokens for item in items]
+        room = total - self.tokens + sum(sizes)
         if sizes and sum(sizes) > room:
             cap = fair_cap(sizes, room, SMALLEST)
             larger = [item for item in items if item.tokens > cap]
             self._copy(larger, lambda item, whole: with_copy(item, whole, cap))
 
-    def _is_at_work(self, item: Item) -> bool:
-        request = self.newest_request()
-        return item is request or any(item is each for each in self._last_group())
+    def _is_protected(self, item: Item) -> bool:
+        """Whether the item is pinned or in the last group, which the model is working on."""
+        return item.message in self._pinned or any(item is each for each in self._last_group())
 
     def _last_group(self) -> Group:
         groups = groups_of(self.items)
@@ -195,7 +230,9 @@ class Compaction:
         self._graph = graph
         self._overhead = overhead
         self._system = [item for item in reading.items if item.kind == "system"]
-        self._kept = Kept(database, reading.conversation, (i for i in reading.items if i.kind in KEPT))
+        self._pinned = pinned_messages(reading.items, self._room_for_pinned())
+        kept = (item for item in reading.items if item.kind in KEPT)
+        self._kept = Kept(database, reading.conversation, kept, self._pinned)
         self._nodes = graph.nodes(reading.summaries)
         self._left: list[int] = []
         """Keys of the messages that leave the context now."""
@@ -219,7 +256,7 @@ class Compaction:
         )
 
     def _make_leaves(self, tail: int, *, forced: bool) -> None:
-        older = parted(self._kept.items, tail, self._limits.tail_messages)
+        older = parted(self._kept.items, tail, self._limits.tail_messages, self._pinned)
         while older and (forced or self._total() > self._limits.goal):
             count = first_chunk(older, self._limits.chunk)
             chunk, older = older[:count], older[count:]
@@ -264,6 +301,12 @@ class Compaction:
         if len(self._nodes) < 2 or sum(node.tokens for node in self._nodes) <= self._limits.summaries:
             return None
         return self._run_of(2, waits=False) or (0, 2)
+
+    def _room_for_pinned(self) -> int:
+        """Tokens of the window that are left beside system prompt, tools, summaries and ledger."""
+        beside = self._overhead + sum(item.tokens for item in self._system)
+        reserved = self._limits.summaries + self._limits.ledger + _BESIDE_ALL_SUMMARIES
+        return int(self._limits.window * _HOLDS) - beside - reserved
 
     def _fit(self, ledger: Ledger) -> None:
         record = [{"role": "user", "content": record_text(self._nodes, ledger)}]
