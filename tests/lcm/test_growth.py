@@ -1,12 +1,14 @@
-"""What is kept must not grow: descriptors, connections and drafts are bounded, with however many people it talks."""
+"""Resources stay bounded: memory, descriptors, connections and drafts, however long and with however many people."""
 
 from __future__ import annotations
 
 import gc
 import sqlite3
 import threading
+import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ from tests.lcm.rooms import Chat, opened
 
 CONVERSATIONS = 40
 TURNS = 12
+ALLOWED_GROWTH = 32_000
+"""Bytes. What one compaction leaves behind is far more: its messages have some 10 kB."""
 
 
 def summary(prompt: str, max_tokens: int) -> str:
@@ -33,6 +37,65 @@ def descriptors(home: Path) -> int:
         with suppress(FileNotFoundError):  # closed meanwhile
             count += str(each.readlink()).startswith(str(home / FILE_NAME))
     return count
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+def allocated() -> int:
+    """Bytes that code of the engine and of `agent/` has allocated and not freed."""
+    gc.collect()
+    filters = [tracemalloc.Filter(True, f"*/{folder}/*") for folder in ("context_engine/lcm", "agent")]
+    # `tests/agent` holds what the test itself keeps.
+    filters.append(tracemalloc.Filter(False, "*/tests/*"))
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(filters).traces)
+
+
+def test_compactions_leave_nothing_in_memory(tmp_path: Path) -> None:
+    """Twenty more compactions of one conversation, each with a search, need no more memory than the first five."""
+    host = Host(tmp_path, 8_000, summarize=summary)
+
+    def compact(times: int) -> int:
+        for _ in range(times):
+            host.say(*chat(30, words=60)[1:])
+            host.look()
+            host.tool("lcm_grep", query="What was the answer to question 12?")
+            assert host.compress()
+            host.said.clear()
+        return allocated()
+
+    with traced():
+        before = compact(5)
+        after = compact(20)
+    assert after - before < ALLOWED_GROWTH
+    host.close()
+
+
+def test_conversations_leave_nothing_in_memory(tmp_path: Path) -> None:
+    """An engine and all that belongs to it is freed with its conversation."""
+
+    def converse(first: int, count: int) -> int:
+        for number in range(first, first + count):
+            host = Host(tmp_path, 8_000, conversation=f"chat-{number}", summarize=summary)
+            for _ in range(2):
+                host.say(*chat(30, words=60)[1:])
+                host.tool("lcm_grep", query="What was the answer to question 12?")
+                assert host.compress()
+            host.close()
+        return allocated()
+
+    with traced():
+        before = converse(0, 5)
+        after = converse(5, 15)
+    assert after - before < ALLOWED_GROWTH
+    left = [each for each in gc.get_objects() if isinstance(each, LosslessContext | Database)]
+    assert len(left) <= 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted on Linux")
