@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
@@ -13,30 +13,25 @@ from agent.tool import did_you_mean
 
 from ..database import ForeignDatabase, NewerDatabase
 from . import describe, doctor, expand, expand_query, grep, status
-from .arguments import checked
 from .context import Place, Refused, as_error, bounded, most_tokens
 
 log = structlog.get_logger(__name__)
 
-Run = Callable[[Place, Mapping[str, Any]], str]
+_TOOLS = {module.TOOL.name: module.TOOL for module in (grep, describe, expand, expand_query, status, doctor)}
 
 
 def schemas() -> list[ChatDict]:
-    """Always in the same order: the provider's cache depends on it."""
-    return [schema for schema, _ in _tools().values()]
+    """The schemas of all tools, always in the same order: the provider's cache depends on it."""
+    return [tool.schema for tool in _TOOLS.values()]
 
 
 def answer(name: str, args: Mapping[str, Any], place: Place) -> str:
-    """Text for the model, bounded. Never raises."""
+    """Run a tool and return text for the model, bounded. Never raises."""
     try:
-        tools = _tools()
-        if name not in tools:
-            raise Refused(f"There is no tool `{name}`. {did_you_mean(name, tools)}")
-        schema, run = tools[name]
-        return bounded(run(place, checked(schema, args)), most_tokens(place))
-    except Refused as refused:
-        return as_error(str(refused))
-    except (NewerDatabase, ForeignDatabase) as error:
+        if name not in _TOOLS:
+            raise Refused(f"There is no tool `{name}`. {did_you_mean(name, _TOOLS)}")
+        return bounded(_TOOLS[name].call(place, args), most_tokens(place))
+    except (Refused, NewerDatabase, ForeignDatabase) as error:
         return as_error(str(error))
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.tool_failed", tool=name, error=str(error))
@@ -44,11 +39,6 @@ def answer(name: str, args: Mapping[str, Any], place: Place) -> str:
             f"The store of earlier messages could not be read ({error}). Go on without it, and tell the user that "
             "`hermes doctor` looks into it."
         )
-    except Exception:  # a fault of ours must not cost the person a turn
+    except Exception:  # a bug here must not end the user's turn
         log.error("lcm.tool_crashed", tool=name, exc_info=True)
         return as_error(f"`{name}` broke down; the fault has been logged. Try another way.")
-
-
-def _tools() -> dict[str, tuple[ChatDict, Run]]:
-    modules = (grep, describe, expand, expand_query, status, doctor)
-    return {module.SCHEMA["name"]: (module.SCHEMA, module.run) for module in modules}

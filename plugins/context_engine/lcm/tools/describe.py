@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from agent.messages import ChatDict, call_of
+from pydantic import Field
+
+from agent.chat_text import call_of
 from agent.untrusted import in_a_note
 
 from ..context_membership import Standing, standing
@@ -15,38 +16,24 @@ from ..graph import Node, children_of, node
 from ..messages import Stored, messages_between
 from ..stats import CONTEXT, counted, moment, parameters, period
 from .context import Messages, Place, Summary, Target, conversation_here, find, lines_that_fit, most_tokens
+from .tool import Arguments, EngineTool
 
 _TOKENS = 1_500
 _MOST_LISTED = 200
 _TOPICS = 200
 _NAME = 60
 
-SCHEMA: ChatDict = {
-    "name": "lcm_describe",
-    "description": (
-        "Says what an id is, without its whole text: of a summary its messages, times, size, topics, and the "
-        "summaries above and beneath it; of a message its role, time, size, and the summaries that cover it; and "
-        "whether it is in the present context. Without an id: an overview of the present context, with its summaries "
-        "from old to new. Use it to decide what to expand."
-    ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "id": {
-                "type": "string",
-                "description": "`s4`, `m12`, a range `m12-m30`, or `c3.m12` in another conversation.",
-            }
-        },
-    },
-}
+
+class DescribeArguments(Arguments):
+    id: str = Field("", description="`s4`, `m12`, a range `m12-m30`, or `c3.m12` in another conversation.")
 
 
-def run(place: Place, args: Mapping[str, Any]) -> str:
+def run(place: Place, args: DescribeArguments) -> str:
     with place.database.reading() as connection:
-        if not args.get("id", "").strip():
+        if not args.id.strip():
             lines = list(_overview(connection, place))
         else:
-            target = find(connection, place, args["id"])
+            target = find(connection, place, args.id)
             where = standing(connection, place)
             lines = list(_lines(connection, target, where))
     more = "... and {} more lines. Ask for a smaller range or for one of the ids."
@@ -205,3 +192,16 @@ def _who(message: Stored) -> str:
 
 def _note(text: str, characters: int) -> str:
     return in_a_note(text)[:characters].strip()
+
+
+TOOL = EngineTool(
+    "lcm_describe",
+    (
+        "Says what an id is, without its whole text: of a summary its messages, times, size, topics, and the "
+        "summaries above and beneath it; of a message its role, time, size, and the summaries that cover it; and "
+        "whether it is in the present context. Without an id: an overview of the present context, with its summaries "
+        "from old to new. Use it to decide what to expand."
+    ),
+    DescribeArguments,
+    run,
+)

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from agent.messages import ChatDict
-
 from ..integrity import CHECKS, FILE, Problem, check
 from ..stats import counted
 from .context import Place, conversations_in_reach
+from .tool import Arguments, EngineTool
 
 LARGE_FILE = 256_000_000
 """Bytes. SQLite reads all of a file to check it, and nobody should wait for that inside a turn."""
 
-SCHEMA: ChatDict = {
-    "name": "lcm_doctor",
-    "description": (
-        "Checks what is stored of this conversation: order, references, summaries, counts, search index. Use it when a "
-        "tool of this kind answers strangely. It changes nothing."
-    ),
-    "parameters": {"type": "object", "properties": {}},
-}
 
-
-def run(place: Place, args: Mapping[str, Any]) -> str:
+def run(place: Place, args: Arguments) -> str:
     return report(place)
 
 
@@ -49,3 +36,14 @@ def told(problems: list[Problem], checks: int) -> str:
     lines = [f"{failed} of {counted(checks, 'check')} found something:"]
     lines += [f"- {problem.check}: {problem.what} {problem.advice}" for problem in problems]
     return "\n".join(lines)
+
+
+TOOL = EngineTool(
+    "lcm_doctor",
+    (
+        "Checks what is stored of this conversation: order, references, summaries, counts, search index. Use it when a "
+        "tool of this kind answers strangely. It changes nothing."
+    ),
+    Arguments,
+    run,
+)

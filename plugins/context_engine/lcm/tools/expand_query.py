@@ -6,15 +6,14 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
+from pydantic import Field
 
 from agent.compression.prompt import record_of
 from agent.compression.truncate import fair_cap
 from agent.errors import ContextOverflow, ModelError
 from agent.fts_text import parse_query
-from agent.messages import ChatDict
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
@@ -23,6 +22,7 @@ from ..search import Request, search
 from ..stats import counted, moment
 from .context import Place, Refused, Target, conversation_here, find, most_tokens, present_turn
 from .expand import messages_of
+from .tool import Arguments, EngineTool, TextList
 
 _LEAST_OF_ONE = 40
 _MOST_READ = 5_000
@@ -118,30 +118,13 @@ _LONGEST_QUESTION = 2_000
 _MOST_IDS = 50
 _LISTED = 40
 
-SCHEMA: ChatDict = {
-    "name": "lcm_expand_query",
-    "description": (
-        "Answers a question from the original messages of this conversation, with the ids of the messages it relies "
-        "on. Another model reads them, so a long stretch costs only the answer. Use it where lcm_grep or lcm_expand "
-        "would bring more text than you want to read: what was decided, when, why, by whom. Without `ids` it searches "
-        "for the messages itself."
-    ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "question": {
-                "type": "string",
-                "description": "One question in full, with names and dates where they help.",
-            },
-            "ids": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Where to look: summaries (`s4`), messages (`m12`) or ranges (`m12-m30`).",
-            },
-        },
-        "required": ["question"],
-    },
-}
+
+class QueryArguments(Arguments):
+    question: str = Field(description="One question in full, with names and dates where they help.")
+    ids: TextList = Field(
+        [], description="Where to look: summaries (`s4`), messages (`m12`) or ranges (`m12-m30`)."
+    )
+
 
 _PROMPT = """\
 Answer a question from a record of earlier messages, and from nothing else. Write the answer and nothing else, in the
@@ -168,11 +151,11 @@ _ONE_ID = re.compile(r"((?:c\d+\.)?)m(\d+)(?:\s*[-–]\s*(?:c\d+\.)?m?(\d+))?")
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+and\s+")
 
 
-def run(place: Place, args: Mapping[str, Any]) -> str:
-    question = " ".join(args["question"].split())[:_LONGEST_QUESTION]
+def run(place: Place, args: QueryArguments) -> str:
+    question = " ".join(args.question.split())[:_LONGEST_QUESTION]
     if not question:
         raise Refused("`question` is empty. Ask one question in full.")
-    passages = _passages(place, question, args.get("ids") or [])
+    passages = _passages(place, question, args.ids)
     if not passages:
         raise Refused("No message matches this question. Ask in other words, or name `ids` from a summary.")
     # A window also has to hold the instructions and the answer.
@@ -264,3 +247,16 @@ def _without_a_model(place: Place, question: str, passages: Sequence[Passage], w
     return (
         f"{why} These are the messages that may hold the answer; read them yourself:\n{record(shown, room)}"
     )
+
+
+TOOL = EngineTool(
+    "lcm_expand_query",
+    (
+        "Answers a question from the original messages of this conversation, with the ids of the messages it relies "
+        "on. Another model reads them, so a long stretch costs only the answer. Use it where lcm_grep or lcm_expand "
+        "would bring more text than you want to read: what was decided, when, why, by whom. Without `ids` it searches "
+        "for the messages itself."
+    ),
+    QueryArguments,
+    run,
+)

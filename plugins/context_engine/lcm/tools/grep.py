@@ -7,18 +7,19 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from agent.messages import ChatDict
+from pydantic import Field
+
 from agent.tokens import cut_to_tokens, estimate_text_tokens
-from agent.tool import did_you_mean
 
 from ..context_membership import Context
-from ..search import MODES, BadRequest, Found, Request, search
+from ..search import BadRequest, Found, Mode, Request, search
 from ..search.filters import timestamp
 from ..search.page import LEGEND, Page, Shelf, pages, with_neighbours
 from ..stats import CONTEXT, counted, moment, parameters
 from .context import MOST_CHARACTERS, Place, Refused, conversations_in_reach, most_tokens, present_turn
+from .tool import Arguments, EngineTool, WholeNumber
 
 if TYPE_CHECKING:
     from ..search.embeddings import Model
@@ -26,63 +27,34 @@ if TYPE_CHECKING:
 _USUAL_TOKENS = 2_000
 _MOST_CONTEXT = 5
 _MOST_CONVERSATIONS = 200
-_ROLES = ("user", "assistant", "tool")
+_MAX_PAGE = 10_000
+Role = Literal["user", "assistant", "tool"]
 HEADER_TOKENS = 30
 """Room for the first line."""
 
-SCHEMA: ChatDict = {
-    "name": "lcm_grep",
-    "description": (
-        "Searches everything that was ever said in this conversation, word for word, also what has left your context. "
-        "Use it before you say that you do not know or remember something, and whenever a detail matters: names, "
-        "numbers, dates, decisions, what a tool returned. Ask the question as it is, or give the words to look for. "
-        "The best matching messages come back with their ids, under the summary that covers them; lcm_expand gives "
-        "the messages around an id."
-    ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "A question, words, a phrase or a pattern."},
-            "mode": {
-                "type": "string",
-                "enum": list(MODES),
-                "description": "natural (default): any of the words, best first. phrase: these words in this order. "
-                "all: all of the words. regex: a regular expression, case ignored. The last three: newest first.",
-            },
-            "role": {
-                "type": "string",
-                "enum": list(_ROLES),
-                "description": "Only what was said in this role.",
-            },
-            "since": {"type": "string", "description": "From this date or time on: 2026-03-01, UTC."},
-            "until": {"type": "string", "description": "Up to the end of this date, or up to this time."},
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "Hits at most. Default: as many as fit.",
-            },
-            "context": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "Messages before and after each hit to show as well. Default 0, at most 5.",
-            },
-            "page": {"type": "integer", "minimum": 1, "description": "The next best ones. Default 1."},
-            "everywhere": {
-                "type": "boolean",
-                "description": "Also in the 200 newest other conversations of this person. Default false.",
-            },
-            "max_tokens": {
-                "type": "integer",
-                "minimum": 200,
-                "description": "Size of the result. Default 2000.",
-            },
-        },
-        "required": ["query"],
-    },
-}
+
+class GrepArguments(Arguments):
+    query: str = Field(description="A question, words, a phrase or a pattern.")
+    mode: Mode | None = Field(
+        None,
+        description="natural (default): any of the words, best first. phrase: these words in this order. "
+        "all: all of the words. regex: a regular expression, case ignored. The last three: newest first.",
+    )
+    role: Role | None = Field(None, description="Only what was said in this role.")
+    since: str = Field("", description="From this date or time on: 2026-03-01, UTC.")
+    until: str = Field("", description="Up to the end of this date, or up to this time.")
+    limit: WholeNumber = Field(0, ge=1, description="Hits at most. Default: as many as fit.")
+    context: WholeNumber = Field(
+        0, ge=0, description="Messages before and after each hit to show as well. Default 0, at most 5."
+    )
+    page: WholeNumber = Field(1, ge=1, le=_MAX_PAGE, description="The next best ones. Default 1.")
+    everywhere: bool = Field(
+        False, description="Also in the 200 newest other conversations of this person. Default false."
+    )
+    max_tokens: WholeNumber = Field(_USUAL_TOKENS, ge=200, description="Size of the result. Default 2000.")
 
 
-def run(place: Place, args: Mapping[str, Any]) -> str:
+def run(place: Place, args: GrepArguments) -> str:
     """Raises Refused with a sentence for what cannot be searched."""
     try:
         request = _request(args)
@@ -93,17 +65,13 @@ def run(place: Place, args: Mapping[str, Any]) -> str:
         raise Refused(str(error)) from None
 
 
-def _request(args: Mapping[str, Any]) -> Request:
-    mode = args.get("mode") or "natural"
-    if mode not in MODES:
-        raise Refused(f"`mode` cannot be {str(mode)[:40]!r}. {did_you_mean(str(mode), MODES)}")
-    since, until = args.get("since"), args.get("until")
+def _request(args: GrepArguments) -> Request:
     request = Request(
-        _storable(str(args.get("query") or "")),
-        mode,
-        args.get("role") or "",
-        timestamp(since, end_of_day=False, name="since") if since else None,
-        timestamp(until, end_of_day=True, name="until") if until else None,
+        _storable(args.query),
+        args.mode or "natural",
+        args.role or "",
+        timestamp(args.since, end_of_day=False, name="since") if args.since else None,
+        timestamp(args.until, end_of_day=True, name="until") if args.until else None,
     )
     if not request.text.strip():
         raise Refused("`query` is empty. Give a question or words to look for.")
@@ -121,23 +89,22 @@ def _answer(
     connection: sqlite3.Connection,
     place: Place,
     request: Request,
-    args: Mapping[str, Any],
+    args: GrepArguments,
     model: Model | None,
 ) -> str:
-    within = conversations_in_reach(connection, place, everywhere=bool(args.get("everywhere")))
+    within = conversations_in_reach(connection, place, everywhere=args.everywhere)
     newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
     request = replace(request, without=present_turn(connection, place))
     found = search(connection, newest_first[:_MOST_CONVERSATIONS], request, model)
     if not found.hits:
-        return _nothing(request, found, bool(args.get("everywhere")))
-    hits = found.hits[: args.get("limit")]
-    shown = with_neighbours(connection, hits, min(_MOST_CONTEXT, args.get("context") or 0))
-    room = min(most_tokens(place, args.get("max_tokens") or _USUAL_TOKENS), MOST_CHARACTERS // 4)
+        return _nothing(request, found, args.everywhere)
+    hits = found.hits[: args.limit or None]
+    shown = with_neighbours(connection, hits, min(_MOST_CONTEXT, args.context))
+    room = min(most_tokens(place, args.max_tokens), MOST_CHARACTERS // 4)
     shelf = Shelf(connection, _context(connection, place, within), found.words, room - _header_tokens(found))
-    number = args.get("page") or 1
-    before = list(islice(pages(shelf, shown), number))
-    if len(before) < number:
-        raise Refused(f"There is no page {number}: page {len(before)} is the last one.")
+    before = list(islice(pages(shelf, shown), args.page))
+    if len(before) < args.page:
+        raise Refused(f"There is no page {args.page}: page {len(before)} is the last one.")
     return _text(before, found, len(shown), request, room)
 
 
@@ -184,3 +151,17 @@ def _context(connection: sqlite3.Connection, place: Place, within: Mapping[int, 
     messages = {row[0] for row in connection.execute(f"{CONTEXT} SELECT message FROM items", given)} - {None}
     summaries = {row[0] for row in connection.execute(f"{CONTEXT} SELECT summary FROM reached", given)}
     return Context(here, messages, summaries, is_known=bool(messages or summaries))
+
+
+TOOL = EngineTool(
+    "lcm_grep",
+    (
+        "Searches everything that was ever said in this conversation, word for word, also what has left your context. "
+        "Use it before you say that you do not know or remember something, and whenever a detail matters: names, "
+        "numbers, dates, decisions, what a tool returned. Ask the question as it is, or give the words to look for. "
+        "The best matching messages come back with their ids, under the summary that covers them; lcm_expand gives "
+        "the messages around an id."
+    ),
+    GrepArguments,
+    run,
+)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from agent.messages import ChatDict
-
 from ..stats import status, status_text
 from .context import Place
+from .tool import Arguments, EngineTool
 
-SCHEMA: ChatDict = {
-    "name": "lcm_status",
-    "description": (
+
+def run(place: Place, args: Arguments) -> str:
+    return status_text(status(place))
+
+
+TOOL = EngineTool(
+    "lcm_status",
+    (
         "Says how full the context is and what is stored of this conversation: tokens, messages in the context and "
         "beneath summaries, summaries by depth, the last compaction."
     ),
-    "parameters": {"type": "object", "properties": {}},
-}
-
-
-def run(place: Place, args: Mapping[str, Any]) -> str:
-    return status_text(status(place))
+    Arguments,
+    run,
+)
