@@ -265,22 +265,16 @@ def _ask_all(engine: ContextEngine, talk: Talk, tallies: Sequence[Tally]) -> Non
 
 IDEAS: dict[str, Weights] = {
     "all ideas, as shipped": Weights(),
-    "words alone: OR, stems, BM25, no stop words, no names": Weights(before=(), after=(), speaker=0, days=0),
-    "+ one message on each side": Weights(before=(0.6,), after=(0.54,), speaker=0, days=0),
+    "words alone: OR, stems, BM25, no stop words, no names": Weights(window=(), speaker=0, days=0),
+    "+ one message on each side": Weights(window=(0.57,), speaker=0, days=0),
     "+ five messages on each side": Weights(speaker=0, days=0),
     "+ the speaker whom the question names": Weights(days=0),
     "without the speaker": Weights(speaker=0),
     "speaker 0.8": Weights(speaker=0.8),
     "days 1.0": Weights(days=1.0),
-    "steeper windows": Weights(before=(0.5, 0.3, 0.2), after=(0.45, 0.27, 0.18)),
-    "wider windows": Weights(
-        before=(0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2),
-        after=(0.54, 0.45, 0.4, 0.36, 0.31, 0.27, 0.22, 0.18),
-    ),
-    "the same before and after": Weights(after=Weights().before),
+    "steeper windows": Weights(window=(0.5, 0.3, 0.2)),
+    "wider windows": Weights(window=(0.57, 0.48, 0.43, 0.38, 0.33, 0.28, 0.24, 0.19)),
     "no regard to length": Weights(length=0.0),
-    "no regard to recency": Weights(recency=0.0),
-    "100 anchors": Weights(anchors=100),
 }
 BY_MEANING: dict[str, Weights] = {
     "and meaning, as shipped": Weights(),
@@ -294,7 +288,9 @@ def compare(paths: list[Path], console: Console) -> None:
     """Every idea over the same stores, and what choosing between them would have brought on unseen conversations."""
     names: list[str] = []
     model = Meaning("auto").model()
-    ideas = {idea: (weights, None) for idea, weights in IDEAS.items()}
+    ideas: dict[str, tuple[Weights, Model | None]] = {
+        idea: (weights, None) for idea, weights in IDEAS.items()
+    }
     if model:
         ideas |= {idea: (weights, model) for idea, weights in BY_MEANING.items()}
     recall: dict[str, list[list[float]]] = {idea: [] for idea in ideas}

@@ -47,14 +47,6 @@ def test_a_rare_word_says_more_than_a_frequent_one(world: World) -> None:
     assert found(world, "zebra market")[0] == 1
 
 
-def test_what_was_said_later_counts_a_little_more(world: World) -> None:
-    """But not as much as another word does."""
-    far = [user(f"Filler {n}.") for n in range(12)]
-    world.say(user("My zip code is 1010."), *far, user("My zip code is now 2020."), *far)
-    assert found(world, "zip code")[0] == 14
-    assert found(world, "zip code 1010")[0] == 1
-
-
 def test_days_in_the_question_raise_what_was_said_around_them(world: World) -> None:
     """Both say the same; the month tells them apart, and neither says it."""
     with world.database.writing() as connection:
@@ -100,7 +92,7 @@ def test_a_word_that_nearly_everything_has_is_left_out(world: World) -> None:
     world.say(
         *(user(f"market {n}") for n in range(40)), user("zebra"), *(user(f"market {n}.") for n in range(40))
     )
-    few = Weights(postings=10, before=(), after=())
+    few = Weights(max_postings=10, window=())
     with world.database.reading() as connection:
         hits = natural(connection, [1], Request("zebra market"), few).hits
         assert [hit.seq for hit in hits] == [41]
@@ -109,7 +101,7 @@ def test_a_word_that_nearly_everything_has_is_left_out(world: World) -> None:
 
 def test_only_so_many_messages_are_looked_at_closely(world: World) -> None:
     world.say(*(user(f"apples {n}") for n in range(300)))
-    few = Weights(anchors=5, before=(), after=())
+    few = Weights(max_anchors=5, window=())
     with world.database.reading() as connection:
         hits = natural(connection, [1], Request("apples"), few).hits
     assert [hit.seq for hit in hits] == [300, 299, 298, 297, 296]

@@ -13,7 +13,7 @@ import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.fts_text import parse_query
@@ -32,32 +32,27 @@ _MOST_OF_A_PERIOD = 1_000
 class Weights:
     """How much each idea counts."""
 
-    before: tuple[float, ...] = (0.6, 0.5, 0.4, 0.3, 0.2)
-    """A word in the message before counts so much, in the one before that so much, ..."""
-    after: tuple[float, ...] = (0.54, 0.45, 0.36, 0.27, 0.18)
-    """and these for the messages behind."""
+    window: tuple[float, ...] = (0.57, 0.475, 0.38, 0.285, 0.19)
+    """Share that a word counts for the message next to the one that has it, for the one after that, and so on."""
     length: float = 0.5
-    """How much a long message suffers from its length,"""
-    longest: float = 4.0
-    """which counts up to so many times the average."""
+    """Penalty for long messages, as in BM25."""
     saturation: float = 0.9
+    """`k1` of BM25."""
     speaker: float = 0.4
-    """More for what was said by somebody whom the question names."""
+    """Bonus for messages of the person whom the question names."""
     days: float = 0.5
-    """More for what was said around the days that the question names, as a share of a good hit."""
+    """Bonus for messages from around the days that the question names, as a share of a good score."""
     meaning: float = 0.5
-    """What is near the question in meaning, against what has its words."""
-    alone: float = 0.4
-    """The cosine that something must have where nothing has a word of the question."""
-    roles: dict[str, float] = field(default_factory=lambda: {"tool": 0.8})
-    recency: float = 0.05
-    """More for the newest message than for the oldest: what was said later often replaces what was said before."""
-    postings: int = 10_000
+    """Share of the semantic score, against 1 for the words."""
+
+    max_postings: int = 10_000
     """A word that more messages have says little about any of them."""
-    anchors: int = 200
-    """Messages with words of the question that are looked at closely."""
+    max_anchors: int = 200
+    """Messages with words of the question that are scored together with their neighbours."""
 
 
+_MIN_COSINE = 0.4
+"""Similarity that a message needs where no message has a word of the question."""
 USUAL = Weights()
 
 
@@ -81,16 +76,11 @@ def natural(
         return Found(around, words)
     if model:
         near = _near(connection, conversations, request, seen, bounds, model, weights)
-        if scores or near.nearest >= weights.alone:
-            lines = {**lines, **_lines_at(connection, near.best(weights.anchors))}
+        if scores or near.nearest >= _MIN_COSINE:
+            lines = {**lines, **_lines_at(connection, near.best(weights.max_anchors))}
             scores = _blended(scores, _nearnesses(near, lines, seen.named, weights), weights)
-    oldest, newest = min(lines, default=0), max(lines, default=0)
     hits = [
-        each.hit(
-            score
-            * weights.roles.get(each.role, 1.0)
-            * (1 + weights.recency * (each.key - oldest) / max(1, newest - oldest))
-        )
+        each.hit(score)
         for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
@@ -141,10 +131,10 @@ def look(
 ) -> Seen:
     """What stands in the messages `without` counts neither for them nor for those around them."""
     total = messages_in(connection, conversations)
-    found = [postings(connection, conversations, word, bounds, weights.postings) for word in words]
+    found = [postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
     telling = _telling([replace(each, keys=each.keys - without) for each in found])
-    anchors = _anchors(telling, total, weights.anchors)
-    lines = _surrounded(connection, anchors, max(len(weights.before), len(weights.after)))
+    anchors = _anchors(telling, total, weights.max_anchors)
+    lines = _surrounded(connection, anchors, len(weights.window))
     named = named_in(words, lines.values())
     return Seen(lines, _without_names(telling, named), named, total)
 
@@ -220,8 +210,8 @@ def _scores(
     keys = {(each.conversation, each.seq): each.key for each in lines.values()}
     average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
     steps = [(0, 1.0)]
-    steps += [(distance, share) for distance, share in enumerate(weights.before, 1)]
-    steps += [(-distance, share) for distance, share in enumerate(weights.after, 1)]
+    for distance, share in enumerate(weights.window, 1):
+        steps += [(-distance, share), (distance, share)]
     scores: dict[int, float] = {}
     for each in telling:
         best: dict[int, float] = {}
@@ -240,7 +230,7 @@ def _scores(
 
 def _saturated(length: float, weights: Weights) -> float:
     """BM25 for a word that is there: less in a long message."""
-    longer = 1 - weights.length + weights.length * min(length, weights.longest)
+    longer = 1 - weights.length + weights.length * length
     return (weights.saturation + 1) / (1 + weights.saturation * longer)
 
 
@@ -297,8 +287,7 @@ def _near(
         model,
         bounds=bounds,
         without=request.without,
-        before=weights.before,
-        after=weights.after,
+        window=weights.window,
     )
 
 
@@ -350,7 +339,7 @@ _SMALL_TALK_TEXT = """
     best better mean feel help try use kind sort stuff guys everyone people
 """
 SMALL_TALK = frozenset(_SMALL_TALK_TEXT.split())
-_CLOSE = replace(USUAL, before=USUAL.before[:2], after=USUAL.after[:2])
+_CLOSE = replace(USUAL, window=USUAL.window[:2])
 """What is far apart did not come up together."""
 
 
