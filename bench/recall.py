@@ -266,14 +266,15 @@ def _ask_all(engine: ContextEngine, talk: Talk, tallies: Sequence[Tally]) -> Non
 IDEAS: dict[str, Weights] = {
     "all ideas, as shipped": Weights(),
     "words alone: OR, stems, BM25, no stop words, no names": Weights(window=(), speaker=0, days=0),
-    "+ one message on each side": Weights(window=(0.57,), speaker=0, days=0),
+    "+ one message on each side": Weights(window=(0.6,), speaker=0, days=0),
     "+ five messages on each side": Weights(speaker=0, days=0),
     "+ the speaker whom the question names": Weights(days=0),
     "without the speaker": Weights(speaker=0),
     "speaker 0.8": Weights(speaker=0.8),
     "days 1.0": Weights(days=1.0),
     "steeper windows": Weights(window=(0.5, 0.3, 0.2)),
-    "wider windows": Weights(window=(0.57, 0.48, 0.43, 0.38, 0.33, 0.28, 0.24, 0.19)),
+    "wider windows": Weights(window=(0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2)),
+    "the same before and after": Weights(following=1.0),
     "no regard to length": Weights(length=0.0),
 }
 BY_MEANING: dict[str, Weights] = {

@@ -129,10 +129,11 @@ def nearness(
     *,
     bounds: tuple[int, int],
     without: AbstractSet[int],
-    window: Sequence[float],
+    before: Sequence[float],
+    after: Sequence[float],
 ) -> Near:
-    """Of messages with keys within the bounds. Those in `without` say nothing; `window` are the shares of the messages
-    around one."""
+    """Of messages with keys within the bounds. Those in `without` say nothing; `before` and `after` are the shares of
+    the messages around one."""
     (asked,) = model.vectors([question]).astype(np.float32)
     read = _read(connection, conversations, model)
     for conversation, seq in _places(connection, without):
@@ -140,13 +141,13 @@ def nearness(
         if rows is not None and 0 <= seq - first < len(rows):
             rows[seq - first] = 0
     mean = _mean([rows for _, rows in read.values()])
-    kernel = np.array([*reversed(window), 1.0, *window], np.float32)
+    kernel = np.array([*reversed(after), 1.0, *before], np.float32)
     shares: dict[int, tuple[int, Numbers]] = {}
     nearest = 0.0
     for conversation, (first, rows) in read.items():
         own = _cosines(rows, asked, mean)
         nearest = max(nearest, float(own.max()))
-        near = np.convolve(own, kernel)[len(window) : len(window) + len(rows)]
+        near = np.convolve(own, kernel)[len(after) : len(after) + len(rows)]
         if bounds != ALL_KEYS:
             near = _within(connection, conversation, first, near, bounds)
         shares[conversation] = (first, near)

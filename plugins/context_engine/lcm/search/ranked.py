@@ -32,8 +32,10 @@ _MOST_OF_A_PERIOD = 1_000
 class Weights:
     """How much each idea counts."""
 
-    window: tuple[float, ...] = (0.57, 0.475, 0.38, 0.285, 0.19)
-    """Share that a word counts for the message next to the one that has it, for the one after that, and so on."""
+    window: tuple[float, ...] = (0.6, 0.5, 0.4, 0.3, 0.2)
+    """Share that a word counts for the message before the one that has it, for the one before that, and so on."""
+    following: float = 0.9
+    """Factor of these shares for the messages after the one that has the word."""
     length: float = 0.5
     """Penalty for long messages, as in BM25."""
     saturation: float = 0.9
@@ -211,7 +213,7 @@ def _scores(
     average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
     steps = [(0, 1.0)]
     for distance, share in enumerate(weights.window, 1):
-        steps += [(-distance, share), (distance, share)]
+        steps += [(distance, share), (-distance, share * weights.following)]
     scores: dict[int, float] = {}
     for each in telling:
         best: dict[int, float] = {}
@@ -287,7 +289,8 @@ def _near(
         model,
         bounds=bounds,
         without=request.without,
-        window=weights.window,
+        before=weights.window,
+        after=[share * weights.following for share in weights.window],
     )
 
 
