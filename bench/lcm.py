@@ -15,9 +15,9 @@ from typing import Any
 
 from agent.context_compressor import ContextCompressor
 from bench.context import history
-from plugins.context_engine.lcm.database import connect, shared
+from plugins.context_engine.lcm.database import connect, shared_database
 from plugins.context_engine.lcm.engine import LosslessContext
-from plugins.context_engine.lcm.search.semantic import Meaning, bring_up_to_date, is_installed
+from plugins.context_engine.lcm.search.semantic import SemanticSearch, is_installed, update_embeddings
 
 _WORDS = 20_000
 _WINDOW = 200_000
@@ -77,11 +77,11 @@ def _growing(home: Path) -> Iterator[Row]:
 
 def _meaning(home: Path) -> Row:
     """What a message costs that is to be found by its meaning, once, between turns or before a search."""
-    model = Meaning("auto").model()
+    model = SemanticSearch("auto").model()
     assert model
-    database = shared(home / "hermes-lcm.db")
+    database = shared_database(home / "hermes-lcm.db")
     began = time.process_time()
-    bring_up_to_date(database, "chat-0", model, 100_000)
+    update_embeddings(database, "chat-0", model, 100_000)
     milliseconds = (time.process_time() - began) * 1000 / 100_000
     with database.reading() as connection:
         count, size = connection.execute(

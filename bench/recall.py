@@ -34,15 +34,15 @@ from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from gateway.plugins import Plugins, engine_factory
 from plugins.context_engine.lcm.context_membership import Context
 from plugins.context_engine.lcm.database import FILE_NAME, connect
-from plugins.context_engine.lcm.search.page import Shelf, pages
-from plugins.context_engine.lcm.search.ranked import Weights, natural
-from plugins.context_engine.lcm.search.request import Request
-from plugins.context_engine.lcm.search.semantic import INSTALL, Meaning, is_installed
+from plugins.context_engine.lcm.search.page import PageInputs, pages
+from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
+from plugins.context_engine.lcm.search.request import SearchRequest
+from plugins.context_engine.lcm.search.semantic import INSTALL, SemanticSearch, is_installed
 from plugins.context_engine.lcm.tools.grep import HEADER_TOKENS
 from tests.lcm.expanded_pages import originals
 
 if TYPE_CHECKING:
-    from plugins.context_engine.lcm.search.embeddings import Model
+    from plugins.context_engine.lcm.search.embeddings import EmbeddingModel
 
 USUAL_FILE = Path("../shared/data/locomo_dev.json")
 BUDGET = 2_000
@@ -288,8 +288,8 @@ BY_MEANING: dict[str, Weights] = {
 def compare(paths: list[Path], console: Console) -> None:
     """Every idea over the same stores, and what choosing between them would have brought on unseen conversations."""
     names: list[str] = []
-    model = Meaning("auto").model()
-    ideas: dict[str, tuple[Weights, Model | None]] = {
+    model = SemanticSearch("auto").model()
+    ideas: dict[str, tuple[Weights, EmbeddingModel | None]] = {
         idea: (weights, None) for idea, weights in IDEAS.items()
     }
     if model:
@@ -315,15 +315,17 @@ def compare(paths: list[Path], console: Console) -> None:
     console.print(table)
 
 
-def _recall(connection: sqlite3.Connection, talk: Talk, weights: Weights, model: Model | None) -> list[float]:
+def _recall(
+    connection: sqlite3.Connection, talk: Talk, weights: Weights, model: EmbeddingModel | None
+) -> list[float]:
     (conversation,) = connection.execute(
         "SELECT key FROM conversations WHERE id = ?", (talk.name,)
     ).fetchone()
     summaries = {row[0] for row in connection.execute("SELECT key FROM summaries")}
     shares: list[float] = []
     for question in talk.questions:
-        found = natural(connection, [conversation], Request(question.text), weights, model)
-        shelf = Shelf(
+        found = ranked_search(connection, [conversation], SearchRequest(question.text), weights, model)
+        shelf = PageInputs(
             connection, Context(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
         )
         shown = next(pages(shelf, found.hits)).shown if found.hits else set()

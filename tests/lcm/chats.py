@@ -10,7 +10,7 @@ from typing import Any
 
 from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.engine import LosslessContext
-from plugins.context_engine.lcm.messages import OF_THE_HOST
+from plugins.context_engine.lcm.messages import HOST_KEYS
 from tests.lcm.extractive_summariser import extractive_summary
 
 Chat = dict[str, Any]
@@ -112,7 +112,7 @@ class Host:
 
 def stored_in(home: Path, conversation: str = "chat-1") -> list[Chat]:
     """What the engine's database holds of a conversation, in its order."""
-    from plugins.context_engine.lcm.messages import stored
+    from plugins.context_engine.lcm.messages import message_from_row
 
     with closing(sqlite3.connect(home / "hermes-lcm.db")) as plain:
         plain.row_factory = sqlite3.Row
@@ -121,19 +121,19 @@ def stored_in(home: Path, conversation: str = "chat-1") -> list[Chat]:
             "WHERE conversations.id = ? ORDER BY seq",
             (conversation,),
         ).fetchall()
-    return [plain_chat(stored(row).chat) for row in rows]
+    return [plain_chat(message_from_row(row).chat) for row in rows]
 
 
 def plain_chat(chat: Chat) -> Chat:
     """Without what the host adds, and without content that is not there."""
-    return {key: value for key, value in chat.items() if key not in OF_THE_HOST and value is not None}
+    return {key: value for key, value in chat.items() if key not in HOST_KEYS and value is not None}
 
 
 def vectors_are_right(home: Path) -> int:
     """Each block holds what the model says about its messages. How many messages there are in all of them."""
-    from plugins.context_engine.lcm.search.semantic import Meaning, _texts
+    from plugins.context_engine.lcm.search.semantic import SemanticSearch, _texts
 
-    model = Meaning("auto").model()
+    model = SemanticSearch("auto").model()
     assert model
     with closing(connect(home / FILE_NAME)) as connection:
         rows = connection.execute("SELECT conversation, block, messages, vectors FROM meanings").fetchall()

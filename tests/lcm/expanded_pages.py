@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.messages import ChatDict
-from plugins.context_engine.lcm.tools.expand import Kind
+from plugins.context_engine.lcm.tools.expand import SectionKind
 
 _HEADER = re.compile(
     r"\[(?P<id>(?:c\d+\.)?[ms]\d+) (?P<role>\w+) (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d) "
@@ -23,7 +23,7 @@ class Read:
 
     id: str
     role: str
-    kind: Kind
+    kind: SectionKind
     label: str
     start: int
     total: int
@@ -55,7 +55,7 @@ def parse_expanded(text: str) -> list[Read]:
         position = begin + end - start
         if text[begin - 1 : begin] != "\n" or text[position : position + 1] != "\n":
             raise ValueError(f"The text of {header['id']} is not as long as its header says.")
-        kind: Kind = header["kind"]  # type: ignore[assignment] # the pattern has all kinds and no other
+        kind: SectionKind = header["kind"]  # type: ignore[assignment] # the pattern has all kinds and no other
         total = int(header["total"] or end)
         found.append(
             Read(

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from plugins.context_engine.lcm.summarising.prompts import END_OF_RECORD, END_OF_SO_FAR, RECORD, SO_FAR
-from plugins.context_engine.lcm.summarising.sources import DATE, TOPICS, one_line, shortened_list, topic_room
+from plugins.context_engine.lcm.summarising.sources import (
+    DATE,
+    TOPICS,
+    clean_topics,
+    topic_tokens,
+    truncate_topics,
+)
 from plugins.context_engine.lcm.summarising.topics import topics_in
 
 _RATIO = 4
@@ -40,9 +46,9 @@ def extractive_summary(prompt: str, max_tokens: int) -> str:
     so_far = _between(prompt, SO_FAR, END_OF_SO_FAR)
     material = f"{so_far}\n{_between(prompt, RECORD, END_OF_RECORD) or prompt}"
     budget = min(max_tokens * 3 // 4, estimate_text_tokens(material) // _RATIO)
-    chosen = _chosen(list(_sentences(material)), max(1, budget - topic_room(budget)))
-    topics = shortened_list(
-        one_line(", ".join(topics_in(each.text for each in chosen))), min(topic_room(budget), budget)
+    chosen = _chosen(list(_sentences(material)), max(1, budget - topic_tokens(budget)))
+    topics = truncate_topics(
+        clean_topics(", ".join(topics_in(each.text for each in chosen))), min(topic_tokens(budget), budget)
     )
     lines = [f"- {each.text}" for each in chosen]
     return "\n".join((*lines, f"{TOPICS} {topics}") if topics else lines)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.messages import as_chat
 from gateway.store.sqlite.store import SqliteStore
-from plugins.context_engine.lcm.messages import stored
+from plugins.context_engine.lcm.messages import message_from_row
 from tests.lcm.chats import plain_chat
 
 Books = list[tuple[str, dict[str, Any]]]
@@ -67,7 +67,7 @@ def kept(home: Path, conversation: str) -> Books:
             "WHERE conversations.id = ? ORDER BY seq",
             (conversation,),
         ).fetchall()
-    return [(row["identity"], plain_chat(stored(row).chat)) for row in rows]
+    return [(row["identity"], plain_chat(message_from_row(row).chat)) for row in rows]
 
 
 async def agree(home: Path, conversation: str, *, at_the_end: bool = False) -> bool:

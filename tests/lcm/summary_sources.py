@@ -7,8 +7,8 @@ from typing import Any
 
 from agent.tokens import estimate_message_tokens
 from plugins.context_engine.lcm.graph import Level, Node
-from plugins.context_engine.lcm.messages import Stored
-from plugins.context_engine.lcm.summarising.sources import size_of
+from plugins.context_engine.lcm.messages import StoredMessage
+from plugins.context_engine.lcm.summarising.sources import summary_tokens
 
 MAY_2 = 1_777_723_200.0
 """Saturday, 2026-05-02, at noon."""
@@ -35,10 +35,10 @@ class Scripted:
         return [prompt for prompt, _ in self.asked]
 
 
-def stored(*chats: dict[str, Any], at: Sequence[float] = ()) -> list[Stored]:
+def stored(*chats: dict[str, Any], at: Sequence[float] = ()) -> list[StoredMessage]:
     times = [*at, *[at[-1] if at else MAY_2] * len(chats)]
     return [
-        Stored(n, n, chat["role"], chat, estimate_message_tokens(chat), times[n - 1])
+        StoredMessage(n, n, chat["role"], chat, estimate_message_tokens(chat), times[n - 1])
         for n, chat in enumerate(chats, 1)
     ]
 
@@ -47,13 +47,13 @@ def user(text: Any, **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": text, **more}
 
 
-def talk(turns: int = 40) -> list[Stored]:
+def talk(turns: int = 40) -> list[StoredMessage]:
     said = (f"Question {n}: where does invoice INV-{1000 + n} of Marlene Dupont stand?" for n in range(turns))
     return stored(*(user(text) for text in said))
 
 
 def node(key: int, content: str, topics: str = "", level: Level = "detailed", day: int = 0) -> Node:
-    tokens, at = size_of(content, topics), MAY_2 + day * DAY
+    tokens, at = summary_tokens(content, topics), MAY_2 + day * DAY
     return Node(
         key, 0, level, content, topics, tokens, 10 * tokens, 10 * tokens, 9, 9 * key, 9 * key + 8, at, at, 1
     )

@@ -10,7 +10,7 @@ import pytest
 
 from agent.fts_text import indexable
 from plugins.context_engine.lcm.database import FILE_NAME, connect
-from plugins.context_engine.lcm.messages import scope_of, searchable, stored
+from plugins.context_engine.lcm.messages import message_from_row, scope_of, searchable_text
 from plugins.context_engine.lcm.search.semantic import is_installed
 from tests.agent.histories import Chat, assistant, calls, result, user
 from tests.lcm.chats import Host, vectors_are_right
@@ -104,5 +104,6 @@ def hidden(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     ).fetchall()
     assert len(rows) == 2
     return [
-        (row["key"], scope_of(row["conversation"]), indexable(searchable(stored(row).chat))) for row in rows
+        (row["key"], scope_of(row["conversation"]), indexable(searchable_text(message_from_row(row).chat)))
+        for row in rows
     ]

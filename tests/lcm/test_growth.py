@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.llm import Completion, Usage
-from plugins.context_engine.lcm.database import FILE_NAME, MOST_OPEN, Database
+from plugins.context_engine.lcm.database import FILE_NAME, MAX_CONNECTIONS, Database
 from plugins.context_engine.lcm.engine import LosslessContext
 from tests.agent.histories import chat
 from tests.lcm.chats import Host
@@ -116,7 +116,7 @@ def test_many_threads_share_few_connections(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(CONVERSATIONS) as threads:
         list(threads.map(talk, hosts))
-    most = 2 * MOST_OPEN + 1  # the file and its log for each, and the memory they share
+    most = 2 * MAX_CONNECTIONS + 1  # the file and its log for each, and the memory they share
     assert max(seen) <= most
     for host in hosts:
         host.close()
@@ -127,7 +127,7 @@ def test_who_waits_too_long_for_a_connection_is_told(tmp_path: Path) -> None:
     """Rather than for ever: the engine says that its file cannot be used now."""
     database = Database(tmp_path / FILE_NAME, patience=0.01)
     with ExitStack() as all_of_them:
-        for _ in range(MOST_OPEN):
+        for _ in range(MAX_CONNECTIONS):
             all_of_them.enter_context(database.reading())
         with pytest.raises(sqlite3.OperationalError, match="busy"), database.reading():
             pass
@@ -152,6 +152,6 @@ async def test_conversations_leave_nothing_behind(tmp_path: Path) -> None:
         assert len(drafts) <= 1 + len(live - {id(None)})
         engines = [each for each in gc.get_objects() if isinstance(each, LosslessContext)]
         assert len(engines) <= len(compactor.engines.conversations) + 1
-        assert descriptors(tmp_path) <= 2 * MOST_OPEN + 1
+        assert descriptors(tmp_path) <= 2 * MAX_CONNECTIONS + 1
         first.llm.then(Completion("Bye.", usage=Usage(100, 1)))
         await first.say("Bye.")

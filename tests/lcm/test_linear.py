@@ -14,25 +14,25 @@ import pytest
 from agent.compression.ledger import Ledger
 from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.graph import Node
-from plugins.context_engine.lcm.hints import _words
-from plugins.context_engine.lcm.messages import Echoes, Stored, words_of
-from plugins.context_engine.lcm.search.filters import days_in, speaker_of, timestamp, without_label
-from plugins.context_engine.lcm.search.page import line_of
-from plugins.context_engine.lcm.search.ranked import words_of as words_of_a_question
-from plugins.context_engine.lcm.search.request import BadRequest
+from plugins.context_engine.lcm.hints import _quote
+from plugins.context_engine.lcm.messages import EchoDetector, StoredMessage, index_text
+from plugins.context_engine.lcm.search.filters import days_in, parse_timestamp, speaker_of, without_label
+from plugins.context_engine.lcm.search.page import excerpt
+from plugins.context_engine.lcm.search.ranked import index_text as words_of_a_question
+from plugins.context_engine.lcm.search.request import InvalidSearch
 from plugins.context_engine.lcm.summarising.sources import (
-    of_messages,
-    shortened,
-    shortened_list,
+    make_storable,
+    remove_imitations,
+    sources_of_messages,
     split_topics,
-    storable,
-    up_to_a_sentence_end,
-    without_imitations,
+    truncate_at_sentence,
+    truncate_text,
+    truncate_topics,
 )
-from plugins.context_engine.lcm.summarising.topics import topics_in, topics_of
+from plugins.context_engine.lcm.summarising.topics import find_topics, topics_in
 from plugins.context_engine.lcm.summary_message import record_text
-from plugins.context_engine.lcm.tools.expand import sections_of
-from plugins.context_engine.lcm.tools.expand_query import _checked, _ids_in
+from plugins.context_engine.lcm.tools.expand import message_sections
+from plugins.context_engine.lcm.tools.expand_query import check_citations, split_ids
 from tests.lcm.extractive_summariser import extractive_summary
 
 SIZE = 6_000
@@ -54,8 +54,8 @@ REPEATED = (
 AROUND = (("", ""), ("a", "x."), ("# T\n- a\n", "!"), ("expand for details about: ", "]"))
 
 
-def spoken(text: str) -> Stored:
-    return Stored(1, 1, "user", {"role": "user", "content": text}, len(text) // 4, 1_770_000_000.0)
+def spoken(text: str) -> StoredMessage:
+    return StoredMessage(1, 1, "user", {"role": "user", "content": text}, len(text) // 4, 1_770_000_000.0)
 
 
 def called(text: str) -> dict[str, object]:
@@ -68,34 +68,34 @@ def node(text: str) -> Node:
 
 
 def bounds(text: str) -> None:
-    with pytest.raises(BadRequest):
-        timestamp(f"x{text}", end_of_day=True, name="until")
+    with pytest.raises(InvalidSearch):
+        parse_timestamp(f"x{text}", end_of_day=True, name="until")
 
 
 SEES: dict[str, Callable[[str], object]] = {
-    "excerpt": lambda text: line_of({"role": "user", "content": text}, ("word", "turnstile", text[:40])),
-    "excerpt of a call": lambda text: line_of(called(text), ("word",)),
+    "excerpt": lambda text: excerpt({"role": "user", "content": text}, ("word", "turnstile", text[:40])),
+    "excerpt of a call": lambda text: excerpt(called(text), ("word",)),
     "digest": lambda text: digest(text, tokens=300),
     "digest of a file": lambda text: digest(text, tokens=300, hint=f"read_file notes.md {text[:300]}"),
-    "index": lambda text: words_of({"role": "user", "content": text, "name": text[:99]}),
-    "echo": lambda text: Echoes().is_echo(called(text)),
+    "index": lambda text: index_text({"role": "user", "content": text, "name": text[:99]}),
+    "echo": lambda text: EchoDetector().is_echo(called(text)),
     "question": words_of_a_question,
     "days": days_in,
     "date": bounds,
     "speaker": lambda text: (speaker_of(text, None), without_label(text)),
-    "hint": lambda text: _words(spoken(text)),
+    "hint": lambda text: _quote(spoken(text)),
     "topics": lambda text: topics_in([text]),
-    "topics of messages": lambda text: topics_of(of_messages([spoken(text)]), 40),
-    "sources": lambda text: of_messages([spoken(text)]).record(),
+    "topics of messages": lambda text: find_topics(sources_of_messages([spoken(text)]), 40),
+    "sources": lambda text: sources_of_messages([spoken(text)]).record(),
     "extract": lambda text: extractive_summary(text, 500),
-    "imitations": without_imitations,
+    "imitations": remove_imitations,
     "topics of an answer": split_topics,
-    "sentence end": up_to_a_sentence_end,
-    "shortened": lambda text: (shortened(text, 200), shortened_list(text, 100), storable(text)),
-    "citations": lambda text: _checked(text, []),
-    "ids": lambda text: _ids_in([text]),
+    "sentence end": truncate_at_sentence,
+    "shortened": lambda text: (truncate_text(text, 200), truncate_topics(text, 100), make_storable(text)),
+    "citations": lambda text: check_citations(text, []),
+    "ids": lambda text: split_ids([text]),
     "record": lambda text: record_text([node(text)], Ledger()),
-    "expanded": lambda text: sections_of(spoken(text)),
+    "expanded": lambda text: message_sections(spoken(text)),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.context_engine.lcm.search.semantic import BLOCK, Meaning, is_installed
+from plugins.context_engine.lcm.search.semantic import EMBEDDING_BLOCK, SemanticSearch, is_installed
 from plugins.context_engine.lcm.tools import answer
 from tests.lcm.chats import Host, vectors_are_right
 from tests.lcm.tools_world import World, assistant, opened, user
@@ -19,7 +19,7 @@ from tests.lcm.tools_world import World, assistant, opened, user
 if not is_installed():
     pytest.skip("The extra `semantic` is not installed.", allow_module_level=True)
 
-ON = Meaning("on")
+ON = SemanticSearch("on")
 TALK = (
     "The quarterly report is due on Thursday.",
     "I painted the kitchen yellow last weekend.",
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-def grep(world: World, query: str, *, meaning: Meaning = ON, **args: object) -> str:
+def grep(world: World, query: str, *, meaning: SemanticSearch = ON, **args: object) -> str:
     return answer("lcm_grep", {"query": query, **args}, world.place(meaning=meaning))
 
 
@@ -50,7 +50,7 @@ def hits(told: str) -> list[str]:
 def test_what_shares_no_word_with_the_question_is_found(world: World) -> None:
     """Words alone find nothing here."""
     world.say(*map(user, TALK))
-    assert "Nothing found" in grep(world, ASKED, meaning=Meaning("off"))
+    assert "Nothing found" in grep(world, ASKED, meaning=SemanticSearch("off"))
     assert "sailing yacht" in hits(grep(world, ASKED, limit=1))[0]
 
 
@@ -101,18 +101,18 @@ def test_the_question_itself_raises_nothing_around_it(world: World) -> None:
     """What was said just before it has not become an answer by that."""
     said = world.say(*map(user, TALK), *(user(f"Small talk, {n}.") for n in range(20)), user(ASKED))
     world.show(*said)
-    for meaning in (ON, Meaning("off")):
+    for meaning in (ON, SemanticSearch("off")):
         assert "Small talk" not in grep(world, f"{ASKED} A yacht?", meaning=meaning, limit=3)
 
 
 def test_vectors_follow_the_messages(world: World) -> None:
     """Over several blocks, with a last one that grows; what a search of ours found says nothing."""
-    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(BLOCK + 40)))
+    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
     grep(world, ASKED)
-    assert vectors_are_right(world.home) == BLOCK + 40
-    world.say(*(assistant(f"Answer {n}") for n in range(BLOCK)))
+    assert vectors_are_right(world.home) == EMBEDDING_BLOCK + 40
+    world.say(*(assistant(f"Answer {n}") for n in range(EMBEDDING_BLOCK)))
     grep(world, ASKED)
-    assert vectors_are_right(world.home) == 2 * BLOCK + 40
+    assert vectors_are_right(world.home) == 2 * EMBEDDING_BLOCK + 40
     assert "Search: by words and by meaning (552 of 552 messages so far)" in answer(
         "lcm_status", {}, world.place(meaning=ON)
     )
@@ -129,11 +129,11 @@ def test_vectors_follow_the_messages(world: World) -> None:
 )
 def test_what_is_missing_is_made_again(world: World, damage: str) -> None:
     """A block that is lost, of another model, broken or half done."""
-    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(BLOCK + 40)))
+    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
     grep(world, ASKED)
     world.sql(damage)
     assert "yacht" in grep(world, ASKED)
-    assert vectors_are_right(world.home) == BLOCK + 40
+    assert vectors_are_right(world.home) == EMBEDDING_BLOCK + 40
 
 
 def test_a_compaction_works_them_out(tmp_path: Path) -> None:

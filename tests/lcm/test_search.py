@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from plugins.context_engine.lcm.messages import Incoming, add_messages, conversation_key
-from plugins.context_engine.lcm.search import Found, Request, search, strong_matches
-from plugins.context_engine.lcm.search.exact import matching
+from plugins.context_engine.lcm.messages import NewMessage, add_messages, conversation_key
+from plugins.context_engine.lcm.search import SearchRequest, SearchResult, search, strong_matches
+from plugins.context_engine.lcm.search.exact import regex_search
 from plugins.context_engine.lcm.search.filters import Days, days_in
-from plugins.context_engine.lcm.search.ranked import Weights, natural
+from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
 from tests.lcm.tools_world import World, assistant, opened, user
 
 MAY, JUNE = (datetime(2023, month, 12, tzinfo=UTC).timestamp() for month in (5, 6))
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def found(world: World, text: str, **more: object) -> list[int]:
     """Numbers of the messages, best first."""
     with world.database.reading() as connection:
-        return [hit.seq for hit in search(connection, [1], Request(text, **more)).hits]  # type: ignore[arg-type]
+        return [hit.seq for hit in search(connection, [1], SearchRequest(text, **more)).hits]  # type: ignore[arg-type]
 
 
 def test_whose_message_it_is_counts_if_the_question_names_somebody(world: World) -> None:
@@ -56,7 +56,7 @@ def test_days_in_the_question_raise_what_was_said_around_them(world: World) -> N
         add_messages(
             connection,
             here,
-            [Incoming(f"i{n}", c, t) for n, (c, t) in enumerate(zip(chats, times, strict=True))],
+            [NewMessage(f"i{n}", c, t) for n, (c, t) in enumerate(zip(chats, times, strict=True))],
         )
     assert found(world, "Where did they go sailing in May 2023?")[0] == 11
     assert found(world, "Where did they go sailing in June 2023?")[0] == 31
@@ -83,8 +83,8 @@ def test_days_are_read(text: str, days: list[Days]) -> None:
 
 @pytest.mark.parametrize("days", [Days(2, 31), Days(2, 29, 2023), Days(12, 31), Days(1, 1, 1900)])
 def test_days_that_do_not_exist_do_no_harm(days: Days) -> None:
-    days.spoken_of_at(datetime(1, 1, 2, tzinfo=UTC))
-    days.spoken_of_at(datetime(9999, 12, 31, tzinfo=UTC))
+    days.includes(datetime(1, 1, 2, tzinfo=UTC))
+    days.includes(datetime(9999, 12, 31, tzinfo=UTC))
 
 
 def test_a_word_that_nearly_everything_has_is_left_out(world: World) -> None:
@@ -94,26 +94,28 @@ def test_a_word_that_nearly_everything_has_is_left_out(world: World) -> None:
     )
     few = Weights(max_postings=10, window=())
     with world.database.reading() as connection:
-        hits = natural(connection, [1], Request("zebra market"), few).hits
+        hits = ranked_search(connection, [1], SearchRequest("zebra market"), few).hits
         assert [hit.seq for hit in hits] == [41]
-        assert natural(connection, [1], Request("market"), few).hits, "with no other word it has to do"
+        assert ranked_search(connection, [1], SearchRequest("market"), few).hits, (
+            "with no other word it has to do"
+        )
 
 
 def test_only_so_many_messages_are_looked_at_closely(world: World) -> None:
     world.say(*(user(f"apples {n}") for n in range(300)))
     few = Weights(max_anchors=5, window=())
     with world.database.reading() as connection:
-        hits = natural(connection, [1], Request("apples"), few).hits
+        hits = ranked_search(connection, [1], SearchRequest("apples"), few).hits
     assert [hit.seq for hit in hits] == [300, 299, 298, 297, 296]
 
 
 def test_a_search_for_a_pattern_that_runs_out_of_time_says_where(world: World) -> None:
     said = world.say(*(user("apples") for _ in range(20)))
     with world.database.reading() as connection:
-        stopped: Found = matching(connection, [1], Request("pears", "regex"), seconds=0.0)
-        whole = matching(connection, [1], Request("pears", "regex"), seconds=60)
-    assert stopped.stopped_at == said[-1].said_at
-    assert whole.stopped_at is None
+        stopped: SearchResult = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=0.0)
+        whole = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=60)
+    assert stopped.searched_back_to == said[-1].said_at
+    assert whole.searched_back_to is None
 
 
 REMEMBERED = "We decided to rent the lighthouse near Bergen for the workshop in spring."

@@ -25,7 +25,7 @@ from agent.errors import (
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import wrap_untrusted
 from plugins.context_engine.lcm.graph import Level
-from plugins.context_engine.lcm.options import Options, limits_for
+from plugins.context_engine.lcm.options import Options, make_limits
 from plugins.context_engine.lcm.summarising import Summariser
 from tests.lcm.extractive_summariser import extractive_summary
 from tests.lcm.summary_sources import (
@@ -256,11 +256,11 @@ def test_what_broke_off_early_or_has_no_sentence_is_no_summary(partial: str) -> 
 
 def test_a_small_source_gets_a_limit_in_which_a_small_model_can_say_something() -> None:
     """And one that is well below its own size, and below its share of a small window."""
-    small = limits_for(4_096, 8_192, Options(), beside=1_000)
+    small = make_limits(4_096, 8_192, Options(), beside=1_000)
     assert small.leaf_target(625) == small.condensed_target(625) == 160
     assert small.leaf_target(300) == 100
     assert small.leaf_target(90) == 60
-    assert limits_for(100_000, 200_000, Options()).leaf_target(20_000) == 2_400
+    assert make_limits(100_000, 200_000, Options()).leaf_target(20_000) == 2_400
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from agent.errors import AuthenticationFailed, NetworkFailed
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 from plugins.context_engine.lcm.database import Database
-from plugins.context_engine.lcm.graph import Node, Written, add_leaf
+from plugins.context_engine.lcm.graph import Node, SummaryText, add_leaf
 from plugins.context_engine.lcm.messages import (
-    Incoming,
-    Stored,
+    NewMessage,
+    StoredMessage,
     add_messages,
     conversation_key,
     messages_by_key,
 )
 from plugins.context_engine.lcm.summarising import Summariser
-from plugins.context_engine.lcm.summarising.sources import size_of
+from plugins.context_engine.lcm.summarising.sources import summary_tokens
 from tests.lcm.extractive_summariser import extractive_summary
 
 TEXTS = st.builds(
@@ -105,8 +105,8 @@ def summariser(answers: list[Any], window: int) -> Summariser:
     return Summariser(ask, window=window)
 
 
-def check(written: Written, size: int, target: int) -> None:
-    assert written.tokens == size_of(written.content, written.topics)
+def check(written: SummaryText, size: int, target: int) -> None:
+    assert written.tokens == summary_tokens(written.content, written.topics)
     assert written.tokens < size or written.tokens == size == 0
     assert written.content.strip() or size < 2
     assert "\n" not in written.topics
@@ -130,7 +130,7 @@ def test_a_leaf_is_smaller_than_any_messages(
 ) -> None:
     """Whatever was said, and whatever the model answers."""
     messages = [
-        Stored(n, n, chat["role"], chat, estimate_message_tokens(chat), 86_400.0 * n)
+        StoredMessage(n, n, chat["role"], chat, estimate_message_tokens(chat), 86_400.0 * n)
         for n, chat in enumerate(chats, 1)
     ]
     written = summariser(answers, window).leaf(messages, target=target)
@@ -148,7 +148,7 @@ def test_a_condensed_summary_is_smaller_than_any_children(
 ) -> None:
     """Down to children of a single token."""
     nodes = [
-        Node(n, 0, "detailed", content, topics, size_of(content, topics), 1, 1, 1, n, n, 1.0, 2.0, 1)
+        Node(n, 0, "detailed", content, topics, summary_tokens(content, topics), 1, 1, 1, n, n, 1.0, 2.0, 1)
         for n, (content, topics) in enumerate(contents, 1)
     ]
     written = summariser(answers, 100_000).condensed(nodes, target=target)
@@ -161,7 +161,9 @@ def test_what_utf8_cannot_hold_is_stored_all_the_same(tmp_path: Path) -> None:
     chat = {"role": "user", "content": odd * 40}
     with Database(tmp_path / "hermes-lcm.db").writing() as connection:
         conversation = conversation_key(connection, "c", person="p", now=1.0)
-        keys = [add_messages(connection, conversation, [Incoming(name, chat, 1.0)])[0] for name in ("a", "b")]
+        keys = [
+            add_messages(connection, conversation, [NewMessage(name, chat, 1.0)])[0] for name in ("a", "b")
+        ]
         messages = messages_by_key(connection, keys)
         for key, answer in zip(
             keys, [f"{odd}\nExpand for details about: {odd}", NetworkFailed()], strict=True

@@ -12,23 +12,23 @@ from typing import Any
 from agent.tokens import estimate_text_tokens
 from plugins.context_engine.lcm import tools
 from plugins.context_engine.lcm.database import FILE_NAME, Database
-from plugins.context_engine.lcm.graph import Node, Written, add_condensed, add_leaf
+from plugins.context_engine.lcm.graph import Node, SummaryText, add_condensed, add_leaf
 from plugins.context_engine.lcm.messages import (
-    Incoming,
-    Stored,
+    NewMessage,
+    StoredMessage,
     add_messages,
     conversation_key,
     messages_between,
 )
-from plugins.context_engine.lcm.tools.context import Place
+from plugins.context_engine.lcm.tools.context import CallContext
 from tests.lcm.expanded_pages import Original, originals
 
 BEGAN = 1_770_000_000.0
 WINDOW = 100_000
 
 
-def summary(text: str, topics: str = "", level: Any = "detailed") -> Written:
-    return Written(level, text, topics, estimate_text_tokens(text) + estimate_text_tokens(topics))
+def summary(text: str, topics: str = "", level: Any = "detailed") -> SummaryText:
+    return SummaryText(level, text, topics, estimate_text_tokens(text) + estimate_text_tokens(topics))
 
 
 @dataclass
@@ -50,35 +50,40 @@ class World:
 
     def place(
         self, conversation: str = "here", person: str = "ada", session: str = "session", **more: Any
-    ) -> Place:
+    ) -> CallContext:
         given = {"context_length": WINDOW, "threshold_tokens": 50_000, "last_prompt_tokens": 12_345} | more
-        return Place(self.database, conversation, person, session, **given, ask=self._ask)
+        return CallContext(self.database, conversation, person, session, **given, ask=self._ask)
 
     def call(self, name: str, **args: Any) -> str:
         return tools.answer(name, args, self.place())
 
-    def say(self, *chats: dict[str, Any], conversation: str = "here", person: str = "ada") -> list[Stored]:
+    def say(
+        self, *chats: dict[str, Any], conversation: str = "here", person: str = "ada"
+    ) -> list[StoredMessage]:
         """One message a minute."""
         with self.database.writing() as connection:
             key = conversation_key(connection, conversation, person=person, now=BEGAN)
             before = len(messages_between(connection, key, 1, 10**9))
             incoming = [
-                Incoming(f"id-{before + n}", chat, BEGAN + 60 * (before + n)) for n, chat in enumerate(chats)
+                NewMessage(f"id-{before + n}", chat, BEGAN + 60 * (before + n))
+                for n, chat in enumerate(chats)
             ]
             add_messages(connection, key, incoming)
             return messages_between(connection, key, before + 1, before + len(chats))
 
-    def leaf(self, messages: Sequence[Stored], text: Written, conversation: str = "here") -> Node:
+    def leaf(self, messages: Sequence[StoredMessage], text: SummaryText, conversation: str = "here") -> Node:
         with self.database.writing() as connection:
             key = conversation_key(connection, conversation, person="", now=BEGAN)
             return add_leaf(connection, key, messages, text, BEGAN)
 
-    def condensed(self, children: Sequence[Node], text: Written, conversation: str = "here") -> Node:
+    def condensed(self, children: Sequence[Node], text: SummaryText, conversation: str = "here") -> Node:
         with self.database.writing() as connection:
             key = conversation_key(connection, conversation, person="", now=BEGAN)
             return add_condensed(connection, key, children, text, BEGAN)
 
-    def show(self, *items: Node | Stored, session: str = "session", conversation: str = "here") -> None:
+    def show(
+        self, *items: Node | StoredMessage, session: str = "session", conversation: str = "here"
+    ) -> None:
         """This is the context of the session now."""
         with self.database.writing() as connection:
             key = conversation_key(connection, conversation, person="", now=BEGAN)

@@ -14,4 +14,4 @@ def register(ctx: Any) -> None:
     """The engine is exported; this adds `/lcm`."""
     from . import command  # noqa: PLC0415 - it brings half of the gateway along, which an engine alone does not need
 
-    ctx.register_command(command.made(ctx.hermes_home))
+    ctx.register_command(command.make_command(ctx.hermes_home))

@@ -11,18 +11,18 @@ import structlog
 
 from gateway.commands import Command, CommandContext
 
-from .database import FILE_NAME, Database, ForeignDatabase, NewerDatabase, take_over_earlier
+from .database import FILE_NAME, Database, ForeignDatabase, NewerDatabase, rename_earlier_file
 from .stats import status, status_text
-from .tools.context import Place
-from .tools.doctor import report
+from .tools.context import CallContext
+from .tools.doctor import doctor_report
 
 log = structlog.get_logger(__name__)
 
-_NOTHING = "Nothing is stored yet. That begins with the next message."
-_DAMAGED = "The database of the context engine cannot be read. `hermes doctor` looks into it."
+_NOTHING_STORED = "Nothing is stored yet. That begins with the next message."
+_UNREADABLE = "The database of the context engine cannot be read. `hermes doctor` looks into it."
 
 
-def made(hermes_home: Path | str) -> Command:
+def make_command(hermes_home: Path | str) -> Command:
     """The command for the database in this state directory."""
     return Command(
         "lcm",
@@ -39,7 +39,7 @@ async def _run(path: Path, context: CommandContext, rest: str) -> str:
         return "Type /lcm to see how the conversation stands, or /lcm doctor to have it checked."
     conversation = context.conversation
     session = await context.store.session(conversation.live_session_id)
-    place = Place(
+    call = CallContext(
         database=Database(path),
         conversation_id=conversation.id,
         person=conversation.person,
@@ -47,24 +47,24 @@ async def _run(path: Path, context: CommandContext, rest: str) -> str:
         context_length=(await context.agent.models.of(conversation)).context_length,
         threshold_tokens=0,
         last_prompt_tokens=session.prompt_tokens or 0,
-        ask=_nobody,
+        ask=_no_model,
     )
-    return await asyncio.to_thread(_told, place, checking=bool(rest))
+    return await asyncio.to_thread(_report, call, checking=bool(rest))
 
 
-def _told(place: Place, *, checking: bool) -> str:
-    path = place.database.path
+def _report(call: CallContext, *, checking: bool) -> str:
+    path = call.database.path
     try:
-        take_over_earlier(path)
+        rename_earlier_file(path)
         if not path.exists():
-            return _NOTHING  # opening it would make it
-        return report(place) if checking else status_text(status(place))
+            return _NOTHING_STORED  # opening it would make it
+        return doctor_report(call) if checking else status_text(status(call))
     except (NewerDatabase, ForeignDatabase) as error:
         return str(error)
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.command_failed", error=str(error))
-        return _DAMAGED
+        return _UNREADABLE
 
 
-def _nobody(prompt: str, max_tokens: int) -> str:
+def _no_model(prompt: str, max_tokens: int) -> str:
     raise AssertionError("A command asks no model.")

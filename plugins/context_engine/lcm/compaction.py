@@ -18,18 +18,18 @@ from agent.tokens import estimate_messages_tokens_rough
 
 from .database import Database
 from .graph import Node
-from .graph_builder import Graph
-from .ingest import KEPT, Item, Reading, remember_copy, remember_record
-from .messages import Stored, messages_by_key
+from .graph_builder import GraphBuilder
+from .ingest import STORED_KINDS, ContextItem, ParsedContext, save_copy, save_record
+from .messages import StoredMessage, messages_by_key
 from .options import Limits
 from .summary_message import record_text
-from .truncated import SMALLEST, for_summary, in_one_line, with_beginning_and_end, with_copy
+from .truncated import MIN_TOKENS, digest_for_summary, make_copy, reference_only, truncate_middle
 
-Group = list[Item]
+Group = list[ContextItem]
 """A message, or calls of tools with their results: stays or goes as a whole."""
 
 
-def groups_of(said: Sequence[Item]) -> list[Group]:
+def group_messages(said: Sequence[ContextItem]) -> list[Group]:
     groups: list[Group] = []
     for item in said:
         if item.chat["role"] == "tool" and groups:
@@ -39,14 +39,14 @@ def groups_of(said: Sequence[Item]) -> list[Group]:
     return groups
 
 
-def parted(
-    said: Sequence[Item], tail_tokens: int, tail_messages: int, pinned: Collection[int]
+def groups_before_tail(
+    said: Sequence[ContextItem], tail_tokens: int, tail_messages: int, pinned: Collection[int]
 ) -> list[Group]:
     """Return the groups older than the tail, oldest first, without those that hold a pinned message.
 
     The user's reply to a pinned answer stays, too, where another answer would follow: roles must alternate.
     """
-    groups = groups_of(said)
+    groups = group_messages(said)
     start = _tail_start(groups, tail_tokens, tail_messages)
     stay = [i for i, group in enumerate(groups[:start]) if any(item.message in pinned for item in group)]
     roles = [group[0].chat["role"] for group in groups]
@@ -59,7 +59,7 @@ def parted(
     return [group for i, group in enumerate(groups[:start]) if i not in {*stay, *replies}]
 
 
-def pinned_messages(items: Sequence[Item], room: int) -> frozenset[int]:
+def pinned_keys(items: Sequence[ContextItem], room: int) -> frozenset[int]:
     """Return the keys of messages that stay verbatim: the newest request, the answer it replies to, an open offer.
 
     An answer or offer that does not fit into the room is treated like any other message.
@@ -77,38 +77,38 @@ def pinned_messages(items: Sequence[Item], room: int) -> frozenset[int]:
 
 def _tail_start(groups: Sequence[Group], tokens: int, messages: int) -> int:
     start = max(0, len(groups) - 1)
-    room = tokens - sum(map(tokens_of, groups[start:]))
+    room = tokens - sum(map(group_tokens, groups[start:]))
     count = sum(map(len, groups[start:]))
     while start:
         group = groups[start - 1]
-        room, count = room - tokens_of(group), count + len(group)
+        room, count = room - group_tokens(group), count + len(group)
         if room < 0 or count > messages:
             break
         start -= 1
     return start
 
 
-def tokens_of(group: Group) -> int:
+def group_tokens(group: Group) -> int:
     return sum(item.tokens for item in group)
 
 
-def first_chunk(older: Sequence[Group], tokens: int) -> int:
+def first_chunk_size(older: Sequence[Group], tokens: int) -> int:
     """How many of the oldest groups make a leaf: at least one, and no more tokens than these."""
     for count, group in enumerate(older):
-        tokens -= tokens_of(group)
+        tokens -= group_tokens(group)
         if tokens < 0 and count:
             return count
     return len(older)
 
 
-Copy = Callable[[Item, Stored], Item]
+Copy = Callable[[ContextItem, StoredMessage], ContextItem]
 
 
-class Kept:
+class KeptMessages:
     """Of one conversation, in order."""
 
     def __init__(
-        self, database: Database, conversation: int, items: Iterable[Item], pinned: frozenset[int]
+        self, database: Database, conversation: int, items: Iterable[ContextItem], pinned: frozenset[int]
     ) -> None:
         self._database = database
         self._conversation = conversation
@@ -121,24 +121,24 @@ class Kept:
     def tokens(self) -> int:
         return sum(item.tokens for item in self.items)
 
-    def remove(self, items: Sequence[Item]) -> None:
+    def remove(self, items: Sequence[ContextItem]) -> None:
         leaving = set(map(id, items))
         self.items = [item for item in self.items if id(item) not in leaving]
 
-    def newest_request(self) -> Item | None:
+    def newest_request(self) -> ContextItem | None:
         asked = (item for item in reversed(self.items) if item.kind == "said" and item.chat["role"] == "user")
         return next(asked, None)
 
-    def leave_large_ones(self, limits: Limits) -> None:
+    def copy_large(self, limits: Limits) -> None:
         """Replace large messages by copies, except the last group and pinned messages."""
         large = [item for item in self.items if item.tokens > limits.large and not self._is_protected(item)]
-        self._copy(large, lambda item, whole: with_copy(item, whole, limits.digest))
+        self._copy(large, lambda item, whole: make_copy(item, whole, limits.digest))
 
     def fit(self, room: int, most: int) -> None:
         """Fit into the room. Protected messages stay whole up to `most`, the limit of the window."""
         others = [item for item in self.items if not self._is_protected(item)]
         protected = self.tokens - _tokens(others)
-        self._shrink(others, max(room, min(protected + 2 * SMALLEST, most)))
+        self._shrink(others, max(room, min(protected + 2 * MIN_TOKENS, most)))
         if self.tokens <= most:
             return
         request = self.newest_request()
@@ -146,30 +146,30 @@ class Kept:
         if self.tokens > most:
             self._shrink([item for item in self.items if item is not request], room)
         if self.tokens > most and request:
-            left = max(SMALLEST, room - self.tokens + request.tokens)
-            self._copy([request], lambda item, whole: with_beginning_and_end(item, whole, left))
+            left = max(MIN_TOKENS, room - self.tokens + request.tokens)
+            self._copy([request], lambda item, whole: truncate_middle(item, whole, left))
         if self.tokens > most:
             lines = [item for item in self.items if item.chat["role"] == "tool"]
-            self._copy(lines, in_one_line)
+            self._copy(lines, reference_only)
 
-    def _shrink(self, items: Sequence[Item], total: int) -> None:
+    def _shrink(self, items: Sequence[ContextItem], total: int) -> None:
         """Shorten the largest of these so that all kept messages together have `total` tokens, if they can."""
         sizes = [item.tokens for item in items]
         room = total - self.tokens + sum(sizes)
         if sizes and sum(sizes) > room:
-            cap = fair_cap(sizes, room, SMALLEST)
+            cap = fair_cap(sizes, room, MIN_TOKENS)
             larger = [item for item in items if item.tokens > cap]
-            self._copy(larger, lambda item, whole: with_copy(item, whole, cap))
+            self._copy(larger, lambda item, whole: make_copy(item, whole, cap))
 
-    def _is_protected(self, item: Item) -> bool:
+    def _is_protected(self, item: ContextItem) -> bool:
         """Whether the item is pinned or in the last group, which the model is working on."""
         return item.message in self._pinned or any(item is each for each in self._last_group())
 
     def _last_group(self) -> Group:
-        groups = groups_of(self.items)
+        groups = group_messages(self.items)
         return groups[-1] if groups else []
 
-    def _copy(self, items: Sequence[Item], copy: Copy) -> None:
+    def _copy(self, items: Sequence[ContextItem], copy: Copy) -> None:
         with self._database.reading() as connection:
             whole = messages_by_key(connection, [item.message for item in items])
         copies = {id(item): copy(item, whole[item.message]) for item in items}
@@ -179,31 +179,31 @@ class Kept:
         with self._database.writing() as connection:
             for item in made:
                 text = text_of(copies[id(item)].chat)
-                remember_copy(connection, self._conversation, text, item.message)
+                save_copy(connection, self._conversation, text, item.message)
         self.items = [copies.get(id(item), item) for item in self.items]
         self.copied += [item.message for item in made]
 
 
-def _tokens(items: Iterable[Item]) -> int:
+def _tokens(items: Iterable[ContextItem]) -> int:
     return sum(item.tokens for item in items)
 
 
-_SMALLEST_CHUNK = 120
+_MIN_CHUNK_TOKENS = 120
 """Tokens. A summary of less would hardly be smaller, with its heading."""
-_BESIDE_A_SUMMARY = 45
+_HEADING_TOKENS = 45
 """Tokens of its heading and of the line that says how to expand it."""
-_BESIDE_ALL_SUMMARIES = 120
+_INTRODUCTION_TOKENS = 120
 """Tokens of the introduction and of a bridge."""
-_FITTING = 0.8
+_MAX_THRESHOLD_SHARE = 0.8
 """The share of the threshold that a context should not exceed when all else is done."""
-_HOLDS = 0.75
+_MAX_WINDOW_SHARE = 0.75
 """The share of the window that what is being worked on may fill. The rest is for the answer and for bad estimates."""
-_AT_LEISURE = 0.75
+_RETRY_ONLY_SHARE = 0.75
 """Below this share of the threshold only stand-ins are redone: nothing has to leave yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CompactionResult:
     messages: list[ChatDict]
     changed: bool
     nodes: list[Node]
@@ -213,15 +213,21 @@ class Outcome:
     """Messages that left the context for a digest."""
 
     @property
-    def has_stand_in(self) -> bool:
-        return any(node.is_stand_in for node in self.nodes)
+    def has_fallback(self) -> bool:
+        return any(node.is_fallback for node in self.nodes)
 
 
 class Compaction:
     """Works on one reading of a conversation."""
 
     def __init__(
-        self, database: Database, reading: Reading, limits: Limits, graph: Graph, *, overhead: int
+        self,
+        database: Database,
+        reading: ParsedContext,
+        limits: Limits,
+        graph: GraphBuilder,
+        *,
+        overhead: int,
     ) -> None:
         """`overhead` is what goes with every request beside the messages."""
         self._database = database
@@ -230,20 +236,20 @@ class Compaction:
         self._graph = graph
         self._overhead = overhead
         self._system = [item for item in reading.items if item.kind == "system"]
-        self._pinned = pinned_messages(reading.items, self._room_for_pinned())
-        kept = (item for item in reading.items if item.kind in KEPT)
-        self._kept = Kept(database, reading.conversation, kept, self._pinned)
+        self._pinned = pinned_keys(reading.items, self._room_for_pinned())
+        kept = (item for item in reading.items if item.kind in STORED_KINDS)
+        self._kept = KeptMessages(database, reading.conversation, kept, self._pinned)
         self._nodes = graph.nodes(reading.summaries)
         self._left: list[int] = []
         """Keys of the messages that leave the context now."""
 
-    def run(self, *, forced: bool) -> Outcome:
+    def run(self, *, forced: bool) -> CompactionResult:
         """`forced` takes everything outside the tail. Raises AuthenticationFailed and QuotaExhausted."""
         before = self._nodes
-        self._nodes = self._graph.without_stand_ins(before)
-        at_leisure = self._nodes != before and self._total() < self._limits.threshold * _AT_LEISURE
+        self._nodes = self._graph.retry_fallbacks(before)
+        at_leisure = self._nodes != before and self._total() < self._limits.threshold * _RETRY_ONLY_SHARE
         if forced or not at_leisure:
-            self._kept.leave_large_ones(self._limits)
+            self._kept.copy_large(self._limits)
             self._make_leaves(self._limits.tail, forced=forced)
             if self._total() > self._limits.threshold:
                 self._make_leaves(0, forced=True)
@@ -251,20 +257,20 @@ class Compaction:
         ledger = self._ledger()
         self._fit(ledger)
         changed = bool(self._left or self._kept.copied or self._nodes != before)
-        return Outcome(
-            self._assembled(ledger), changed, self._nodes, self._graph.written, len(self._kept.copied)
+        return CompactionResult(
+            self._assemble(ledger), changed, self._nodes, self._graph.written, len(self._kept.copied)
         )
 
     def _make_leaves(self, tail: int, *, forced: bool) -> None:
-        older = parted(self._kept.items, tail, self._limits.tail_messages, self._pinned)
+        older = groups_before_tail(self._kept.items, tail, self._limits.tail_messages, self._pinned)
         while older and (forced or self._total() > self._limits.goal):
-            count = first_chunk(older, self._limits.chunk)
+            count = first_chunk_size(older, self._limits.chunk)
             chunk, older = older[:count], older[count:]
             if not self._is_worth_a_leaf(chunk, forced=forced, is_full=bool(older)):
                 break
             self._leaf([item for group in chunk for item in group])
 
-    def _leaf(self, items: Sequence[Item]) -> None:
+    def _leaf(self, items: Sequence[ContextItem]) -> None:
         keys = list(dict.fromkeys(item.message for item in items))
         foreign = frozenset(item.message for item in items if item.kind == "foreign record")
         self._nodes.append(self._graph.leaf(keys, foreign))
@@ -273,14 +279,14 @@ class Compaction:
 
     def _is_worth_a_leaf(self, chunk: Sequence[Group], *, forced: bool, is_full: bool) -> bool:
         """Few messages are worth one if they fill it: large ones would else leave the context for digests."""
-        if sum(map(tokens_of, chunk)) < _SMALLEST_CHUNK:
+        if sum(map(group_tokens, chunk)) < _MIN_CHUNK_TOKENS:
             return False
         urgent = forced or self._total() > self._limits.threshold
         return urgent or is_full or sum(map(len, chunk)) >= self._limits.chunk_messages
 
     def _condense(self) -> None:
         """By fan-in among neighbours of one depth; where there is no room for all summaries, sooner."""
-        while run := self._run_of(self._limits.fan_in, waits=True) or self._run_for_room():
+        while run := self._run_of(self._limits.fan_in, waits=True) or self._run_to_save_room():
             start, end = run
             self._nodes[start:end] = [self._graph.condensed(self._nodes[start:end])]
 
@@ -290,13 +296,13 @@ class Compaction:
         for depth in sorted({node.depth for node in self._nodes}):
             start = 0
             for index, node in enumerate(self._nodes):
-                if node.depth != depth or (waits and node.is_stand_in):
+                if node.depth != depth or (waits and node.is_fallback):
                     start = index + 1
                 elif index + 1 - start >= least:
                     return start, index + 1
         return None
 
-    def _run_for_room(self) -> tuple[int, int] | None:
+    def _run_to_save_room(self) -> tuple[int, int] | None:
         """Neighbours of equal depth first: else the oldest would be told again and again."""
         if len(self._nodes) < 2 or sum(node.tokens for node in self._nodes) <= self._limits.summaries:
             return None
@@ -305,27 +311,29 @@ class Compaction:
     def _room_for_pinned(self) -> int:
         """Tokens of the window that are left beside system prompt, tools, summaries and ledger."""
         beside = self._overhead + sum(item.tokens for item in self._system)
-        reserved = self._limits.summaries + self._limits.ledger + _BESIDE_ALL_SUMMARIES
-        return int(self._limits.window * _HOLDS) - beside - reserved
+        reserved = self._limits.summaries + self._limits.ledger + _INTRODUCTION_TOKENS
+        return int(self._limits.window * _MAX_WINDOW_SHARE) - beside - reserved
 
     def _fit(self, ledger: Ledger) -> None:
         record = [{"role": "user", "content": record_text(self._nodes, ledger)}]
         beside = self._overhead + estimate_messages_tokens_rough(
             [*(item.chat for item in self._system), *record]
         )
-        most = max(int(self._limits.threshold * _FITTING), int(self._limits.window * _HOLDS))
-        self._kept.fit(int(self._limits.threshold * _FITTING) - beside, most - beside)
+        most = max(
+            int(self._limits.threshold * _MAX_THRESHOLD_SHARE), int(self._limits.window * _MAX_WINDOW_SHARE)
+        )
+        self._kept.fit(int(self._limits.threshold * _MAX_THRESHOLD_SHARE) - beside, most - beside)
 
-    def _assembled(self, ledger: Ledger) -> list[ChatDict]:
-        head, rest = [item.chat for item in self._system], list(self._with_hint())
+    def _assemble(self, ledger: Ledger) -> list[ChatDict]:
+        head, rest = [item.chat for item in self._system], list(self._kept_with_hint())
         if not self._nodes and ledger == Ledger():
             return repair([*head, *rest])
         text, keys = record_text(self._nodes, ledger), [node.key for node in self._nodes]
         with self._database.writing() as connection:
-            remember_record(connection, self._reading.conversation, text, keys)
+            save_record(connection, self._reading.conversation, text, keys)
         return repair([*head, *between(head, text, rest, state=ledger_state(ledger)), *rest])
 
-    def _with_hint(self) -> Iterable[ChatDict]:
+    def _kept_with_hint(self) -> Iterable[ChatDict]:
         """What stays, and the hint behind the request that is being answered."""
         request, items = self._kept.newest_request(), self._reading.items
         for item in self._kept.items:
@@ -339,8 +347,8 @@ class Compaction:
             self._overhead
             + sum(item.tokens for item in self._system)
             + self._kept.tokens
-            + sum(node.tokens + _BESIDE_A_SUMMARY for node in self._nodes)
-            + (_BESIDE_ALL_SUMMARIES + self._limits.ledger if self._nodes else 0)
+            + sum(node.tokens + _HEADING_TOKENS for node in self._nodes)
+            + (_INTRODUCTION_TOKENS + self._limits.ledger if self._nodes else 0)
         )
 
     def _ledger(self) -> Ledger:
@@ -353,7 +361,7 @@ class Compaction:
         keys = [key for key in dict.fromkeys([*self._left, *self._kept.copied]) if key not in foreign]
         with self._database.reading() as connection:
             found = messages_by_key(connection, keys)
-        said = [self._looked_through(found[key]) for key in keys]
+        said = [self._ledger_text(found[key]) for key in keys]
         wording = vocabulary_of(said, said)
         if rules := rules_that_may_fire(wording.words()):
             said = [redact_message(chat, rules) for chat in said]
@@ -361,7 +369,9 @@ class Compaction:
         entries = find_entries(said, wording, changes_something, earlier=ledger, earlier_summary="")
         return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 
-    def _looked_through(self, message: Stored) -> ChatDict:
+    def _ledger_text(self, message: StoredMessage) -> ChatDict:
         """A rule may stand in the middle of a long message of the user; long results are noise."""
-        chat = message.chat if message.role == "user" else for_summary(message, self._limits.large).chat
+        chat = (
+            message.chat if message.role == "user" else digest_for_summary(message, self._limits.large).chat
+        )
         return {**chat, CREATED_AT: message.said_at}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from .graph import Node, summaries_by_key
 from .search.request import Hit
-from .stats import CONTEXT, parameters
-from .tools.context import Place
+from .stats import CONTEXT_QUERY, context_parameters
+from .tools.context import CallContext
 
 _IN = "in the present context"
 _ELSEWHERE = "not in the present context (another branch, undone, before a reset, or another conversation)"
@@ -42,10 +42,12 @@ class Standing:
         return _ELSEWHERE
 
 
-def standing(connection: sqlite3.Connection, place: Place) -> Standing:
-    here = parameters(place)
-    reached = {row["summary"] for row in connection.execute(f"{CONTEXT} SELECT summary FROM reached", here)}
-    items = connection.execute(f"{CONTEXT} SELECT message, summary FROM items", here).fetchall()
+def standing(connection: sqlite3.Connection, call: CallContext) -> Standing:
+    here = context_parameters(call)
+    reached = {
+        row["summary"] for row in connection.execute(f"{CONTEXT_QUERY} SELECT summary FROM reached", here)
+    }
+    items = connection.execute(f"{CONTEXT_QUERY} SELECT message, summary FROM items", here).fetchall()
     roots = {row["summary"] for row in items} - {None}
     direct = {row["message"] for row in items} - {None}
     return Standing(connection, frozenset(roots), frozenset(reached - roots), frozenset(direct))

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import structlog
 
-from .messages import correct
+from .messages import reindex_mistaken_echoes
 
 log = structlog.get_logger(__name__)
 
@@ -48,28 +48,28 @@ def is_own(connection: sqlite3.Connection) -> bool:
     if application:
         return bool(application == APPLICATION_ID)
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    return not objects or all(_has(connection, table, columns) for table, columns in _TABLES.items())
+    return not objects or all(_has_columns(connection, table, columns) for table, columns in _TABLES.items())
 
 
-def foreign(path: Path) -> ForeignDatabase:
+def foreign_database(path: Path) -> ForeignDatabase:
     return ForeignDatabase(
         f"{path} belongs to another program, so the context engine lcm keeps nothing there and compacts nothing. "
         "Move the file away or rename it, and send a message."
     )
 
 
-def problem_with(path: Path) -> str:
+def find_problem(path: Path) -> str:
     """Empty where nothing is wrong with it, or there is none. Changes nothing, also not beside the file."""
     if not path.exists() or not path.stat().st_size:
         return ""
     try:
-        with closing(_only_looked_at(path)) as connection:
-            return "" if is_own(connection) else str(foreign(path))
+        with closing(_open_for_inspection(path)) as connection:
+            return "" if is_own(connection) else str(foreign_database(path))
     except sqlite3.Error as error:
         return f"{path} cannot be read: {error}."
 
 
-def take_over_earlier(path: Path) -> None:
+def rename_earlier_file(path: Path) -> None:
     """The engine's own file gets its new name, with all that was committed. A file of another program stays.
 
     The log is merged first, so that one file is left, and renaming that is atomic: a crash leaves it under either name.
@@ -79,9 +79,9 @@ def take_over_earlier(path: Path) -> None:
         return
     with _locked(path.parent) as folder:
         earlier = path.with_name(EARLIER_NAME)
-        if path.exists() or not earlier.exists() or not _is_ours_from_before(earlier):
+        if path.exists() or not earlier.exists() or not _is_earlier_file(earlier):
             return
-        with closing(_opened(earlier, "mode=rw")) as connection:
+        with closing(_open_readonly(earlier, "mode=rw")) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN EXCLUSIVE")
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -104,10 +104,10 @@ def _locked(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _is_ours_from_before(earlier: Path) -> bool:
+def _is_earlier_file(earlier: Path) -> bool:
     """An empty file is nobody's."""
     try:
-        with closing(_only_looked_at(earlier)) as connection:
+        with closing(_open_for_inspection(earlier)) as connection:
             (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             return bool(objects) and is_own(connection)
     except (sqlite3.Error, OSError) as error:
@@ -115,9 +115,9 @@ def _is_ours_from_before(earlier: Path) -> bool:
         return False
 
 
-def _only_looked_at(path: Path) -> sqlite3.Connection:
+def _open_for_inspection(path: Path) -> sqlite3.Connection:
     """Without a lock and without the files that SQLite makes beside it, unless its tables are only in its log."""
-    connection = _opened(path, "mode=ro&immutable=1")
+    connection = _open_readonly(path, "mode=ro&immutable=1")
     log_file = path.with_name(f"{path.name}-wal")
     try:
         if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] or not log_file.exists():
@@ -127,29 +127,38 @@ def _only_looked_at(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     connection.close()
-    return _opened(path, "mode=ro")
+    return _open_readonly(path, "mode=ro")
 
 
-def _opened(path: Path, how: str) -> sqlite3.Connection:
+def _open_readonly(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quote(str(path))}?{how}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
     )
 
 
-def _has(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> bool:
+def _has_columns(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> bool:
     there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
     return there.issuperset(columns)
 
 
-__all__ = ["FILE_NAME", "MOST_OPEN", "UNUSABLE", "Database", "NewerDatabase", "connect", "removed", "shared"]
+__all__ = [
+    "DATABASE_ERRORS",
+    "FILE_NAME",
+    "MAX_CONNECTIONS",
+    "Database",
+    "NewerDatabase",
+    "connect",
+    "remove_database",
+    "shared_database",
+]
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-MOST_OPEN = 8
+MAX_CONNECTIONS = 8
 """Connections. SQLite keeps the descriptor of a closed one while another holds a lock, so closing frees nothing."""
-_MOST_IDLE = 4
-_PATIENCE = 30.0
+_MAX_IDLE = 4
+_WAIT_SECONDS = 30.0
 """Seconds to wait for one that is free: a search may take two, and a check of the whole file some more."""
-_BY_HAND: dict[int, Callable[[sqlite3.Connection], None]] = {3: correct}
+_MIGRATION_CODE: dict[int, Callable[[sqlite3.Connection], None]] = {3: reindex_mistaken_echoes}
 """By the number of a migration: what SQL alone cannot do of it."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -164,17 +173,17 @@ class NewerDatabase(Exception):
     """The file was written by a later version of the engine."""
 
 
-UNUSABLE = (sqlite3.Error, OSError, NewerDatabase, ForeignDatabase)
+DATABASE_ERRORS = (sqlite3.Error, OSError, NewerDatabase, ForeignDatabase)
 """What can be wrong with the file. The host has every message, too, so the conversation goes on."""
 
 
 class Database:
     """Connections to one file. Each is used by one thread at a time, and none is held while a model is asked."""
 
-    def __init__(self, path: Path, *, patience: float = _PATIENCE) -> None:
+    def __init__(self, path: Path, *, patience: float = _WAIT_SECONDS) -> None:
         self.path = path
         self._patience = patience
-        self._free = threading.BoundedSemaphore(MOST_OPEN)
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._users = 0
@@ -212,7 +221,7 @@ class Database:
         if not self._free.acquire(timeout=self._patience):
             raise sqlite3.OperationalError(f"{self.path.name} is busy: all connections are in use")
         try:
-            connection = self._taken()
+            connection = self._take()
             try:
                 connection.execute(begin)
                 yield connection
@@ -222,19 +231,19 @@ class Database:
                     connection.execute("ROLLBACK")
                 connection.close()
                 raise
-            self._give_back(connection)
+            self._put_back(connection)
         finally:
             self._free.release()
 
-    def _taken(self) -> sqlite3.Connection:
+    def _take(self) -> sqlite3.Connection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         return connect(self.path)
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _put_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:
-            if self._users > 0 and len(self._idle) < _MOST_IDLE:
+            if self._users > 0 and len(self._idle) < _MAX_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -244,7 +253,7 @@ _open: dict[Path, Database] = {}
 _open_lock = threading.Lock()
 
 
-def shared(path: Path) -> Database:
+def shared_database(path: Path) -> Database:
     """The same object for the same file. Who calls this calls `release()` in the end."""
     with _open_lock:
         for gone in [each for each, database in _open.items() if not database.is_in_use]:
@@ -254,7 +263,7 @@ def shared(path: Path) -> Database:
         return database
 
 
-def removed(folder: Path) -> None:
+def remove_database(folder: Path) -> None:
     """A folder that held a database of its own, which nobody needs any more."""
     with _open_lock:
         database = _open.pop(folder / FILE_NAME, None)
@@ -275,7 +284,7 @@ def connect(path: Path) -> sqlite3.Connection:
     )
     try:
         if not is_own(connection):
-            raise foreign(path)
+            raise foreign_database(path)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.row_factory = sqlite3.Row
@@ -295,14 +304,14 @@ def _create_private_file(path: Path) -> None:
     if path.exists():
         return
     with _open_lock, suppress(FileExistsError):
-        take_over_earlier(path)
+        rename_earlier_file(path)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Forward only, each step in one transaction with its number."""
     steps = sorted(MIGRATIONS.glob("[0-9]*.sql"))
-    if _version(connection) == len(steps) and _is_marked(connection):
+    if _version(connection) == len(steps) and _has_application_id(connection):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -315,8 +324,8 @@ def _migrate(connection: sqlite3.Connection) -> None:
         for number, step in enumerate(steps[version:], start=version + 1):
             for statement in _statements(step.read_text(encoding="utf-8")):
                 connection.execute(statement)
-            if number in _BY_HAND:
-                _BY_HAND[number](connection)
+            if number in _MIGRATION_CODE:
+                _MIGRATION_CODE[number](connection)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
@@ -330,7 +339,7 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _is_marked(connection: sqlite3.Connection) -> bool:
+def _has_application_id(connection: sqlite3.Connection) -> bool:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return bool(application == APPLICATION_ID)
 

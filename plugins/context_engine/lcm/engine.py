@@ -22,21 +22,21 @@ from agent.messages import ChatDict
 from agent.tokens import estimate_messages_tokens_rough
 
 from . import tools
-from .compaction import Compaction, Outcome
-from .database import FILE_NAME, UNUSABLE, Database, problem_with, removed, shared
+from .compaction import Compaction, CompactionResult
+from .database import DATABASE_ERRORS, FILE_NAME, Database, find_problem, remove_database, shared_database
 from .graph import summaries_by_key
-from .graph_builder import Graph
-from .hints import hint_for
-from .ingest import Reading, read, save_context
-from .options import Options, limits_for
-from .search.semantic import Meaning, bring_up_to_date
-from .stats import counts, record_compaction
+from .graph_builder import GraphBuilder
+from .hints import find_hint
+from .ingest import ParsedContext, parse_context, save_context
+from .options import Options, make_limits
+from .search.semantic import SemanticSearch, update_embeddings
+from .stats import record_compaction, status_counts
 from .summarising import Summariser
-from .tools.context import Place
+from .tools.context import CallContext
 
 log = structlog.get_logger(__name__)
 
-_AFTER_A_COMPACTION = 20_000
+_MAX_EMBEDDED = 20_000
 """Messages whose meaning is worked out then: one or two seconds, and only where much was never looked at before."""
 
 
@@ -46,10 +46,10 @@ class LosslessContext(ContextEngine):
     name = "lcm"
     last_outcome: CompressionOutcome
     """What the last call of compress() did. The host tells the person."""
-    _shows_stand_in: bool
+    _shows_fallback: bool
     _no_gain: NoGain
     _refusals: Backoff
-    _stand_ins: Backoff
+    _fallbacks: Backoff
 
     def __init__(
         self,
@@ -61,22 +61,22 @@ class LosslessContext(ContextEngine):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._options = Options.read(options)
-        self._meaning = Meaning(self._options.semantic)
+        self._meaning = SemanticSearch(self._options.semantic)
         self._summarize = summarize
         self._clock = clock
         self._home = hermes_home
         self._database: Database | None = None
-        self._own_folder: Path | None = None
+        self._temporary_folder: Path | None = None
         self._conversation_id = new_id("unnamed")
         self._session_id = ""
         self._person = ""
         self._set_window(context_length)
-        self._forget()
+        self._reset_state()
 
     @property
     def has_fallback_summary(self) -> bool:  # type: ignore[override]  # the host only reads it
         """A summary could not be written, and it is time to try again: at leisure, before anybody waits for it."""
-        return self._shows_stand_in and not self._stand_ins.is_waiting
+        return self._shows_fallback and not self._fallbacks.is_waiting
 
     # Sessions
 
@@ -95,7 +95,7 @@ class LosslessContext(ContextEngine):
     def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
         """What was said last is stored, and the file is let go."""
         try:
-            self._read(messages)
+            self._ingest(messages)
         finally:
             if self._database:
                 self._database.release()
@@ -103,7 +103,7 @@ class LosslessContext(ContextEngine):
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
-        self._forget()
+        self._reset_state()
 
     # When
 
@@ -121,7 +121,7 @@ class LosslessContext(ContextEngine):
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
         """The host decides by tokens; here what was said is stored as soon as it is seen. Raises what is wrong with the
         file, so that the person is told."""
-        self._read(messages)
+        self._ingest(messages)
         return False
 
     def update_model(
@@ -142,35 +142,39 @@ class LosslessContext(ContextEngine):
             return messages
         began = time.monotonic()
         try:
-            reading = self._read(messages)
+            reading = self._ingest(messages)
             done = self._compaction(reading, current_tokens, focus_topic)
             self._refusals.clear()
-            concluded = self._concluded(messages, reading, done, time.monotonic() - began)
-            self._follow()
+            concluded = self._conclude(messages, reading, done, time.monotonic() - began)
+            self._update_embeddings()
             return concluded
         except (AuthenticationFailed, QuotaExhausted) as refusal:
             reason = str(refusal)
-        except UNUSABLE as error:
+        except DATABASE_ERRORS as error:
             reason = f"The database of the context engine cannot be used: {str(error).rstrip('.')}."
         self._refusals.strike()
         self.last_outcome = CompressionOutcome("failed", reason, time.monotonic() - began)
         return messages
 
-    def _compaction(self, reading: Reading, current_tokens: int | None, focus: str | None) -> Outcome:
+    def _compaction(
+        self, reading: ParsedContext, current_tokens: int | None, focus: str | None
+    ) -> CompactionResult:
         before, threshold = reading.tokens, self.threshold_tokens
         # Tools are sent beside the messages; but where estimates are far off, not all of the difference is theirs.
         overhead = min(threshold // 2, max(0, (current_tokens or 0) - before))
         system = sum(item.tokens for item in reading.items if item.kind == "system")
-        limits = limits_for(threshold, self.context_length, self._options, beside=overhead + system)
+        limits = make_limits(threshold, self.context_length, self._options, beside=overhead + system)
         summariser = Summariser(self._summarize, window=self.context_length)
-        graph = Graph(self._db, reading.conversation, summariser, limits, focus=focus, clock=self._clock)
+        graph = GraphBuilder(
+            self._db, reading.conversation, summariser, limits, focus=focus, clock=self._clock
+        )
         forced = current_tokens is None or focus is not None or current_tokens >= threshold > before
         return Compaction(self._db, reading, limits, graph, overhead=overhead).run(forced=forced)
 
     def hint(self, messages: list[ChatDict]) -> str | None:
         """Where something like the newest message was said, if that has left the context."""
-        reading = self._seen(messages)
-        return hint_for(self._db, reading) if reading and self._options.recall_hints else None
+        reading = self._try_ingest(messages)
+        return find_hint(self._db, reading) if reading and self._options.recall_hints else None
 
     # Tools
 
@@ -179,8 +183,8 @@ class LosslessContext(ContextEngine):
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
         if messages := kwargs.get("messages"):
-            self._seen(messages)
-        place = Place(
+            self._try_ingest(messages)
+        place = CallContext(
             self._db,
             self._conversation_id,
             self._person,
@@ -194,33 +198,33 @@ class LosslessContext(ContextEngine):
         return tools.answer(name, args, place)
 
     def problem(self) -> str:
-        return problem_with(Path(self._home) / FILE_NAME) if self._home else ""
+        return find_problem(Path(self._home) / FILE_NAME) if self._home else ""
 
     def get_status(self) -> dict[str, Any]:
         status = super().get_status()
         try:
             with self._db.reading() as connection:
-                return status | counts(connection, self._conversation_id)
-        except UNUSABLE as error:
+                return status | status_counts(connection, self._conversation_id)
+        except DATABASE_ERRORS as error:
             return status | {"problem": str(error)}
 
     # Within
 
-    def _concluded(
-        self, messages: list[ChatDict], reading: Reading, done: Outcome, seconds: float
+    def _conclude(
+        self, messages: list[ChatDict], reading: ParsedContext, done: CompactionResult, seconds: float
     ) -> list[ChatDict]:
         before, after = reading.tokens, estimate_messages_tokens_rough(done.messages)
-        redone = self._shows_stand_in and not done.has_stand_in
-        self._shows_stand_in = done.has_stand_in
-        if done.has_stand_in:
-            self._stand_ins.strike()
+        redone = self._shows_fallback and not done.has_fallback
+        self._shows_fallback = done.has_fallback
+        if done.has_fallback:
+            self._fallbacks.strike()
         else:
-            self._stand_ins.clear()
+            self._fallbacks.clear()
         if not done.changed or done.messages == messages or (after >= before and not redone):
             self.last_outcome = replace(outcome_of(messages, messages, before, before), seconds=seconds)
             return messages
         outcome = outcome_of(messages, done.messages, before, after)
-        if done.has_stand_in:
+        if done.has_fallback:
             outcome = replace(outcome, kind="stand_in", detail=stand_in_detail("see the log"))
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.copied)
         with self._db.writing() as connection:
@@ -239,42 +243,42 @@ class LosslessContext(ContextEngine):
         self._no_gain.compacted()
         return done.messages
 
-    def _follow(self) -> None:
+    def _update_embeddings(self) -> None:
         """What leaves the context is found by its meaning from now on."""
         if model := self._meaning.model():
-            bring_up_to_date(self._db, self._conversation_id, model, _AFTER_A_COMPACTION)
+            update_embeddings(self._db, self._conversation_id, model, _MAX_EMBEDDED)
 
-    def _seen(self, messages: list[ChatDict]) -> Reading | None:
+    def _try_ingest(self, messages: list[ChatDict]) -> ParsedContext | None:
         """What is new is stored if that can be done now. Else it is at the next chance: the host has it, too."""
         try:
-            return self._read(messages)
-        except UNUSABLE as error:
+            return self._ingest(messages)
+        except DATABASE_ERRORS as error:
             log.warning("lcm.not_stored", reason=str(error))
             return None
 
-    def _read(self, messages: list[ChatDict]) -> Reading:
+    def _ingest(self, messages: list[ChatDict]) -> ParsedContext:
         now = self._clock()
         with self._db.writing() as connection:
-            reading = read(connection, self._conversation_id, messages, person=self._person, now=now)
+            reading = parse_context(connection, self._conversation_id, messages, person=self._person, now=now)
             save_context(connection, reading, self._session_id, now)
             shown = summaries_by_key(connection, reading.summaries)
-        self._shows_stand_in = any(node.can_be_redone for node in shown.values())
+        self._shows_fallback = any(node.can_be_retried for node in shown.values())
         return reading
 
     @property
     def _db(self) -> Database:
         if self._database is None:
-            self._database = shared(self._folder() / FILE_NAME)
+            self._database = shared_database(self._folder() / FILE_NAME)
         return self._database
 
     def _folder(self) -> Path:
         """Without a state directory there is nowhere to keep anything: it lasts as long as the engine."""
         if self._home and Path(self._home).is_dir():
             return Path(self._home)
-        if self._own_folder is None:
-            self._own_folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-"))
-            weakref.finalize(self, removed, self._own_folder)
-        return self._own_folder
+        if self._temporary_folder is None:
+            self._temporary_folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-"))
+            weakref.finalize(self, remove_database, self._temporary_folder)
+        return self._temporary_folder
 
     def _ask(self, prompt: str, max_tokens: int) -> str:
         return self._summarize(prompt, max_tokens) or ""
@@ -285,9 +289,9 @@ class LosslessContext(ContextEngine):
         self.context_length = context_length
         self.threshold_tokens = round(context_length * self._options.threshold)
 
-    def _forget(self) -> None:
+    def _reset_state(self) -> None:
         self.last_outcome = CompressionOutcome("nothing_to_do", "")
-        self._shows_stand_in = False
-        self._stand_ins = Backoff(time.monotonic)
+        self._shows_fallback = False
+        self._fallbacks = Backoff(time.monotonic)
         self._no_gain = NoGain(time.monotonic)
         self._refusals = Backoff(time.monotonic)

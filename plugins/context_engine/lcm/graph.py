@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .messages import Stored, messages_by_key
+from .messages import StoredMessage, messages_by_key
 
 Level = Literal["detailed", "bullets", "stand_in"]
 
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 """So often a model may fail to put something into fewer words. To be out of reach is no attempt."""
 
 
@@ -41,16 +41,16 @@ class Node:
         return f"s{self.key}"
 
     @property
-    def is_stand_in(self) -> bool:
+    def is_fallback(self) -> bool:
         return self.level == "stand_in"
 
     @property
-    def can_be_redone(self) -> bool:
-        return self.is_stand_in and self.attempts < MOST_ATTEMPTS
+    def can_be_retried(self) -> bool:
+        return self.is_fallback and self.attempts < MAX_ATTEMPTS
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SummaryText:
     """What a summariser came up with."""
 
     level: Level
@@ -68,11 +68,15 @@ def find_summary(connection: sqlite3.Connection, conversation: int, sources: str
     row = connection.execute(
         "SELECT * FROM summaries WHERE conversation = ? AND sources_key = ?", (conversation, sources)
     ).fetchone()
-    return node(row) if row else None
+    return node_from_row(row) if row else None
 
 
 def add_leaf(
-    connection: sqlite3.Connection, conversation: int, messages: Sequence[Stored], text: Written, now: float
+    connection: sqlite3.Connection,
+    conversation: int,
+    messages: Sequence[StoredMessage],
+    text: SummaryText,
+    now: float,
 ) -> Node:
     """Raises sqlite3.IntegrityError if somebody else was quicker."""
     keys = [message.key for message in messages]
@@ -100,7 +104,7 @@ def add_leaf(
 
 
 def add_condensed(
-    connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: Written, now: float
+    connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: SummaryText, now: float
 ) -> Node:
     """Raises sqlite3.IntegrityError if somebody else was quicker."""
     keys = [child.key for child in children]
@@ -126,7 +130,9 @@ def add_condensed(
     return summaries_by_key(connection, [made])[made]
 
 
-def rewrite(connection: sqlite3.Connection, summary: Node, text: Written, *, attempts: int = 1) -> Node:
+def rewrite_summary(
+    connection: sqlite3.Connection, summary: Node, text: SummaryText, *, attempts: int = 1
+) -> Node:
     """Its place and its sources stay. A stand-in never takes the place of a summary that somebody else wrote since."""
     connection.execute(
         "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
@@ -155,7 +161,7 @@ def summaries_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dic
     wanted = list(keys)
     places = ", ".join("?" * len(wanted))
     rows = connection.execute(f"SELECT * FROM summaries WHERE key IN ({places})", wanted)
-    return {row["key"]: node(row) for row in rows}
+    return {row["key"]: node_from_row(row) for row in rows}
 
 
 def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
@@ -164,7 +170,7 @@ def children_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
         "WHERE parent = ? ORDER BY position",
         (summary,),
     )
-    return list(map(node, rows))
+    return list(map(node_from_row, rows))
 
 
 def message_keys_of(connection: sqlite3.Connection, leaf: int) -> list[int]:
@@ -189,7 +195,7 @@ def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int
     return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
 
 
-def is_beneath(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
+def is_covered(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
     """Whether one of these summaries stands over the message, at whatever height."""
     above = connection.execute(
         "WITH RECURSIVE above (key) AS ("
@@ -200,27 +206,27 @@ def is_beneath(connection: sqlite3.Connection, message: int, summaries: Iterable
     return not {row["key"] for row in above}.isdisjoint(summaries)
 
 
-def has_stand_ins(connection: sqlite3.Connection, conversation: int) -> bool:
+def has_fallbacks(connection: sqlite3.Connection, conversation: int) -> bool:
     """Some that are worth another attempt."""
     row = connection.execute(
         "SELECT 1 FROM summaries WHERE conversation = ? AND level = 'stand_in' AND attempts < ? LIMIT 1",
-        (conversation, MOST_ATTEMPTS),
+        (conversation, MAX_ATTEMPTS),
     ).fetchone()
     return row is not None
 
 
-def messages_under(connection: sqlite3.Connection, summary: int) -> list[Stored]:
+def messages_under(connection: sqlite3.Connection, summary: int) -> list[StoredMessage]:
     keys = message_keys_under(connection, summary)
     found = messages_by_key(connection, keys)
     return [found[key] for key in keys]
 
 
-def node(row: sqlite3.Row) -> Node:
+def node_from_row(row: sqlite3.Row) -> Node:
     return Node(**{name: row[name] for name in Node.__slots__})
 
 
 def _insert(
-    connection: sqlite3.Connection, conversation: int, text: Written, **columns: int | float | str
+    connection: sqlite3.Connection, conversation: int, text: SummaryText, **columns: int | float | str
 ) -> int:
     columns |= {
         "conversation": conversation,

@@ -13,27 +13,27 @@ from dataclasses import replace
 from .database import Database
 from .graph import (
     Node,
-    Written,
+    SummaryText,
     add_condensed,
     add_leaf,
     children_of,
     find_summary,
-    has_stand_ins,
+    has_fallbacks,
     messages_under,
-    rewrite,
+    rewrite_summary,
     sources_key,
     summaries_by_key,
 )
-from .ingest import looks_like_a_record
-from .messages import Stored, messages_by_key
+from .ingest import has_record_mark
+from .messages import StoredMessage, messages_by_key
 from .options import Limits
 from .summarising import Summariser
-from .truncated import for_summary
+from .truncated import digest_for_summary
 
-Add = Callable[[sqlite3.Connection, Written], Node]
+Add = Callable[[sqlite3.Connection, SummaryText], Node]
 
 
-class Graph:
+class GraphBuilder:
     """The summaries of one conversation, while a compaction works on them."""
 
     def __init__(
@@ -67,14 +67,14 @@ class Graph:
         with self._database.reading() as connection:
             found = messages_by_key(connection, keys)
         messages = [found[key] for key in keys]
-        return self._known_or_written(
+        return self._find_or_write(
             sources_key("messages", keys),
             lambda: self._leaf_text(messages, foreign),
             lambda connection, text: add_leaf(connection, self._conversation, messages, text, self._clock()),
         )
 
     def condensed(self, children: Sequence[Node]) -> Node:
-        return self._known_or_written(
+        return self._find_or_write(
             sources_key("summaries", [child.key for child in children]),
             lambda: self._condensed_text(children),
             lambda connection, text: add_condensed(
@@ -82,10 +82,10 @@ class Graph:
             ),
         )
 
-    def without_stand_ins(self, nodes: Sequence[Node]) -> list[Node]:
+    def retry_fallbacks(self, nodes: Sequence[Node]) -> list[Node]:
         """As far as a model answers, also beneath them: else summaries would build on gaps."""
         with self._database.reading() as connection:
-            if not has_stand_ins(connection, self._conversation):
+            if not has_fallbacks(connection, self._conversation):
                 return list(nodes)
         return [self._redone(node) for node in nodes]
 
@@ -93,48 +93,50 @@ class Graph:
         with self._database.reading() as connection:
             children = children_of(connection, node.key)
         better = [self._redone(child) for child in children]
-        if not node.can_be_redone and better == children:
+        if not node.can_be_retried and better == children:
             return node
-        return self._rewritten(node, self._condensed_text(better) if better else self._leaf_text_again(node))
+        return self._rewritten(
+            node, self._condensed_text(better) if better else self._rewrite_leaf_text(node)
+        )
 
-    def _rewritten(self, node: Node, text: Written) -> Node:
+    def _rewritten(self, node: Node, text: SummaryText) -> Node:
         # A stand-in for a summary would be no gain. That nobody could be asked is no attempt.
-        if text.level == "stand_in" and (not node.is_stand_in or self._summariser.is_down):
+        if text.level == "stand_in" and (not node.is_fallback or self._summariser.is_unreachable):
             return node
         with self._database.writing() as connection:
-            node = rewrite(connection, node, text)
-        self.written += not node.is_stand_in
+            node = rewrite_summary(connection, node, text)
+        self.written += not node.is_fallback
         return node
 
-    def _known_or_written(self, sources: str, write: Callable[[], Written], add: Add) -> Node:
+    def _find_or_write(self, sources: str, write: Callable[[], SummaryText], add: Add) -> Node:
         """What somebody else wrote meanwhile stands, unless it is a stand-in or there is a focus."""
         with self._database.reading() as connection:
             known = find_summary(connection, self._conversation, sources)
-        if known and not known.is_stand_in and not self._focus:
+        if known and not known.is_fallback and not self._focus:
             return known
         text = write()
         with self._database.writing() as connection:
             known = find_summary(connection, self._conversation, sources)
             self.written += 1
-            return rewrite(connection, known, text) if known else add(connection, text)
+            return rewrite_summary(connection, known, text) if known else add(connection, text)
 
-    def _leaf_text(self, messages: Sequence[Stored], foreign: frozenset[int]) -> Written:
+    def _leaf_text(self, messages: Sequence[StoredMessage], foreign: frozenset[int]) -> SummaryText:
         target = self._limits.leaf_target(sum(message.tokens for message in messages))
-        read = [for_summary(message, self._limits.large) for message in messages]
-        read = [_as_record(message) if message.key in foreign else message for message in read]
+        read = [digest_for_summary(message, self._limits.large) for message in messages]
+        read = [_label_as_summary(message) if message.key in foreign else message for message in read]
         return self._summariser.leaf(read, target=target, focus=self._focus)
 
-    def _leaf_text_again(self, leaf: Node) -> Written:
+    def _rewrite_leaf_text(self, leaf: Node) -> SummaryText:
         with self._database.reading() as connection:
             messages = messages_under(connection, leaf.key)
-        foreign = frozenset(message.key for message in messages if looks_like_a_record(message.chat))
+        foreign = frozenset(message.key for message in messages if has_record_mark(message.chat))
         return self._leaf_text(messages, foreign)
 
-    def _condensed_text(self, children: Sequence[Node]) -> Written:
+    def _condensed_text(self, children: Sequence[Node]) -> SummaryText:
         target = self._limits.condensed_target(sum(child.tokens for child in children))
         return self._summariser.condensed(children, target=target, focus=self._focus)
 
 
-def _as_record(message: Stored) -> Stored:
+def _label_as_summary(message: StoredMessage) -> StoredMessage:
     """What nobody said must not pass for a wish of the user."""
     return replace(message, role="summary", chat={**message.chat, "role": "summary"})

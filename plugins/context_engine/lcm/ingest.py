@@ -20,7 +20,7 @@ from agent.messages import STUB_RESULT, ChatDict, text_of
 from agent.tokens import estimate_message_tokens
 
 from .graph import message_keys_under
-from .messages import OF_THE_HOST, Echoes, Incoming, add_messages, conversation_key, keys_by_identity
+from .messages import HOST_KEYS, EchoDetector, NewMessage, add_messages, conversation_key, keys_by_identity
 
 MARK = "[LCM "
 RECORD = f"{MARK}RECORD]"
@@ -28,7 +28,7 @@ EngineTextKind = Literal["record", "copy", "hint"]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnText:
+class EngineText:
     kind: EngineTextKind
     summaries: tuple[int, ...] = ()
     """Of a record: those it shows, in order."""
@@ -36,7 +36,7 @@ class OwnText:
     """Of a copy: the whole message."""
 
 
-def recognised(connection: sqlite3.Connection, conversation: int, text: str) -> OwnText | None:
+def find_engine_text(connection: sqlite3.Connection, conversation: int, text: str) -> EngineText | None:
     if not text.startswith(MARK):
         return None
     row = connection.execute(
@@ -48,28 +48,28 @@ def recognised(connection: sqlite3.Connection, conversation: int, text: str) -> 
     shown = connection.execute(
         "SELECT summary FROM written_summaries WHERE written = ? ORDER BY position", (row["key"],)
     )
-    return OwnText(row["kind"], tuple(each["summary"] for each in shown), row["message"] or 0)
+    return EngineText(row["kind"], tuple(each["summary"] for each in shown), row["message"] or 0)
 
 
-def remember_record(
+def save_record(
     connection: sqlite3.Connection, conversation: int, text: str, summaries: Sequence[int]
 ) -> None:
-    if key := _remember(connection, conversation, text, "record", None):
+    if key := _save(connection, conversation, text, "record", None):
         connection.executemany(
             "INSERT INTO written_summaries (written, position, summary) VALUES (?, ?, ?)",
             ((key, position, summary) for position, summary in enumerate(summaries)),
         )
 
 
-def remember_copy(connection: sqlite3.Connection, conversation: int, text: str, message: int) -> None:
-    _remember(connection, conversation, text, "copy", message)
+def save_copy(connection: sqlite3.Connection, conversation: int, text: str, message: int) -> None:
+    _save(connection, conversation, text, "copy", message)
 
 
-def remember_hint(connection: sqlite3.Connection, conversation: int, text: str) -> None:
-    _remember(connection, conversation, text, "hint", None)
+def save_hint(connection: sqlite3.Connection, conversation: int, text: str) -> None:
+    _save(connection, conversation, text, "hint", None)
 
 
-def _remember(
+def _save(
     connection: sqlite3.Connection, conversation: int, text: str, kind: EngineTextKind, message: int | None
 ) -> int | None:
     """Its key, or None if it was known."""
@@ -87,13 +87,13 @@ def _text_fingerprint(text: str) -> str:
 _BY_CONTENT = "="
 
 
-def identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) -> list[str]:
+def message_identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) -> list[str]:
     """One for each. `said_before` tells how often a fingerprint occurs beneath the summaries."""
     seen: Counter[str] = Counter()
-    return [str(each.get("message_id") or _by_content(each, seen, said_before)) for each in messages]
+    return [str(each.get("message_id") or _identity_by_content(each, seen, said_before)) for each in messages]
 
 
-def counter_beneath(
+def summarised_counter(
     connection: sqlite3.Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
 ) -> Callable[[str], int]:
     """Counts messages without an id that stand in the list as a summary or as a copy. It looks only where a text was
@@ -114,7 +114,7 @@ def counter_beneath(
     return said_before
 
 
-def _by_content(message: ChatDict, seen: Counter[str], said_before: Callable[[str], int]) -> str:
+def _identity_by_content(message: ChatDict, seen: Counter[str], said_before: Callable[[str], int]) -> str:
     fingerprint = _fingerprint(message)
     if fingerprint not in seen:
         seen[fingerprint] = said_before(fingerprint)
@@ -123,25 +123,25 @@ def _by_content(message: ChatDict, seen: Counter[str], said_before: Callable[[st
 
 
 def _fingerprint(message: ChatDict) -> str:
-    said = {key: value for key, value in message.items() if key not in OF_THE_HOST}
+    said = {key: value for key, value in message.items() if key not in HOST_KEYS}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
 
 
-_LAST_TIME = 253_402_300_799
+_MAX_TIMESTAMP = 253_402_300_799
 """The end of the year 9999: what lies beyond cannot be shown as a date."""
 
-_FIRST = 4
+_MAX_RECORD_INDEX = 4
 """A record stands right behind the system prompt. Somebody may quote one later."""
 
 Kind = Literal["system", "record", "foreign record", "own", "hint", "said"]
 """`own` are small things between messages, such as a bridge or a stub, which are made anew where they are needed. A
 `foreign record` is a summary by another engine, or by this one before its database was lost: it is kept like a message,
 but nobody said it."""
-KEPT: tuple[Kind, ...] = ("said", "foreign record")
+STORED_KINDS: tuple[Kind, ...] = ("said", "foreign record")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ContextItem:
     """One message of the list."""
 
     kind: Kind
@@ -154,9 +154,9 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedContext:
     conversation: int
-    items: list[Item] = field(default_factory=list)
+    items: list[ContextItem] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
@@ -177,41 +177,41 @@ class Reading:
         return list(dict.fromkeys(references))
 
 
-def read(
+def parse_context(
     connection: sqlite3.Connection,
     conversation_id: str,
     messages: Sequence[ChatDict],
     *,
     person: str,
     now: float,
-) -> Reading:
+) -> ParsedContext:
     """Stores what is new. The connection must be allowed to write."""
     conversation = conversation_key(connection, conversation_id, person=person, now=now)
-    own = [_own(connection, conversation, message) for message in messages]
+    own = [_engine_text(connection, conversation, message) for message in messages]
     summaries = [summary for text in own if text for summary in text.summaries]
     kinds = [_kind(index, messages, own) for index in range(len(messages))]
     copied = {text.message for text in own if text and text.kind == "copy"}
-    echoes = list(map(Echoes().is_echo, messages))
+    echoes = list(map(EchoDetector().is_echo, messages))
     said = [
         (message, echo)
         for message, echo, kind, text in zip(messages, echoes, kinds, own, strict=True)
-        if kind in KEPT and not text
+        if kind in STORED_KINDS and not text
     ]
-    said_before = counter_beneath(connection, conversation, summaries, copied)
-    keys = iter(_stored(connection, conversation, said, said_before, now))
-    items: list[Item] = []
+    said_before = summarised_counter(connection, conversation, summaries, copied)
+    keys = iter(_store_new(connection, conversation, said, said_before, now))
+    items: list[ContextItem] = []
     for message, kind, text in zip(messages, kinds, own, strict=True):
         tokens = estimate_message_tokens(message)
         if text and kind == "said":
-            items.append(Item("said", message, tokens, text.message))
-        elif kind in KEPT:
-            items.append(Item(kind, message, tokens, next(keys)))
+            items.append(ContextItem("said", message, tokens, text.message))
+        elif kind in STORED_KINDS:
+            items.append(ContextItem(kind, message, tokens, next(keys)))
         else:
-            items.append(Item(kind, message, tokens, summaries=text.summaries if text else ()))
-    return Reading(conversation, items)
+            items.append(ContextItem(kind, message, tokens, summaries=text.summaries if text else ()))
+    return ParsedContext(conversation, items)
 
 
-def save_context(connection: sqlite3.Connection, reading: Reading, session_id: str, now: float) -> None:
+def save_context(connection: sqlite3.Connection, reading: ParsedContext, session_id: str, now: float) -> None:
     """What the session's context is now. It usually only grew, and then only that is written."""
     connection.execute(
         "INSERT INTO sessions (conversation, id, seen_at) VALUES (?, ?, ?) "
@@ -237,14 +237,14 @@ def save_context(connection: sqlite3.Connection, reading: Reading, session_id: s
     )
 
 
-def _own(connection: sqlite3.Connection, conversation: int, message: ChatDict) -> OwnText | None:
+def _engine_text(connection: sqlite3.Connection, conversation: int, message: ChatDict) -> EngineText | None:
     if is_system(message):
         return None
-    text = recognised(connection, conversation, text_of(message))
+    text = find_engine_text(connection, conversation, text_of(message))
     return text if text and (text.kind == "copy" or message.get("role") == "user") else None
 
 
-def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None]) -> Kind:
+def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[EngineText | None]) -> Kind:
     if is_system(messages[index]):
         return "system"
     if text := own[index]:
@@ -260,17 +260,17 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[OwnText | None
 def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
     """What somebody asks just now is a request, whatever it looks like."""
     message = messages[index]
-    if index >= _FIRST or not is_by_an_engine(message) or not looks_like_a_record(message):
+    if index >= _MAX_RECORD_INDEX or not is_by_an_engine(message) or not has_record_mark(message):
         return False
     return any(each.get("role") == "user" for each in messages[index + 1 :])
 
 
-def looks_like_a_record(message: ChatDict) -> bool:
+def has_record_mark(message: ChatDict) -> bool:
     """Of this engine or of another."""
     return text_of(message).startswith((RECORD, OTHERS_MARK))
 
 
-def _stored(
+def _store_new(
     connection: sqlite3.Connection,
     conversation: int,
     said: Sequence[tuple[ChatDict, bool]],
@@ -278,16 +278,16 @@ def _stored(
     now: float,
 ) -> list[int]:
     """The key of each message, in order. With each comes whether it is an echo."""
-    names = identities((chat for chat, _ in said), said_before)
+    names = message_identities((chat for chat, _ in said), said_before)
     keys = keys_by_identity(connection, conversation, names)
     new = {name: each for name, each in zip(names, said, strict=True) if name not in keys}
-    incoming = (Incoming(name, chat, _said_at(chat, now), echo) for name, (chat, echo) in new.items())
+    incoming = (NewMessage(name, chat, _said_at(chat, now), echo) for name, (chat, echo) in new.items())
     keys.update(zip(new, add_messages(connection, conversation, incoming), strict=True))
     return [keys[name] for name in names]
 
 
 def _said_at(chat: ChatDict, now: float) -> float:
     said_at = chat.get("created_at")
-    if not isinstance(said_at, int | float) or not 0 <= said_at <= _LAST_TIME:
+    if not isinstance(said_at, int | float) or not 0 <= said_at <= _MAX_TIMESTAMP:
         said_at = now
     return float(said_at)

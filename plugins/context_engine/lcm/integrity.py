@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent.tokens import estimate_text_tokens
 
 from .messages import scope_of
-from .stats import LEFTOVERS
+from .stats import LEFTOVER_SUMMARIES
 
 _SHOWN = 5
 """Findings of one check that are told one by one."""
@@ -25,7 +25,7 @@ Finding = str
 Check = Callable[[sqlite3.Connection, int | None], Iterator[Finding]]
 
 _RESTORE = "Restore a backup with `hermes restore`, or go on: everything else can still be read."
-_WRITTEN_ANEW = "Send a message: the context is stored anew with it."
+_STORED_AGAIN = "Send a message: the context is stored anew with it."
 _HARMLESS = "Nothing is lost by it, and nothing needs to be done."
 
 
@@ -45,14 +45,14 @@ def check(
     checks = CHECKS if file else {name: each for name, each in CHECKS.items() if name != FILE}
     for name, (run, advice) in checks.items():
         try:
-            problems += _told(name, run(connection, conversation), advice)
+            problems += _limit_findings(name, run(connection, conversation), advice)
         except sqlite3.DatabaseError as error:
             what = f"The database could not be read for this check: {error}."
             problems.append(Problem(name, what, _RESTORE))
     return problems
 
 
-def _told(name: str, findings: Iterable[Finding], advice: str) -> Iterator[Problem]:
+def _limit_findings(name: str, findings: Iterable[Finding], advice: str) -> Iterator[Problem]:
     others = 0
     for number, finding in enumerate(findings):
         if number < _SHOWN:
@@ -67,9 +67,9 @@ def conversation_exists(connection: sqlite3.Connection, conversation: int | None
     """Everything hangs on one."""
     for table in ("messages", "summaries", "sessions", "written", "meanings"):
         rows = connection.execute(
-            f"SELECT conversation, count(*) AS number FROM {table} WHERE {_only('conversation', conversation)} "
+            f"SELECT conversation, count(*) AS number FROM {table} WHERE {_condition('conversation', conversation)} "
             "AND conversation NOT IN (SELECT key FROM conversations) GROUP BY conversation",
-            _given(conversation),
+            _parameters(conversation),
         )
         for row in rows:
             missing = f"conversation c{row['conversation']}, which does not exist"
@@ -81,9 +81,9 @@ def context_positions(connection: sqlite3.Connection, conversation: int | None) 
     rows = connection.execute(
         "SELECT sessions.id, count(*) AS number, min(position) AS first, max(position) AS last "
         "FROM context_items JOIN sessions ON sessions.key = session "
-        f"WHERE {_only('sessions.conversation', conversation)} "
+        f"WHERE {_condition('sessions.conversation', conversation)} "
         "GROUP BY session HAVING first <> 0 OR last <> number - 1",
-        _given(conversation),
+        _parameters(conversation),
     )
     for row in rows:
         yield (
@@ -98,9 +98,9 @@ def references(connection: sqlite3.Connection, conversation: int | None) -> Iter
         rows = connection.execute(
             f"SELECT {column} AS reference, there.conversation AS found FROM {source} "
             f"LEFT JOIN {target} AS there ON there.key = {column} "
-            f"WHERE {_only(f'{owner}.conversation', conversation)} AND {column} IS NOT NULL "
+            f"WHERE {_condition(f'{owner}.conversation', conversation)} AND {column} IS NOT NULL "
             f"AND there.conversation IS NOT {owner}.conversation",
-            _given(conversation),
+            _parameters(conversation),
         )
         for row in rows:
             where = (
@@ -173,8 +173,8 @@ def sources(connection: sqlite3.Connection, conversation: int | None) -> Iterato
         "(SELECT count(*) FROM summary_children WHERE parent = key) AS children, "
         "(SELECT max(below.depth) FROM summary_children JOIN summaries AS below ON below.key = child "
         "WHERE parent = summaries.key) AS highest "
-        f"FROM summaries WHERE {_only('conversation', conversation)}",
-        _given(conversation),
+        f"FROM summaries WHERE {_condition('conversation', conversation)}",
+        _parameters(conversation),
     )
     for row in rows:
         name = f"Summary s{row['key']} (depth {row['depth']})"
@@ -193,10 +193,10 @@ def sources(connection: sqlite3.Connection, conversation: int | None) -> Iterato
 def orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
     """A summary is in a context, in a record that can come back into one, beneath another, or quite new."""
     rows = connection.execute(
-        f"SELECT key FROM conversations WHERE {_only('key', conversation)}", _given(conversation)
+        f"SELECT key FROM conversations WHERE {_condition('key', conversation)}", _parameters(conversation)
     ).fetchall()
     for (key,) in rows:
-        for (summary,) in connection.execute(LEFTOVERS, {"conversation": key}):
+        for (summary,) in connection.execute(LEFTOVER_SUMMARIES, {"conversation": key}):
             yield f"Summary s{summary} is in no context and beneath no other summary."
 
 
@@ -204,8 +204,8 @@ def token_counts(connection: sqlite3.Connection, conversation: int | None) -> It
     """What a summary says about itself and its sources is so."""
     rows = connection.execute(
         "SELECT key, content, topics, tokens FROM summaries "
-        f"WHERE {_only('conversation', conversation)} ORDER BY key",
-        _given(conversation),
+        f"WHERE {_condition('conversation', conversation)} ORDER BY key",
+        _parameters(conversation),
     )
     for row in rows:
         least = estimate_text_tokens(row["content"])
@@ -215,7 +215,7 @@ def token_counts(connection: sqlite3.Connection, conversation: int | None) -> It
             yield f"Summary s{row['key']} counts {row['tokens']:,} tokens and has about {least:,}."
     for query in (_COUNTS_OF_LEAVES, _COUNTS_OF_OTHERS):
         counted = connection.execute(
-            query.format(only=_only("summaries.conversation", conversation)), _given(conversation)
+            query.format(only=_condition("summaries.conversation", conversation)), _parameters(conversation)
         )
         for row in counted:
             wrong = [name for name in _COUNTED if row[name] != row[f"real_{name}"]]
@@ -248,8 +248,8 @@ def message_sequence(connection: sqlite3.Connection, conversation: int | None) -
     """Counted from 1, without a gap."""
     rows = connection.execute(
         "SELECT conversation, count(*) AS number, min(seq) AS first, max(seq) AS last FROM messages "
-        f"WHERE {_only('conversation', conversation)} GROUP BY conversation HAVING first <> 1 OR last <> number",
-        _given(conversation),
+        f"WHERE {_condition('conversation', conversation)} GROUP BY conversation HAVING first <> 1 OR last <> number",
+        _parameters(conversation),
     )
     for row in rows:
         yield (
@@ -265,8 +265,8 @@ def duplicates(connection: sqlite3.Connection, conversation: int | None) -> Iter
     items: dict[tuple[int, str], list[tuple[int | None, int | None]]] = defaultdict(list)
     rows = connection.execute(
         "SELECT session, sessions.id, message, summary FROM context_items JOIN sessions ON sessions.key = session "
-        f"WHERE {_only('sessions.conversation', conversation)} ORDER BY session, position",
-        _given(conversation),
+        f"WHERE {_condition('sessions.conversation', conversation)} ORDER BY session, position",
+        _parameters(conversation),
     )
     for row in rows:
         items[row["session"], row["id"]].append((row["message"], row["summary"]))
@@ -279,7 +279,7 @@ class _Graph:
     are compared by leaves and not by messages."""
 
     def __init__(self, connection: sqlite3.Connection, conversation: int | None) -> None:
-        only, given = _only("conversation", conversation), _given(conversation)
+        only, given = _condition("conversation", conversation), _parameters(conversation)
         self._children: dict[int, list[int]] = defaultdict(list)
         self._leaves_of: dict[int, list[int]] = defaultdict(list)
         self._leaves: dict[int, tuple[int, ...]] = {}
@@ -332,7 +332,7 @@ class _Graph:
 def word_index(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
     """Every message can be found by its words."""
     rows = connection.execute(
-        f"SELECT key FROM conversations WHERE {_only('key', conversation)}", _given(conversation)
+        f"SELECT key FROM conversations WHERE {_condition('key', conversation)}", _parameters(conversation)
     ).fetchall()
     for (key,) in rows:
         (missing,) = connection.execute(
@@ -354,22 +354,22 @@ def database_file(connection: sqlite3.Connection, conversation: int | None) -> I
 FILE = "database file"
 CHECKS: dict[str, tuple[Check, str]] = {
     "conversation exists": (conversation_exists, _RESTORE),
-    "context positions": (context_positions, _WRITTEN_ANEW),
+    "context positions": (context_positions, _STORED_AGAIN),
     "references": (references, _RESTORE),
     "sources": (sources, _RESTORE),
     "orphan summaries": (orphans, _HARMLESS),
     "token counts": (token_counts, _HARMLESS),
     "message sequence": (message_sequence, _RESTORE),
-    "duplicate references": (duplicates, _WRITTEN_ANEW),
+    "duplicate references": (duplicates, _STORED_AGAIN),
     "word index": (word_index, _RESTORE),
     FILE: (database_file, _RESTORE),
 }
 
 
-def _only(column: str, conversation: int | None) -> str:
+def _condition(column: str, conversation: int | None) -> str:
     """A condition. Two forms, so that the index is used where one conversation is looked at."""
     return "TRUE" if conversation is None else f"{column} = :conversation"
 
 
-def _given(conversation: int | None) -> dict[str, int | float]:
+def _parameters(conversation: int | None) -> dict[str, int | float]:
     return {} if conversation is None else {"conversation": conversation}

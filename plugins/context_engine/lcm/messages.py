@@ -14,21 +14,21 @@ from agent.fts_text import indexable
 from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens
 
-OF_THE_HOST = ("message_id", "created_at", "kind", "state")
+HOST_KEYS = ("message_id", "created_at", "kind", "state")
 """Keys that are no part of what was said."""
 
-MOST_INDEXED = 200_000
+MAX_INDEXED = 200_000
 """Characters of one message whose words can be searched. All of it can be read."""
 
-BLOCK = 256
+EMBEDDING_BLOCK = 256
 """Messages whose meanings are stored together, in 32 kB."""
 
-_AT_ONCE = 500
+_BATCH = 500
 """Values in one query."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMessage:
     """A message as it was said."""
 
     key: int
@@ -45,7 +45,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class NewMessage:
     """A message that is not stored yet."""
 
     identity: str
@@ -72,7 +72,7 @@ def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, pe
 
 
 def add_messages(
-    connection: sqlite3.Connection, conversation: int, incoming: Iterable[Incoming]
+    connection: sqlite3.Connection, conversation: int, incoming: Iterable[NewMessage]
 ) -> list[int]:
     """Their keys, in order. None of them may be there yet."""
     (last,) = connection.execute(
@@ -95,39 +95,39 @@ def keys_by_identity(
     return found
 
 
-def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, Stored]:
-    found: dict[int, Stored] = {}
+def messages_by_key(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, StoredMessage]:
+    found: dict[int, StoredMessage] = {}
     for some in _batches(keys):
         rows = connection.execute(f"SELECT * FROM messages WHERE key IN ({_places(some)})", some)
-        found.update((row["key"], stored(row)) for row in rows)
+        found.update((row["key"], message_from_row(row)) for row in rows)
     return found
 
 
 def messages_between(
     connection: sqlite3.Connection, conversation: int, first_seq: int, last_seq: int
-) -> list[Stored]:
+) -> list[StoredMessage]:
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
         (conversation, first_seq, last_seq),
     )
-    return list(map(stored, rows))
+    return list(map(message_from_row, rows))
 
 
-def stored(row: sqlite3.Row) -> Stored:
+def message_from_row(row: sqlite3.Row) -> StoredMessage:
     chat: ChatDict = {"role": row["role"], "content": row["content"]}
     if row["rest"]:
         chat |= json.loads(row["rest"])
-    return Stored(row["key"], row["seq"], row["role"], chat, row["tokens"], row["said_at"])
+    return StoredMessage(row["key"], row["seq"], row["role"], chat, row["tokens"], row["said_at"])
 
 
-def searchable(chat: ChatDict) -> str:
+def searchable_text(chat: ChatDict) -> str:
     """What can be searched of a message: its text, who said it, and the calls in it."""
     calls = (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
     return "\n".join(filter(None, (str(chat.get("name") or ""), text_of(chat), *calls)))
 
 
-def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: Incoming) -> int:
-    content, rest = _taken_apart(incoming.chat)
+def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: NewMessage) -> int:
+    content, rest = _split_content(incoming.chat)
     chat = incoming.chat
     made = connection.execute(
         "INSERT INTO messages (conversation, seq, identity, role, content, rest, tokens, said_at, echo) "
@@ -140,25 +140,25 @@ def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: 
     key = int(made.lastrowid or 0)
     connection.execute(
         "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)",
-        (key, scope_of(conversation), "" if incoming.is_echo else words_of(chat)),
+        (key, scope_of(conversation), "" if incoming.is_echo else index_text(chat)),
     )
     return key
 
 
-def words_of(chat: ChatDict) -> str:
+def index_text(chat: ChatDict) -> str:
     """What the index gets of a message."""
-    return indexable(searchable(chat)[:MOST_INDEXED]).encode("utf-8", "replace").decode()
+    return indexable(searchable_text(chat)[:MAX_INDEXED]).encode("utf-8", "replace").decode()
 
 
 def scope_of(conversation: int) -> str:
     return f"c{conversation}"
 
 
-def _taken_apart(chat: ChatDict) -> tuple[str | None, str | None]:
+def _split_content(chat: ChatDict) -> tuple[str | None, str | None]:
     """The text, and everything else as JSON. Text that UTF-8 cannot hold goes with the rest, where it is escaped."""
-    rest = {key: value for key, value in chat.items() if key not in ("role", "content", *OF_THE_HOST)}
+    rest = {key: value for key, value in chat.items() if key not in ("role", "content", *HOST_KEYS)}
     content = chat.get("content")
-    if not isinstance(content, str) or not _is_utf8(content):
+    if not isinstance(content, str) or not _is_storable(content):
         if content is not None:
             rest["content"] = content
         content = None
@@ -173,7 +173,7 @@ def _json(value: object) -> str:
         return json.dumps(json.loads(json.dumps(value), parse_constant=str))
 
 
-def _is_utf8(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -188,14 +188,14 @@ def _places(values: Sequence[object]) -> str:
 
 def _batches(values: Iterable[object]) -> Iterator[list[object]]:
     rest = iter(values)
-    while some := list(islice(rest, _AT_ONCE)):
+    while some := list(islice(rest, _BATCH)):
         yield some
 
 
-_OUR_TOOLS = "lcm_"
+_TOOL_PREFIX = "lcm_"
 
 
-class Echoes:
+class EchoDetector:
     """Goes through the messages of a conversation, once for each in order."""
 
     def __init__(self) -> None:
@@ -208,31 +208,31 @@ class Echoes:
             return self._ours.get(str(chat.get("tool_call_id")), False)
         here: dict[str, bool] = {}
         for call in chat.get("tool_calls") or ():
-            name, is_ours = str(call.get("id")), call_of(call)[0].startswith(_OUR_TOOLS)
+            name, is_ours = str(call.get("id")), call_of(call)[0].startswith(_TOOL_PREFIX)
             here[name] = is_ours and here.get(name, True)
         self._ours |= here
         return bool(here) and all(here.values()) and not text_of(chat)
 
 
-def correct(connection: sqlite3.Connection) -> None:
+def reindex_mistaken_echoes(connection: sqlite3.Connection) -> None:
     """Earlier versions matched by id over the whole list: results of other tools were hidden for good."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation IN (SELECT conversation FROM messages WHERE echo) "
         "AND rest IS NOT NULL ORDER BY conversation, seq"
     )
-    for key in list(_mistaken(rows)):
-        _reveal(connection, key)
+    for key in list(_mistaken_echoes(rows)):
+        _reindex(connection, key)
 
 
-def _mistaken(rows: Iterator[sqlite3.Row]) -> Iterator[int]:
+def _mistaken_echoes(rows: Iterator[sqlite3.Row]) -> Iterator[int]:
     for _, said in groupby(rows, key=itemgetter("conversation")):
-        echoes = Echoes()
+        echoes = EchoDetector()
         for row in said:
-            if not echoes.is_echo(stored(row).chat) and row["echo"]:
+            if not echoes.is_echo(message_from_row(row).chat) and row["echo"]:
                 yield row["key"]
 
 
-def _reveal(connection: sqlite3.Connection, key: int) -> None:
+def _reindex(connection: sqlite3.Connection, key: int) -> None:
     """The index gets the words of the message. Its meaning is worked out again at the next chance."""
     chat = messages_by_key(connection, [key])[key].chat
     conversation, seq = connection.execute(
@@ -245,8 +245,9 @@ def _reveal(connection: sqlite3.Connection, key: int) -> None:
         (key, scope),
     )
     connection.execute(
-        "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)", (key, scope, words_of(chat))
+        "INSERT INTO message_words (rowid, scope, body) VALUES (?, ?, ?)", (key, scope, index_text(chat))
     )
     connection.execute(
-        "DELETE FROM meanings WHERE conversation = ? AND block = ?", (conversation, (seq - 1) // BLOCK)
+        "DELETE FROM meanings WHERE conversation = ? AND block = ?",
+        (conversation, (seq - 1) // EMBEDDING_BLOCK),
     )

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from agent.tool import did_you_mean
 
-from .search.semantic import INSTALL, WANTED, Wanted, is_installed
+from .search.semantic import INSTALL, SEMANTIC_MODES, SemanticMode, is_installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Options:
     large_tokens: int = 25_000
     """A tool's result or a message from this size on leaves the context for a digest at the next compaction."""
     recall_hints: bool = True
-    semantic: Wanted = "auto"
+    semantic: SemanticMode = "auto"
     """Whether questions are searched by meaning, too: if the extra is installed, always, or never."""
 
     @classmethod
@@ -44,17 +44,17 @@ class Options:
         return cls(**{**(given or {}), "semantic": _semantic((given or {}).get("semantic", "auto"))})
 
 
-def _semantic(value: Any) -> Wanted:
+def _semantic(value: Any) -> SemanticMode:
     """YAML reads `on` and `off` as true and false."""
     wanted = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-    if wanted not in WANTED:
+    if wanted not in SEMANTIC_MODES:
         raise ValueError(f"`context.options.semantic` must be auto, on or off, not {value!r}.")
     if wanted == "on" and not is_installed():
         raise ValueError(
             f"`context.options.semantic` is on, and what it needs is not installed. Install it with {INSTALL}, or "
             "write auto."
         )
-    return cast(Wanted, wanted)
+    return cast(SemanticMode, wanted)
 
 
 _SHARES = ("threshold", "target")
@@ -79,11 +79,11 @@ _SUMMARIES_SHARE = 0.20
 _LEDGER_SHARE = 0.04
 _CHUNK_SHARE = 0.20
 _LARGE_SHARE = 0.25
-_SMALLEST_LARGE = 300
+_MIN_LARGE = 300
 _DIGEST_SHARE = 0.02
 _LEAF_RATIO = 0.12
 _CONDENSED_RATIO = 0.25
-_SMALLEST_TARGET = 60
+_MIN_TARGET = 60
 _COMFORTABLE_TARGET = 160
 """A small model does not manage to say anything in less, so a small source gets this much..."""
 _COMFORTABLE_RATIO = 1 / 3
@@ -121,14 +121,14 @@ class Limits:
     @staticmethod
     def _target(source_tokens: int, ratio: float, most: int) -> int:
         comfortable = min(_COMFORTABLE_TARGET, int(source_tokens * _COMFORTABLE_RATIO))
-        return _between(_SMALLEST_TARGET, max(comfortable, int(source_tokens * ratio)), most)
+        return _clamp(_MIN_TARGET, max(comfortable, int(source_tokens * ratio)), most)
 
 
-def limits_for(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:
+def make_limits(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:
     """The options are upper bounds; in a small window each part has its share of what the system prompt and the tools,
     which are `beside` the conversation, leave of the threshold."""
     room = max(threshold // 4, threshold - beside)
-    summaries = max(2 * _SMALLEST_TARGET, int(room * _SUMMARIES_SHARE))
+    summaries = max(2 * _MIN_TARGET, int(room * _SUMMARIES_SHARE))
     return Limits(
         threshold=threshold,
         window=window,
@@ -136,16 +136,16 @@ def limits_for(threshold: int, window: int, options: Options, *, beside: int = 0
         tail=min(options.fresh_tail_tokens, int(room * _TAIL_SHARE)),
         tail_messages=options.fresh_tail_messages,
         summaries=summaries,
-        ledger=_between(150, int(room * _LEDGER_SHARE), 3_000),
+        ledger=_clamp(150, int(room * _LEDGER_SHARE), 3_000),
         chunk=max(1, min(options.leaf_chunk_tokens, int(room * _CHUNK_SHARE))),
         chunk_messages=options.leaf_minimum_messages,
         fan_in=options.fan_in,
-        large=min(options.large_tokens, max(_SMALLEST_LARGE, int(room * _LARGE_SHARE))),
-        digest=_between(100, int(room * _DIGEST_SHARE), 600),
+        large=min(options.large_tokens, max(_MIN_LARGE, int(room * _LARGE_SHARE))),
+        digest=_clamp(100, int(room * _DIGEST_SHARE), 600),
         _leaf_target=min(options.leaf_target_tokens, summaries // 2),
         _condensed_target=min(options.condensed_target_tokens, summaries // 2),
     )
 
 
-def _between(least: int, wanted: int, most: int) -> int:
+def _clamp(least: int, wanted: int, most: int) -> int:
     return max(least, min(wanted, most))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from agent.untrusted import in_a_note
 
-from .search.semantic import known
-from .tools.context import Place
+from .search.semantic import count_embedded
+from .tools.context import CallContext
 
-LEFTOVERS = """
+LEFTOVER_SUMMARIES = """
     SELECT key FROM summaries AS here WHERE conversation = :conversation
         AND created_at < (
             SELECT done_at FROM compactions JOIN sessions ON sessions.key = compactions.session
@@ -46,19 +46,19 @@ def record_compaction(
         "SELECT key, ?, ?, ?, ?, ?, ? FROM sessions WHERE conversation = ? AND id = ?",
         (before, after, summaries, outcome, seconds, now, conversation, session_id),
     )
-    forget_leftovers(connection, conversation)
+    delete_leftovers(connection, conversation)
 
 
-def forget_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
+def delete_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
     """From the top down. No message is touched."""
     here = {"conversation": conversation}
-    while keys := [(row["key"],) for row in connection.execute(LEFTOVERS, here)]:
+    while keys := [(row["key"],) for row in connection.execute(LEFTOVER_SUMMARIES, here)]:
         connection.executemany("DELETE FROM summary_messages WHERE summary = ?", keys)
         connection.executemany("DELETE FROM summary_children WHERE parent = ?", keys)
         connection.executemany("DELETE FROM summaries WHERE key = ?", keys)
 
 
-def counts(connection: sqlite3.Connection, conversation_id: str) -> dict[str, int]:
+def status_counts(connection: sqlite3.Connection, conversation_id: str) -> dict[str, int]:
     """For the status line."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM messages WHERE conversation = here.key) AS messages, "
@@ -69,7 +69,7 @@ def counts(connection: sqlite3.Connection, conversation_id: str) -> dict[str, in
     return {"stored_messages": row["messages"], "summaries": row["summaries"]} if row else {}
 
 
-CONTEXT = (
+CONTEXT_QUERY = (
     "WITH RECURSIVE items (position, message, summary) AS ("
     "SELECT position, message, summary FROM context_items JOIN sessions ON sessions.key = session "
     "JOIN conversations ON conversations.key = sessions.conversation "
@@ -79,9 +79,9 @@ CONTEXT = (
     "UNION SELECT child FROM reached JOIN summary_children ON parent = reached.summary) "
 )
 """Begins a query about the present context: `items` is what stands in it, `reached` are the summaries in it and all
-beneath them. Its parameters are `parameters(place)`."""
+beneath them. Its parameters are `parameters(call)`."""
 
-_LONGEST_OUTCOME = 80
+_MAX_OUTCOME = 80
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -147,9 +147,9 @@ class Status:
         return self.represented_tokens / self.context_tokens if self.context_tokens else 1.0
 
 
-def status(place: Place) -> Status:
-    with place.database.reading() as connection:
-        return _status(connection, place)
+def status(call: CallContext) -> Status:
+    with call.database.reading() as connection:
+        return _status(connection, call)
 
 
 def status_text(now: Status) -> str:
@@ -157,7 +157,7 @@ def status_text(now: Status) -> str:
     return "\n".join(_lines(now))
 
 
-def moment(timestamp: float) -> str:
+def format_time(timestamp: float) -> str:
     """To the minute, for any number: what a host calls a time may be none."""
     try:
         return f"{_EPOCH + timedelta(seconds=timestamp):%Y-%m-%d %H:%M}"
@@ -165,24 +165,24 @@ def moment(timestamp: float) -> str:
         return "0000-00-00 00:00"
 
 
-def period(earliest: float, latest: float) -> str:
-    first, last = moment(earliest), moment(latest)
+def format_period(earliest: float, latest: float) -> str:
+    first, last = format_time(earliest), format_time(latest)
     if first == last:
         return f"{first} UTC"
     return f"{first} - {last[11:] if first[:10] == last[:10] else last} UTC"
 
 
-def counted(number: int, thing: str, things: str = "") -> str:
+def pluralize(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
-def parameters(place: Place) -> dict[str, str]:
+def context_parameters(call: CallContext) -> dict[str, str]:
     """For `CONTEXT`."""
-    return {"conversation": place.conversation_id, "session": place.session_id}
+    return {"conversation": call.conversation_id, "session": call.session_id}
 
 
-def _status(connection: sqlite3.Connection, place: Place) -> Status:
-    here = parameters(place)
+def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
+    here = context_parameters(call)
     stored, session = connection.execute(
         "SELECT (SELECT count(*) FROM messages JOIN conversations AS c ON c.key = conversation "
         "WHERE c.id = :conversation), "
@@ -191,60 +191,61 @@ def _status(connection: sqlite3.Connection, place: Place) -> Status:
         here,
     ).fetchone()
     in_context, tokens_in_context = connection.execute(
-        f"{CONTEXT} SELECT count(*), coalesce(sum(tokens), 0) FROM items JOIN messages ON key = message", here
+        f"{CONTEXT_QUERY} SELECT count(*), coalesce(sum(tokens), 0) FROM items JOIN messages ON key = message",
+        here,
     ).fetchone()
     beneath, tokens_beneath = connection.execute(
-        f"{CONTEXT} SELECT count(*), coalesce(sum(tokens), 0) FROM messages WHERE key IN "
+        f"{CONTEXT_QUERY} SELECT count(*), coalesce(sum(tokens), 0) FROM messages WHERE key IN "
         "(SELECT message FROM summary_messages WHERE summary IN (SELECT summary FROM reached) "
         "EXCEPT SELECT message FROM items)",
         here,
     ).fetchone()
     (summary_tokens,) = connection.execute(
-        f"{CONTEXT} SELECT coalesce(sum(tokens), 0) FROM items JOIN summaries ON key = summary", here
+        f"{CONTEXT_QUERY} SELECT coalesce(sum(tokens), 0) FROM items JOIN summaries ON key = summary", here
     ).fetchone()
     (stand_ins,) = connection.execute(
-        f"{CONTEXT} SELECT count(*) FROM reached JOIN summaries ON key = summary WHERE level = 'stand_in'",
+        f"{CONTEXT_QUERY} SELECT count(*) FROM reached JOIN summaries ON key = summary WHERE level = 'stand_in'",
         here,
     ).fetchone()
-    compactions, last = _compactions(connection, place)
+    compactions, last = _compactions(connection, call)
     return Status(
-        prompt_tokens=place.last_prompt_tokens,
-        context_length=place.context_length,
-        threshold_tokens=place.threshold_tokens,
+        prompt_tokens=call.last_prompt_tokens,
+        context_length=call.context_length,
+        threshold_tokens=call.threshold_tokens,
         session_seen=bool(session),
         stored=stored,
         in_context=in_context,
         beneath=beneath,
         context_tokens=summary_tokens + tokens_in_context,
         represented_tokens=tokens_beneath + tokens_in_context,
-        depths=tuple(_depths(connection, place)),
+        depths=tuple(_depths(connection, call)),
         stand_ins=stand_ins,
         compactions=compactions,
         last=last,
-        database_bytes=_size(place.database.path),
-        by_meaning=known(connection, place.conversation_id),
-        no_meaning=place.meaning.why_not if place.meaning else "",
+        database_bytes=_size(call.database.path),
+        by_meaning=count_embedded(connection, call.conversation_id),
+        no_meaning=call.meaning.unavailable_reason if call.meaning else "",
     )
 
 
-def _depths(connection: sqlite3.Connection, place: Place) -> Iterator[Depth]:
+def _depths(connection: sqlite3.Connection, call: CallContext) -> Iterator[Depth]:
     rows = connection.execute(
-        f"{CONTEXT} SELECT depth, count(*) AS summaries, sum(tokens) AS tokens, "
+        f"{CONTEXT_QUERY} SELECT depth, count(*) AS summaries, sum(tokens) AS tokens, "
         "sum(summaries.key IN (SELECT summary FROM items WHERE summary IS NOT NULL)) AS in_context "
         "FROM summaries JOIN conversations AS c ON c.key = summaries.conversation "
         "WHERE c.id = :conversation GROUP BY depth ORDER BY depth",
-        parameters(place),
+        context_parameters(call),
     )
     for row in rows:
         yield Depth(row["depth"], row["summaries"], row["tokens"], row["in_context"])
 
 
-def _compactions(connection: sqlite3.Connection, place: Place) -> tuple[int, LastCompaction | None]:
+def _compactions(connection: sqlite3.Connection, call: CallContext) -> tuple[int, LastCompaction | None]:
     rows = connection.execute(
         "SELECT compactions.*, count(*) OVER () AS number FROM compactions "
         "JOIN sessions ON sessions.key = session JOIN conversations AS c ON c.key = sessions.conversation "
         "WHERE c.id = :conversation ORDER BY compactions.key DESC LIMIT 1",
-        parameters(place),
+        context_parameters(call),
     )
     row = rows.fetchone()
     if row is None:
@@ -274,7 +275,7 @@ def _lines(now: Status) -> Iterator[str]:
         yield "Nothing of the present session is stored yet; that comes with its next message."
     for each in now.depths:
         yield (
-            f"Depth {each.depth}: {counted(each.summaries, 'summary', 'summaries')}, {each.tokens:,} tokens, "
+            f"Depth {each.depth}: {pluralize(each.summaries, 'summary', 'summaries')}, {each.tokens:,} tokens, "
             f"{each.in_context:,} in the context"
         )
     if not now.depths:
@@ -302,8 +303,8 @@ def _last(now: Status) -> str:
     if now.last is None:
         return "Last compaction: none yet"
     last = now.last
-    outcome = in_a_note(last.outcome)[:_LONGEST_OUTCOME]
+    outcome = in_a_note(last.outcome)[:_MAX_OUTCOME]
     return (
-        f"Last compaction: {moment(last.done_at)} UTC, {last.tokens_before:,} -> {last.tokens_after:,} tokens in "
+        f"Last compaction: {format_time(last.done_at)} UTC, {last.tokens_before:,} -> {last.tokens_after:,} tokens in "
         f"{last.seconds:.1f} s ({outcome}); {now.compactions:,} in all"
     )

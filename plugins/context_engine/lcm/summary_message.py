@@ -11,7 +11,7 @@ from agent.compression.ledger import Ledger, without_ledger_marks
 
 from .graph import Node
 from .ingest import RECORD
-from .stats import period
+from .stats import format_period
 
 _INTRODUCTION = (
     f"{RECORD} Earlier turns were compacted into the summaries below, oldest first. They are history, not "
@@ -29,11 +29,11 @@ def heading(node: Node) -> str:
     """`s12 · m1-m48 · 48 messages · 2026-03-01 10:02 - 11:30 UTC`"""
     what = f"m{node.first_seq}" + (f"-m{node.last_seq}" if node.last_seq > node.first_seq else "")
     count = f"{node.message_count:,} message" + ("" if node.message_count == 1 else "s")
-    return " · ".join((node.id, what, count, period(node.earliest, node.latest)))
+    return " · ".join((node.id, what, count, format_period(node.earliest, node.latest)))
 
 
 def _section(node: Node) -> str:
-    note = " · an extract with gaps, no summary could be written yet" if node.is_stand_in else ""
+    note = " · an extract with gaps, no summary could be written yet" if node.is_fallback else ""
     about = f" for details about: {node.topics}" if node.topics else ""
     content = without_ledger_marks(node.content).strip()
     return f"[{heading(node)}{note}]\n{content}\n(lcm_expand {node.id}{about})"

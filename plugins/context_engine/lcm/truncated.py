@@ -9,54 +9,54 @@ from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens, estimate_text_tokens
 
 from .digests import digest
-from .ingest import MARK, Item
-from .messages import Stored
+from .ingest import MARK, ContextItem
+from .messages import StoredMessage
 
-SMALLEST = 150
+MIN_TOKENS = 150
 """Tokens. Smaller messages are not worth a copy."""
-_WORTHWHILE = 0.8
-_SMALLEST_DIGEST = 60
+_MAX_SIZE_SHARE = 0.8
+_MIN_DIGEST_TOKENS = 60
 
 
-def with_copy(item: Item, whole: Stored, tokens: int) -> Item:
+def make_copy(item: ContextItem, whole: StoredMessage, tokens: int) -> ContextItem:
     """The item with a copy of about so many tokens, or as it is where that gains nothing."""
     if item.tokens <= tokens:
         return item
-    return _if_smaller(item, _copy(item.chat, whole, tokens))
+    return _if_smaller(item, _digest_copy(item.chat, whole, tokens))
 
 
-def with_beginning_and_end(item: Item, whole: Stored, tokens: int) -> Item:
+def truncate_middle(item: ContextItem, whole: StoredMessage, tokens: int) -> ContextItem:
     """For the newest request, of which as many words as possible should stay, and all of its pictures."""
     said = whole.chat.get("content")
     parts = said if isinstance(said, list) else [{"type": "text", "text": said or ""}]
     words = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     pictures = [part for part in parts if not isinstance(part.get("text"), str)]
-    room = max(_SMALLEST_DIGEST, tokens - estimate_message_tokens({"role": "user", "content": pictures}))
+    room = max(_MIN_DIGEST_TOKENS, tokens - estimate_message_tokens({"role": "user", "content": pictures}))
     text = f"{_head(whole)}\n{truncate({'role': 'user', 'content': words}, room)['content']}"
     content = [{"type": "text", "text": text}, *pictures] if pictures else text
     return _if_smaller(item, {**item.chat, "content": content})
 
 
-def in_one_line(item: Item, whole: Stored) -> Item:
+def reference_only(item: ContextItem, whole: StoredMessage) -> ContextItem:
     """Where there is room for nothing else."""
     return _if_smaller(item, {**item.chat, "content": f"{MARK}COPY of {whole.id}]"})
 
 
-def for_summary(whole: Stored, tokens: int) -> Stored:
+def digest_for_summary(whole: StoredMessage, tokens: int) -> StoredMessage:
     """What a summariser reads of a message: a giant one only as its digest."""
     if whole.tokens <= tokens:
         return whole
-    return replace(whole, chat=_copy(whole.chat, whole, tokens))
+    return replace(whole, chat=_digest_copy(whole.chat, whole, tokens))
 
 
-def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
+def _digest_copy(shown: ChatDict, whole: StoredMessage, tokens: int) -> ChatDict:
     """It keeps the keys of the host, so that the host knows what it stands for."""
     text, head = text_of(whole.chat), _head(whole)
     calls = whole.chat.get("tool_calls")
-    room = max(_SMALLEST_DIGEST, tokens - estimate_text_tokens(head) - 8)
+    room = max(_MIN_DIGEST_TOKENS, tokens - estimate_text_tokens(head) - 8)
     if calls:
         bounded = truncate({**whole.chat, "content": None}, room)
-        room = max(_SMALLEST_DIGEST, room - estimate_message_tokens(bounded))
+        room = max(_MIN_DIGEST_TOKENS, room - estimate_message_tokens(bounded))
         shown = {**shown, "tool_calls": bounded["tool_calls"]}
     if estimate_text_tokens(text) > room:
         hint = " ".join(" ".join(call_of(call)) for call in calls or ())[:200]
@@ -65,13 +65,13 @@ def _copy(shown: ChatDict, whole: Stored, tokens: int) -> ChatDict:
     return {**shown, "content": f"{head}\n{text}".rstrip()}
 
 
-def _head(whole: Stored) -> str:
+def _head(whole: StoredMessage) -> str:
     return (
         f"{MARK}COPY of {whole.id}] {whole.tokens:,} tokens are kept outside the context; "
         f"`lcm_expand {whole.id}` gives them."
     )
 
 
-def _if_smaller(item: Item, chat: ChatDict) -> Item:
+def _if_smaller(item: ContextItem, chat: ChatDict) -> ContextItem:
     size = estimate_message_tokens(chat)
-    return replace(item, chat=chat, tokens=size) if size <= item.tokens * _WORTHWHILE else item
+    return replace(item, chat=chat, tokens=size) if size <= item.tokens * _MAX_SIZE_SHARE else item

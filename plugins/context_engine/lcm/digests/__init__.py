@@ -1,4 +1,4 @@
-"""Digests: a short description of a large text, shown in its place."""
+"""Digests: a short description of a large text, shown in its call."""
 
 from .detect import Digest, digest
 

@@ -7,30 +7,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .exact import all_words, matching, phrase
-from .ranked import natural, strong_matches
-from .request import MODES, BadRequest, Found, Hit, Mode, Request
+from .exact import all_words_search, phrase_search, regex_search
+from .ranked import ranked_search, strong_matches
+from .request import MODES, Hit, InvalidSearch, Mode, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
-    from .embeddings import Model
+    from .embeddings import EmbeddingModel
 
-__all__ = ["MODES", "BadRequest", "Found", "Hit", "Mode", "Request", "search", "strong_matches"]
+__all__ = [
+    "MODES",
+    "Hit",
+    "InvalidSearch",
+    "Mode",
+    "SearchRequest",
+    "SearchResult",
+    "search",
+    "strong_matches",
+]
 
-_EXACT = {"phrase": phrase, "all": all_words, "regex": matching}
+_EXACT = {"phrase": phrase_search, "all": all_words_search, "regex": regex_search}
 
 
 def search(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
-    request: Request,
-    model: Model | None = None,
-) -> Found:
+    request: SearchRequest,
+    model: EmbeddingModel | None = None,
+) -> SearchResult:
     """In these conversations, which the caller may see; a question also by its meaning, if there is a model for it.
     Raises BadRequest."""
     if not conversations:
-        return Found([])
+        return SearchResult([])
     if request.mode == "natural":
-        found = natural(connection, conversations, request, model=model)
+        found = ranked_search(connection, conversations, request, model=model)
     else:
         found = _EXACT[request.mode](connection, conversations, request)
     return replace(found, hits=[hit for hit in found.hits if hit.key not in request.without])

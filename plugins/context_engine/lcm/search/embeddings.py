@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from agent.fts_text import STOP_WORDS
 
-from ..messages import BLOCK
+from ..messages import EMBEDDING_BLOCK
 from .exact import ALL_KEYS
 from .semantic import newest_blocks
 
@@ -37,19 +37,19 @@ _TENSOR = "embedding.weight"
 _BYTES_AND_MARKS = 259
 """So many entries of the vocabulary are no pieces of words. The pieces behind them are in the order in which they were
 learnt, the most frequent first."""
-_LONGEST = 4_000
+_MAX_CHARACTERS = 4_000
 """Characters. What a longer text is about mostly stands at its beginning."""
-_MOST_WORDS = 64
+_MAX_WORDS = 64
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Model:
+class EmbeddingModel:
     name = f"wordllama l2_supercat {DIMENSIONS}"
     dimensions = DIMENSIONS
 
     def __init__(self, folder: Path) -> None:
         """Raises whatever is wrong with the files."""
-        self._table = _mapped(folder / _WEIGHTS)
+        self._table = _map_table(folder / _WEIGHTS)
         self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -60,7 +60,7 @@ class Model:
         """One row for each. A text without words has zeros."""
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            pieces = self._tokenizer.encode(_content(text), add_special_tokens=False).ids
+            pieces = self._tokenizer.encode(_content_words(text), add_special_tokens=False).ids
             if pieces:
                 table = self._table[pieces, :DIMENSIONS].astype(np.float32)
                 # Not `@`: the threads of BLAS take longer to wait for each other than this takes one.
@@ -70,14 +70,14 @@ class Model:
         return np.clip(np.rint(scaled), -127, 127).astype(np.int8)
 
 
-def _content(text: str) -> str:
+def _content_words(text: str) -> str:
     """Its words, each once, without those that say nothing."""
-    words = {word.casefold(): word for word in _WORD.findall(text[:_LONGEST])}
+    words = {word.casefold(): word for word in _WORD.findall(text[:_MAX_CHARACTERS])}
     telling = [word for folded, word in words.items() if folded not in STOP_WORDS]
-    return " ".join((telling or list(words.values()))[:_MOST_WORDS])
+    return " ".join((telling or list(words.values()))[:_MAX_WORDS])
 
 
-def _mapped(path: Path) -> NDArray[np.float16]:
+def _map_table(path: Path) -> NDArray[np.float16]:
     """The table of a safetensors file: the length of its heading, the heading as JSON, numbers."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -88,15 +88,15 @@ def _mapped(path: Path) -> NDArray[np.float16]:
     return np.memmap(path, np.float16, "r", offset=begin, shape=tuple(tensor["shape"]))
 
 
-MOST_BLOCKS = 400
+MAX_BLOCKS = 400
 """The newest 102,400 messages. Older ones are found by their words."""
-_AT_ONCE = 4_096
-_AS_MANY_WITHOUT = 50
+_BATCH = 4_096
+_MEAN_PRIOR = 50
 """Few messages have no mean to speak of: it is taken as if there were so many more that have none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class Similarities:
     """By conversation: the number of the first message that was looked at, and how near it and those behind it are."""
 
     shares: dict[int, tuple[int, Numbers]]
@@ -105,7 +105,7 @@ class Near:
 
     def of(self, conversation: int, seq: int) -> float:
         """0 for what is not near, or was not looked at."""
-        first, shares = self.shares.get(conversation, (0, _NOTHING))
+        first, shares = self.shares.get(conversation, (0, _EMPTY))
         return max(0.0, float(shares[seq - first])) if 0 <= seq - first < len(shares) else 0.0
 
     def best(self, most: int) -> list[tuple[int, int]]:
@@ -118,24 +118,24 @@ class Near:
         return [(conversation, seq) for _, conversation, seq in places[:most]]
 
 
-_NOTHING: Numbers = np.zeros(0, np.float32)
+_EMPTY: Numbers = np.zeros(0, np.float32)
 
 
-def nearness(
+def find_similar(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
     question: str,
-    model: Model,
+    model: EmbeddingModel,
     *,
     bounds: tuple[int, int],
     without: AbstractSet[int],
     before: Sequence[float],
     after: Sequence[float],
-) -> Near:
+) -> Similarities:
     """Of messages with keys within the bounds. Those in `without` say nothing; `before` and `after` are the shares of
     the messages around one."""
     (asked,) = model.vectors([question]).astype(np.float32)
-    read = _read(connection, conversations, model)
+    read = _load_vectors(connection, conversations, model)
     for conversation, seq in _places(connection, without):
         first, rows = read.get(conversation, (0, None))
         if rows is not None and 0 <= seq - first < len(rows):
@@ -151,26 +151,26 @@ def nearness(
         if bounds != ALL_KEYS:
             near = _within(connection, conversation, first, near, bounds)
         shares[conversation] = (first, near)
-    return Near(shares, nearest)
+    return Similarities(shares, nearest)
 
 
-def _read(
-    connection: sqlite3.Connection, conversations: Sequence[int], model: Model
+def _load_vectors(
+    connection: sqlite3.Connection, conversations: Sequence[int], model: EmbeddingModel
 ) -> dict[int, tuple[int, Bytes]]:
     """The number of the first message, and a row for it and each one behind it. What is not made yet is zeros."""
     read: dict[int, tuple[int, Bytes]] = {}
-    left = MOST_BLOCKS
+    left = MAX_BLOCKS
     for conversation in conversations:
         blocks = newest_blocks(connection, conversation, model, left)
         if not blocks:
             continue
         left -= len(blocks)
         newest, oldest = blocks[0], blocks[-1]
-        rows = np.zeros(((newest[0] - oldest[0]) * BLOCK + newest[1], DIMENSIONS), np.int8)
+        rows = np.zeros(((newest[0] - oldest[0]) * EMBEDDING_BLOCK + newest[1], DIMENSIONS), np.int8)
         for block, count, vectors in blocks:
-            start = (block - oldest[0]) * BLOCK
+            start = (block - oldest[0]) * EMBEDDING_BLOCK
             rows[start : start + count] = np.frombuffer(vectors, np.int8).reshape(count, DIMENSIONS)
-        read[conversation] = (oldest[0] * BLOCK + 1, rows)
+        read[conversation] = (oldest[0] * EMBEDDING_BLOCK + 1, rows)
         if left <= 0:
             break
     return read
@@ -187,7 +187,7 @@ def _mean(all_rows: Sequence[Bytes]) -> Numbers:
     total = np.zeros(DIMENSIONS, np.int64)
     for rows in all_rows:
         total += rows.sum(axis=0, dtype=np.int64)
-    return (total / (sum(map(len, all_rows)) + _AS_MANY_WITHOUT)).astype(np.float32)
+    return (total / (sum(map(len, all_rows)) + _MEAN_PRIOR)).astype(np.float32)
 
 
 def _cosines(rows: Bytes, asked: Numbers, mean: Numbers) -> Numbers:
@@ -195,12 +195,12 @@ def _cosines(rows: Bytes, asked: Numbers, mean: Numbers) -> Numbers:
     wanted = asked - mean
     wanted /= max(1e-6, float(np.linalg.norm(wanted)))
     cosines = np.zeros(len(rows), np.float32)
-    for start in range(0, len(rows), _AT_ONCE):
-        some = rows[start : start + _AT_ONCE].astype(np.float32)
+    for start in range(0, len(rows), _BATCH):
+        some = rows[start : start + _BATCH].astype(np.float32)
         squares = np.einsum("ij,ij->i", some, some)
         lengths = np.sqrt(np.maximum(1.0, squares - 2 * _dot(some, mean) + mean @ mean))
         near = (_dot(some, wanted) - mean @ wanted) / lengths
-        cosines[start : start + _AT_ONCE] = np.where(squares > 0, near, 0.0)
+        cosines[start : start + _BATCH] = np.where(squares > 0, near, 0.0)
     return cosines
 
 

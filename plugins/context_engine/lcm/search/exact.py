@@ -14,8 +14,8 @@ import regex  # type: ignore[import-untyped]
 
 from agent.fts_text import parse_query, quoted
 
-from ..messages import Stored, messages_by_key, scope_of, searchable
-from .request import BadRequest, Found, Hit, Request
+from ..messages import StoredMessage, messages_by_key, scope_of, searchable_text
+from .request import Hit, InvalidSearch, SearchRequest, SearchResult
 
 ALL_KEYS = (0, 2**62)
 
@@ -32,7 +32,7 @@ class Postings:
         return math.log(1 + (messages - len(self.keys) + 0.5) / (len(self.keys) + 0.5))
 
 
-def postings(
+def load_postings(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
     word: str,
@@ -43,13 +43,13 @@ def postings(
     rows = connection.execute(
         "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
         "ORDER BY rowid DESC LIMIT ?",
-        (expression(conversations, (word,)), *bounds, most + 1),
+        (match_expression(conversations, (word,)), *bounds, most + 1),
     )
     keys = [row[0] for row in rows]
     return Postings(word, frozenset(keys[:most]), len(keys) > most)
 
 
-def expression(conversations: Sequence[int], phrases: Iterable[str]) -> str:
+def match_expression(conversations: Sequence[int], phrases: Iterable[str]) -> str:
     """In the index's language: all of the phrases, in one of the conversations."""
     scopes = " OR ".join(f'"{scope_of(key)}"' for key in conversations)
     return f"scope : ({scopes}) AND " + " AND ".join(f"body : {quoted(phrase)}" for phrase in phrases)
@@ -74,90 +74,97 @@ def key_bounds(
     return None if row[0] is None else (row[0], row[1])
 
 
-def bounds_of(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: Request
+def request_bounds(
+    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
 ) -> tuple[int, int] | None:
     if request.since is None and request.until is None:
         return ALL_KEYS
     return key_bounds(connection, conversations, request.since, request.until)
 
 
-MOST_HITS = 1_000
-_LOOKED_AT = 20_000
+MAX_HITS = 1_000
+_MAX_ROWS = 20_000
 """Messages with the words that are looked at for their role and their time."""
 
 
-def phrase(connection: sqlite3.Connection, conversations: Sequence[int], request: Request) -> Found:
+def phrase_search(
+    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
+) -> SearchResult:
     text = " ".join(request.text.translate(_NO_QUOTES).split())
     if not parse_query(text).words:
-        return Found([])
-    return _having(connection, conversations, request, (text,))
+        return SearchResult([])
+    return _search_phrases(connection, conversations, request, (text,))
 
 
-def all_words(connection: sqlite3.Connection, conversations: Sequence[int], request: Request) -> Found:
+def all_words_search(
+    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
+) -> SearchResult:
     """Words that say nothing need not be there."""
     query = parse_query(request.text)
-    return _having(connection, conversations, request, (*query.phrases, *query.words))
+    return _search_phrases(connection, conversations, request, (*query.phrases, *query.words))
 
 
 _NO_QUOTES = str.maketrans('"“”', "   ")
 
 
-def _having(
-    connection: sqlite3.Connection, conversations: Sequence[int], request: Request, phrases: tuple[str, ...]
-) -> Found:
-    bounds = bounds_of(connection, conversations, request)
+def _search_phrases(
+    connection: sqlite3.Connection,
+    conversations: Sequence[int],
+    request: SearchRequest,
+    phrases: tuple[str, ...],
+) -> SearchResult:
+    bounds = request_bounds(connection, conversations, request)
     if not phrases or bounds is None:
-        return Found([], phrases)
+        return SearchResult([], phrases)
     rows = connection.execute(
         "SELECT key, conversation, seq, role, said_at FROM message_words JOIN messages ON key = message_words.rowid "
         "WHERE message_words MATCH ? AND message_words.rowid BETWEEN ? AND ? "
         "ORDER BY message_words.rowid DESC LIMIT ?",
-        (expression(conversations, phrases), *bounds, _LOOKED_AT),
+        (match_expression(conversations, phrases), *bounds, _MAX_ROWS),
     )
     hits: list[Hit] = []
     for key, conversation, seq, role, said_at in rows:
         if request.admits(role, said_at):
-            if len(hits) == MOST_HITS:
-                return Found(hits, phrases, more=True)
+            if len(hits) == MAX_HITS:
+                return SearchResult(hits, phrases, more=True)
             hits.append(Hit(key, conversation, seq, said_at, 1.0))
-    return Found(hits, phrases)
+    return SearchResult(hits, phrases)
 
 
-SECONDS = 2.0
+MAX_SECONDS = 2.0
 """For all messages together."""
-_ONE_MESSAGE = 0.5
-_MOST_HITS = 1_000
-_LONGEST_PATTERN = 500
-_LONGEST_TEXT = 200_000
-_MOST_REPEATED = 1_000
-_AT_ONCE = 500
+_MAX_MESSAGE_SECONDS = 0.5
+_MAX_REGEX_HITS = 1_000
+_MAX_PATTERN = 500
+_MAX_TEXT = 200_000
+_MAX_REPEATS = 1_000
+_BATCH = 500
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 
 
-def matching(
+def regex_search(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
-    request: Request,
-    seconds: float = SECONDS,
-) -> Found:
-    pattern = _compiled(request.text)
+    request: SearchRequest,
+    seconds: float = MAX_SECONDS,
+) -> SearchResult:
+    pattern = _compile(request.text)
     deadline = time.monotonic() + seconds
     hits: list[Hit] = []
     for message, conversation in _newest_first(connection, conversations):
         left = deadline - time.monotonic()
         if left <= 0:
-            return Found(hits, stopped_at=message.said_at)
-        if request.admits(message.role, message.said_at) and _fits(pattern, message, left):
-            if len(hits) == _MOST_HITS:
-                return Found(hits, more=True)
+            return SearchResult(hits, searched_back_to=message.said_at)
+        if request.admits(message.role, message.said_at) and _matches(pattern, message, left):
+            if len(hits) == _MAX_REGEX_HITS:
+                return SearchResult(hits, more=True)
             hits.append(Hit(message.key, conversation, message.seq, message.said_at, 1.0))
-    return Found(hits)
+    return SearchResult(hits)
 
 
 def _newest_first(
     connection: sqlite3.Connection, conversations: Sequence[int]
-) -> Iterator[tuple[Stored, int]]:
+) -> Iterator[tuple[StoredMessage, int]]:
     """With the conversation. Only numbers are held of those that nobody gets to."""
     rows = connection.execute(
         f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
@@ -165,37 +172,37 @@ def _newest_first(
         conversations,
     )
     newest = sorted(map(tuple, rows), reverse=True)
-    for start in range(0, len(newest), _AT_ONCE):
-        some = newest[start : start + _AT_ONCE]
+    for start in range(0, len(newest), _BATCH):
+        some = newest[start : start + _BATCH]
         messages = messages_by_key(connection, [key for key, _ in some])
         yield from ((messages[key], conversation) for key, conversation in some)
 
 
-def _fits(pattern: regex.Pattern[str], message: Stored, seconds: float) -> bool:
-    text = searchable(message.chat)[:_LONGEST_TEXT]
+def _matches(pattern: regex.Pattern[str], message: StoredMessage, seconds: float) -> bool:
+    text = searchable_text(message.chat)[:_MAX_TEXT]
     try:
-        return pattern.search(text, timeout=min(seconds, _ONE_MESSAGE), concurrent=True) is not None
+        return pattern.search(text, timeout=min(seconds, _MAX_MESSAGE_SECONDS), concurrent=True) is not None
     except TimeoutError:
-        raise BadRequest(
+        raise InvalidSearch(
             f"The pattern takes too long (at {message.id}). Avoid nested repeats like (a+)+, or search for a word in "
             "it with mode `natural`."
         ) from None
 
 
-def _compiled(text: str) -> regex.Pattern[str]:
+def _compile(text: str) -> regex.Pattern[str]:
     """Case counts only if the pattern says so with (?-i:...)."""
-    if len(text) > _LONGEST_PATTERN:
-        raise BadRequest(f"The pattern is longer than {_LONGEST_PATTERN} characters.")
+    if len(text) > _MAX_PATTERN:
+        raise InvalidSearch(f"The pattern is longer than {_MAX_PATTERN} characters.")
     repeated = 1
     for least, most in _COUNTS.findall(text):
         repeated *= max(1, int(least or 0), int(most or 0))
-    if repeated > _MOST_REPEATED:
-        raise BadRequest(
-            f"The pattern repeats things more than {_MOST_REPEATED:,} times. Use smaller counts."
+    if repeated > _MAX_REPEATS:
+        raise InvalidSearch(
+            f"The pattern repeats things more than {_MAX_REPEATS:,} times. Use smaller counts."
         )
     try:
         return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise BadRequest(
+        raise InvalidSearch(
             f"{text[:60]!r} is no regular expression: {error}. Write a backslash before characters that you mean."
         ) from None

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from agent.fts_text import parse_query
 
-from .request import BadRequest, Line
+from .request import InvalidSearch, RankingRow
 
 _MONTHS = {
     name: number
@@ -46,8 +46,8 @@ ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\
 _ALWAYS_A_MONTH = frozenset(_MONTHS) - {"may", "march", "mar", "jan", "dec"}
 """The others are words or names, too, and need a number beside them."""
 
-_TOLD_BEFORE = timedelta(days=1)
-_TOLD_LATER = timedelta(days=10)
+_DAYS_BEFORE = timedelta(days=1)
+_DAYS_AFTER = timedelta(days=10)
 """What happens on a day is mostly spoken of then or within the days after."""
 
 
@@ -64,18 +64,18 @@ class Days:
     day: int | None = None
     year: int | None = None
 
-    def spoken_of_at(self, moment: datetime) -> bool:
+    def includes(self, moment: datetime) -> bool:
         """Whether a message of that time may well be about these days."""
         years = (self.year,) if self.year else (moment.year, moment.year - 1)
         periods = (self._within(year) for year in years if _EARLIEST <= year < _LATEST)
-        return any(begin - _TOLD_BEFORE <= moment < end + _TOLD_LATER for begin, end in periods)
+        return any(begin - _DAYS_BEFORE <= moment < end + _DAYS_AFTER for begin, end in periods)
 
     def period(self) -> tuple[float, float] | None:
         """When such messages were said, if the year is known."""
         if self.year is None:
             return None
         begin, end = self._within(self.year)
-        return (begin - _TOLD_BEFORE).timestamp(), (end + _TOLD_LATER).timestamp()
+        return (begin - _DAYS_BEFORE).timestamp(), (end + _DAYS_AFTER).timestamp()
 
     def _within(self, year: int) -> tuple[datetime, datetime]:
         begin = datetime(year, self.month, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def _fits(day: int) -> bool:
     return 1 <= day <= 31
 
 
-def moment_of(timestamp: float) -> datetime | None:
+def to_datetime(timestamp: float) -> datetime | None:
     """None for what cannot be a time."""
     try:
         return datetime.fromtimestamp(timestamp, UTC)
@@ -118,12 +118,12 @@ def moment_of(timestamp: float) -> datetime | None:
         return None
 
 
-def timestamp(written: str, *, end_of_day: bool, name: str) -> float:
+def parse_timestamp(written: str, *, end_of_day: bool, name: str) -> float:
     """Of an ISO date or time, in UTC where no zone is named. Raises BadRequest."""
     try:
         moment = datetime.fromisoformat(written.strip())
     except ValueError:
-        raise BadRequest(
+        raise InvalidSearch(
             f"`{name}` must be a date like 2026-03-01 or a time like 2026-03-01T14:30, not {written[:40]!r}."
         ) from None
     if moment.tzinfo is None:
@@ -136,8 +136,8 @@ def timestamp(written: str, *, end_of_day: bool, name: str) -> float:
 OPENING = 60
 """Characters in which a name must end."""
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3}): ")
-_LEAST = 3
-_SHARE = 0.05
+_MIN_MESSAGES = 3
+_MIN_SHARE = 0.05
 
 
 def speaker_of(opening: str | None, rest: str | None) -> str:
@@ -154,10 +154,10 @@ def without_label(text: str) -> str:
     return text[label.end() :] if label else text
 
 
-def named_in(words: Iterable[str], lines: Iterable[Line]) -> dict[str, frozenset[str]]:
+def named_speakers(words: Iterable[str], lines: Iterable[RankingRow]) -> dict[str, frozenset[str]]:
     """The speakers that a query names, each with the words that do. "Note:" before one message is nobody."""
     counts = Counter(line.speaker for line in lines)
-    enough = max(_LEAST, _SHARE * counts.total())
+    enough = max(_MIN_MESSAGES, _MIN_SHARE * counts.total())
     asked = {word.casefold() for word in words}
     speakers = (speaker for speaker, count in counts.items() if speaker and count >= enough)
     named = {
@@ -166,9 +166,9 @@ def named_in(words: Iterable[str], lines: Iterable[Line]) -> dict[str, frozenset
     return {speaker: frozenset(by) for speaker, by in named.items() if by}
 
 
-def line(row: sqlite3.Row) -> Line:
+def ranking_row(row: sqlite3.Row) -> RankingRow:
     """Of a row that `LINE_COLUMNS` gave."""
-    return Line(
+    return RankingRow(
         row["key"],
         row["conversation"],
         row["seq"],
@@ -179,6 +179,6 @@ def line(row: sqlite3.Row) -> Line:
     )
 
 
-LINE_COLUMNS = (
+RANKING_COLUMNS = (
     f"key, conversation, seq, role, tokens, said_at, substr(content, 1, {OPENING}) AS opening, rest"
 )

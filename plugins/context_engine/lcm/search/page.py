@@ -13,41 +13,41 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import without_marks
 
 from ..context_membership import Context, Cover, covers_of
-from ..messages import Stored, messages_by_key
-from ..stats import moment
+from ..messages import StoredMessage, messages_by_key
+from ..stats import format_time
 from .request import Hit
 
-WHOLE_TOKENS = 120
+MAX_WHOLE_TOKENS = 120
 """Up to this size a message is shown as it is."""
-PART_TOKENS = 100
+EXCERPT_TOKENS = 100
 """So much of a longer one."""
-_MOST_LOOKED_AT = 100_000
+_MAX_SEARCHED = 100_000
 """Characters."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
 """Within a line. White space is matched only behind a sign, so a long run of it is looked at once."""
 _GAP = "…"
-_LEAST_STEM = 4
+_MIN_STEM = 4
 _ENDING = 3
 _BEFORE = 160
 """Characters that are shown before the word, in a sentence without an end."""
 
 
-def line_of(chat: ChatDict, words: Sequence[str]) -> str:
+def excerpt(chat: ChatDict, words: Sequence[str]) -> str:
     calls = (f"[calls {name} {arguments}]" for name, arguments in map(call_of, chat.get("tool_calls") or ()))
     text = "\n".join(filter(None, (without_marks(text_of(chat)), *calls)))
-    if len(text) <= 4 * WHOLE_TOKENS and estimate_text_tokens(text) <= WHOLE_TOKENS:
+    if len(text) <= 4 * MAX_WHOLE_TOKENS and estimate_text_tokens(text) <= MAX_WHOLE_TOKENS:
         return " ".join(text.split())
-    return _best(text[:_MOST_LOOKED_AT], words)
+    return _best_sentences(text[:_MAX_SEARCHED], words)
 
 
-def _best(text: str, words: Sequence[str]) -> str:
+def _best_sentences(text: str, words: Sequence[str]) -> str:
     """In their order, with a mark where something was left out."""
     stems = [_stem(word) for word in words]
     parts = (part for line in text.split("\n") for part in _SENTENCE_END.split(line))
     sentences = [" ".join(part.split()) for part in parts if part.strip()]
     order = sorted(range(len(sentences)), key=lambda index: (-_shared(sentences[index], stems), index))
     shown: dict[int, str] = {}
-    room = PART_TOKENS
+    room = EXCERPT_TOKENS
     for index in order:
         size = estimate_text_tokens(sentences[index]) + 1
         if size <= room:
@@ -77,7 +77,7 @@ def _around(sentence: str, stems: Sequence[str]) -> str:
     start = max(0, min(places, default=0) - _BEFORE)
     if start:
         start = sentence.find(" ", start, start + _BEFORE) + 1 or start
-    cut = cut_to_tokens(sentence[start : start + 8 * PART_TOKENS], PART_TOKENS)
+    cut = cut_to_tokens(sentence[start : start + 8 * EXCERPT_TOKENS], EXCERPT_TOKENS)
     end = start + len(cut) >= len(sentence)
     return f"{_GAP + ' ' if start else ''}{cut.strip()}{'' if end else ' ' + _GAP}"
 
@@ -86,7 +86,7 @@ def _stem(word: str) -> str:
     """Near enough for choosing a sentence."""
     folded = word.casefold()
     return (
-        folded[: max(_LEAST_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
+        folded[: max(_MIN_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
     )
 
 
@@ -114,12 +114,12 @@ def with_neighbours(connection: sqlite3.Connection, hits: Sequence[Hit], reach: 
 
 _LETTERS = {"user": "u", "assistant": "a", "tool": "t"}
 LEGEND = "u user, a assistant, t tool"
-_AT_ONCE = 100
-_LEAST_LINE = 12
+_BATCH = 100
+_MIN_LINE_TOKENS = 12
 """Tokens; with less room than this a page is full."""
-_MOST_MISSES = 10
+_MAX_MISSES = 10
 """Lines that are tried when one does not fit any more."""
-_LONGEST_NAME = 40
+_MAX_NAME = 40
 
 
 @dataclass(slots=True)
@@ -152,14 +152,18 @@ class Page:
     def text(self) -> str:
         return "\n".join(group.text() for group in self.groups.values())
 
-    def add(self, message: Stored, cover: Cover, line: str, room: float) -> bool:
+    def add(self, message: StoredMessage, cover: Cover, line: str, room: float) -> bool:
         """False where there is no room for it."""
         group = self.groups.get(cover)
         new = group is None
         group = group or _group(cover)
-        day = moment(message.said_at)[:10]
+        day = format_time(message.said_at)[:10]
         dated = day != group.day and all(day != said_on for _, said_on, _ in group.lines)
-        cost = _cost(line) + (_cost(day) if dated else 0) + (_cost(group.heading) if new else 0)
+        cost = (
+            _line_tokens(line)
+            + (_line_tokens(day) if dated else 0)
+            + (_line_tokens(group.heading) if new else 0)
+        )
         if self.tokens + cost > room:
             return False
         self.tokens += cost
@@ -170,7 +174,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class PageInputs:
     """What a page is made of."""
 
     connection: sqlite3.Connection
@@ -180,16 +184,16 @@ class Shelf:
     """In tokens."""
 
 
-def pages(shelf: Shelf, hits: Sequence[Hit]) -> Iterator[Page]:
+def pages(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:
     """One after the other, each as full as it gets, until all hits are shown. The best are on the first."""
     coming = _lines(shelf, hits)
-    waiting: list[tuple[Stored, Cover, str]] = []
+    waiting: list[tuple[StoredMessage, Cover, str]] = []
     while True:
-        page, passed_by = Page(), list[tuple[Stored, Cover, str]]()
+        page, passed_by = Page(), list[tuple[StoredMessage, Cover, str]]()
         for entry in chain(_taken(waiting), coming):
-            if not page.add(*entry, shelf.room) and not _must_go(page, entry, shelf.room):
+            if not page.add(*entry, shelf.room) and not _add_oversized(page, entry, shelf.room):
                 passed_by.append(entry)
-                if len(passed_by) >= _MOST_MISSES or page.tokens > shelf.room - _LEAST_LINE:
+                if len(passed_by) >= _MAX_MISSES or page.tokens > shelf.room - _MIN_LINE_TOKENS:
                     break
         if not page.groups:
             return
@@ -197,19 +201,19 @@ def pages(shelf: Shelf, hits: Sequence[Hit]) -> Iterator[Page]:
         waiting = passed_by + waiting
 
 
-def _must_go(page: Page, entry: tuple[Stored, Cover, str], room: int) -> bool:
+def _add_oversized(page: Page, entry: tuple[StoredMessage, Cover, str], room: int) -> bool:
     """A line that is larger than an empty page stands on one by itself."""
     return not page.groups and page.add(*entry, float("inf"))
 
 
-def _taken(waiting: list[tuple[Stored, Cover, str]]) -> Iterator[tuple[Stored, Cover, str]]:
+def _taken(waiting: list[tuple[StoredMessage, Cover, str]]) -> Iterator[tuple[StoredMessage, Cover, str]]:
     while waiting:
         yield waiting.pop(0)
 
 
-def _lines(shelf: Shelf, hits: Sequence[Hit]) -> Iterator[tuple[Stored, Cover, str]]:
-    for start in range(0, len(hits), _AT_ONCE):
-        some = hits[start : start + _AT_ONCE]
+def _lines(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[tuple[StoredMessage, Cover, str]]:
+    for start in range(0, len(hits), _BATCH):
+        some = hits[start : start + _BATCH]
         messages = messages_by_key(shelf.connection, [hit.key for hit in some])
         covers = covers_of(shelf.connection, some, shelf.context)
         for hit in some:
@@ -221,9 +225,9 @@ def _prefix(context: Context, hit: Hit) -> str:
     return "" if hit.conversation == context.conversation else f"c{hit.conversation}."
 
 
-def _line(message: Stored, prefix: str, words: Sequence[str]) -> str:
-    text = line_of(message.chat, words)
-    name = " ".join(str(message.chat.get("name") or "").split())[:_LONGEST_NAME]
+def _line(message: StoredMessage, prefix: str, words: Sequence[str]) -> str:
+    text = excerpt(message.chat, words)
+    name = " ".join(str(message.chat.get("name") or "").split())[:_MAX_NAME]
     who = _LETTERS.get(message.role, message.role)
     if name and not text.startswith(name):
         who += f" {name}"
@@ -236,12 +240,12 @@ def _group(cover: Cover) -> Group:
         return Group(
             cover, cover.note or (f"{prefix[:-1]}, another conversation" if prefix else "no summary yet"), ""
         )
-    first, last = (moment(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
+    first, last = (format_time(each)[:10] for each in (cover.leaf.earliest, cover.leaf.latest))
     days = first if first == last else f"{first}..{last[5:] if first[:4] == last[:4] else last}"
     heading = f"{prefix}{cover.leaf.id} {days}" + (f" ({cover.note})" if cover.note else "")
     return Group(cover, heading, first if first == last else "")
 
 
-def _cost(line: str) -> float:
+def _line_tokens(line: str) -> float:
     """With the end of the line, and not rounded up: there are many lines."""
     return (len(line) + 1) / 4 if line.isascii() else estimate_text_tokens(line) + 0.25

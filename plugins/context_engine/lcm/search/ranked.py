@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from agent.fts_text import parse_query
 
-from .exact import ALL_KEYS, Postings, bounds_of, postings
-from .filters import ISO, LINE_COLUMNS, Days, days_in, line, moment_of, named_in
-from .request import Found, Hit, Line, Request, messages_in
+from .exact import ALL_KEYS, Postings, load_postings, request_bounds
+from .filters import ISO, RANKING_COLUMNS, Days, days_in, named_speakers, ranking_row, to_datetime
+from .request import Hit, RankingRow, SearchRequest, SearchResult, count_messages
 
 if TYPE_CHECKING:
-    from .embeddings import Model, Near
-_AT_ONCE = 500
-_MOST_OF_A_PERIOD = 1_000
+    from .embeddings import EmbeddingModel, Similarities
+_BATCH = 500
+_MAX_PERIOD_HITS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +55,44 @@ class Weights:
 
 _MIN_COSINE = 0.4
 """Similarity that a message needs where no message has a word of the question."""
-USUAL = Weights()
+DEFAULT_WEIGHTS = Weights()
 
 
-def natural(
+def ranked_search(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
-    request: Request,
-    weights: Weights = USUAL,
-    model: Model | None = None,
-) -> Found:
+    request: SearchRequest,
+    weights: Weights = DEFAULT_WEIGHTS,
+    model: EmbeddingModel | None = None,
+) -> SearchResult:
     """With a model, what is near in meaning is found, too."""
-    words = words_of(request.text)
-    bounds = bounds_of(connection, conversations, request)
+    words = query_words(request.text)
+    bounds = request_bounds(connection, conversations, request)
     if not words or bounds is None:
-        return Found([], words)
-    seen = look(connection, conversations, words, bounds, weights, request.without)
+        return SearchResult([], words)
+    seen = find_candidates(connection, conversations, words, bounds, weights, request.without)
     scores, lines = seen.scores(weights), seen.lines
-    _raise_speakers(scores, lines, seen.named, weights)
-    _raise_days(scores, lines, days_in(request.text), weights)
-    if not scores and (around := _said_around(connection, conversations, request)):
-        return Found(around, words)
+    _boost_speaker(scores, lines, seen.named, weights)
+    _boost_days(scores, lines, days_in(request.text), weights)
+    if not scores and (around := _search_days(connection, conversations, request)):
+        return SearchResult(around, words)
     if model:
-        near = _near(connection, conversations, request, seen, bounds, model, weights)
+        near = _find_similar(connection, conversations, request, seen, bounds, model, weights)
         if scores or near.nearest >= _MIN_COSINE:
-            lines = {**lines, **_lines_at(connection, near.best(weights.max_anchors))}
-            scores = _blended(scores, _nearnesses(near, lines, seen.named, weights), weights)
+            lines = {**lines, **_load_rows(connection, near.best(weights.max_anchors))}
+            scores = _blend(scores, _similarity_scores(near, lines, seen.named, weights), weights)
     hits = [
         each.hit(score)
         for each in lines.values()
         if (score := scores.get(each.key, 0.0)) > 0 and request.admits(each.role, each.said_at)
     ]
     hits.sort(key=lambda hit: (-hit.score, -hit.key))
-    return Found(hits or _said_around(connection, conversations, request), words)
+    return SearchResult(hits or _search_days(connection, conversations, request), words)
 
 
-def _said_around(connection: sqlite3.Connection, conversations: Sequence[int], request: Request) -> list[Hit]:
+def _search_days(
+    connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
+) -> list[Hit]:
     """What was said around the days of a question that has no other word to go by, in order."""
     hits: dict[int, Hit] = {}
     for begin, end in filter(None, (days.period() for days in days_in(request.text))):
@@ -98,7 +100,7 @@ def _said_around(connection: sqlite3.Connection, conversations: Sequence[int], r
             f"SELECT key, conversation, seq, role, said_at FROM messages "
             f"WHERE conversation IN ({', '.join('?' * len(conversations))}) AND NOT echo "
             "AND said_at >= ? AND said_at < ? ORDER BY key LIMIT ?",
-            (*conversations, begin, end, _MOST_OF_A_PERIOD),
+            (*conversations, begin, end, _MAX_PERIOD_HITS),
         )
         for key, conversation, seq, role, said_at in rows:
             if request.admits(role, said_at):
@@ -107,12 +109,12 @@ def _said_around(connection: sqlite3.Connection, conversations: Sequence[int], r
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Candidates:
     """The part of the history that has to do with some words."""
 
-    lines: Mapping[int, Line]
+    lines: Mapping[int, RankingRow]
     """By key: messages with a word, and those around them."""
-    telling: Sequence[Postings]
+    postings: Sequence[Postings]
     named: Mapping[str, frozenset[str]]
     """Speakers among the words."""
     total: int
@@ -120,51 +122,51 @@ class Seen:
 
     def scores(self, weights: Weights) -> dict[int, float]:
         """By key: what the words in it and around it say together."""
-        return _scores(self.lines, self.telling, self.total, weights)
+        return _scores(self.lines, self.postings, self.total, weights)
 
 
-def look(
+def find_candidates(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
     words: Sequence[str],
     bounds: tuple[int, int],
     weights: Weights,
     without: AbstractSet[int] = frozenset(),
-) -> Seen:
+) -> Candidates:
     """What stands in the messages `without` counts neither for them nor for those around them."""
-    total = messages_in(connection, conversations)
-    found = [postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
-    telling = _telling([replace(each, keys=each.keys - without) for each in found])
-    anchors = _anchors(telling, total, weights.max_anchors)
-    lines = _surrounded(connection, anchors, len(weights.window))
-    named = named_in(words, lines.values())
-    return Seen(lines, _without_names(telling, named), named, total)
+    total = count_messages(connection, conversations)
+    found = [load_postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
+    postings = _drop_common([replace(each, keys=each.keys - without) for each in found])
+    anchors = _anchors(postings, total, weights.max_anchors)
+    lines = _with_neighbours(connection, anchors, len(weights.window))
+    named = named_speakers(words, lines.values())
+    return Candidates(lines, _without_names(postings, named), named, total)
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def query_words(text: str) -> tuple[str, ...]:
     """Single words without those that say nothing; what stands between quotes, and a date in numbers, as a whole."""
-    text = text[:_LONGEST_QUESTION]
+    text = text[:_MAX_QUESTION]
     phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
     dates = [found[0] for found in ISO.finditer(text)]
     words = parse_query(ISO.sub(" ", text).translate(_NO_QUOTES)).words
     return tuple(dict.fromkeys((*words, *dates, *phrases)))
 
 
-_LONGEST_QUESTION = 20_000
+_MAX_QUESTION = 20_000
 """Characters. A pasted page is not a better question than its beginning."""
 _NO_QUOTES = str.maketrans('"“”', "   ")
 
 
-def _telling(found: Iterable[Postings]) -> list[Postings]:
+def _drop_common(found: Iterable[Postings]) -> list[Postings]:
     """Without words that nearly everything has, unless there are no others."""
     there = [each for each in found if each.keys]
     return [each for each in there if not each.is_common] or there
 
 
-def _anchors(telling: Sequence[Postings], total: int, most: int) -> list[int]:
+def _anchors(postings: Sequence[Postings], total: int, most: int) -> list[int]:
     """The messages whose own words say most; the newest of equals."""
     own: dict[int, float] = {}
-    for each in telling:
+    for each in postings:
         weight = each.weight(total)
         for key in each.keys:
             own[key] = own.get(key, 0.0) + weight
@@ -173,25 +175,27 @@ def _anchors(telling: Sequence[Postings], total: int, most: int) -> list[int]:
     return heapq.nlargest(most, own, key=lambda key: (own[key], key))
 
 
-def _surrounded(connection: sqlite3.Connection, keys: Sequence[int], reach: int) -> dict[int, Line]:
+def _with_neighbours(
+    connection: sqlite3.Connection, keys: Sequence[int], reach: int
+) -> dict[int, RankingRow]:
     """The messages and those around them, by key."""
     places: dict[int, list[int]] = {}
-    for start in range(0, len(keys), _AT_ONCE):
-        some = keys[start : start + _AT_ONCE]
+    for start in range(0, len(keys), _BATCH):
+        some = keys[start : start + _BATCH]
         rows = connection.execute(
             f"SELECT conversation, seq FROM messages WHERE key IN ({', '.join('?' * len(some))})", some
         )
         for conversation, seq in rows:
             places.setdefault(conversation, []).append(seq)
-    lines: dict[int, Line] = {}
+    lines: dict[int, RankingRow] = {}
     for conversation, seqs in sorted(places.items()):
         for first, last in _ranges(sorted(seqs), reach):
             rows = connection.execute(
-                f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? AND NOT echo "
+                f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? AND NOT echo "
                 "ORDER BY seq",
                 (conversation, first, last),
             )
-            lines.update((row["key"], line(row)) for row in rows)
+            lines.update((row["key"], ranking_row(row)) for row in rows)
     return lines
 
 
@@ -207,7 +211,7 @@ def _ranges(seqs: Sequence[int], reach: int) -> list[tuple[int, int]]:
 
 
 def _scores(
-    lines: Mapping[int, Line], telling: Sequence[Postings], total: int, weights: Weights
+    lines: Mapping[int, RankingRow], postings: Sequence[Postings], total: int, weights: Weights
 ) -> dict[int, float]:
     keys = {(each.conversation, each.seq): each.key for each in lines.values()}
     average = sum(each.tokens for each in lines.values()) / max(1, len(lines))
@@ -215,11 +219,11 @@ def _scores(
     for distance, share in enumerate(weights.window, 1):
         steps += [(distance, share), (-distance, share * weights.following)]
     scores: dict[int, float] = {}
-    for each in telling:
+    for each in postings:
         best: dict[int, float] = {}
         for key in each.keys & lines.keys():
             here = lines[key]
-            own = _saturated(here.tokens / max(1.0, average), weights)
+            own = _bm25(here.tokens / max(1.0, average), weights)
             for step, share in steps:
                 there = keys.get((here.conversation, here.seq + step))
                 if there is not None and best.get(there, 0.0) < own * share:
@@ -230,21 +234,21 @@ def _scores(
     return scores
 
 
-def _saturated(length: float, weights: Weights) -> float:
+def _bm25(length: float, weights: Weights) -> float:
     """BM25 for a word that is there: less in a long message."""
     longer = 1 - weights.length + weights.length * length
     return (weights.saturation + 1) / (1 + weights.saturation * longer)
 
 
-def _without_names(telling: Sequence[Postings], named: Mapping[str, frozenset[str]]) -> Sequence[Postings]:
+def _without_names(postings: Sequence[Postings], named: Mapping[str, frozenset[str]]) -> Sequence[Postings]:
     """Whose message it is counts, not who is called by name in it."""
     names = frozenset().union(*named.values())
-    return [each for each in telling if each.word.casefold() not in names] or telling
+    return [each for each in postings if each.word.casefold() not in names] or postings
 
 
-def _raise_speakers(
+def _boost_speaker(
     scores: dict[int, float],
-    lines: Mapping[int, Line],
+    lines: Mapping[int, RankingRow],
     named: Mapping[str, frozenset[str]],
     weights: Weights,
 ) -> None:
@@ -255,34 +259,34 @@ def _raise_speakers(
                 scores[key] *= 1 + weights.speaker
 
 
-def _raise_days(
-    scores: dict[int, float], lines: Mapping[int, Line], days: Sequence[Days], weights: Weights
+def _boost_days(
+    scores: dict[int, float], lines: Mapping[int, RankingRow], days: Sequence[Days], weights: Weights
 ) -> None:
     if not days or not scores:
         return
     good = heapq.nlargest(20, scores.values())
     more = weights.days * good[len(good) // 2]
     for key in scores:
-        moment = moment_of(lines[key].said_at)
-        if moment and any(each.spoken_of_at(moment) for each in days):
+        moment = to_datetime(lines[key].said_at)
+        if moment and any(each.includes(moment) for each in days):
             scores[key] += more
 
 
-def _near(
+def _find_similar(
     connection: sqlite3.Connection,
     conversations: Sequence[int],
-    request: Request,
-    seen: Seen,
+    request: SearchRequest,
+    seen: Candidates,
     bounds: tuple[int, int],
-    model: Model,
+    model: EmbeddingModel,
     weights: Weights,
-) -> Near:
-    from .embeddings import nearness  # noqa: PLC0415 - numpy is there if a model is
+) -> Similarities:
+    from .embeddings import find_similar  # noqa: PLC0415 - numpy is there if a model is
 
     names = frozenset[str]().union(*seen.named.values())
-    words = words_of(request.text)
+    words = query_words(request.text)
     question = " ".join(word for word in words if word.casefold() not in names) or " ".join(words)
-    return nearness(
+    return find_similar(
         connection,
         conversations,
         question,
@@ -294,43 +298,43 @@ def _near(
     )
 
 
-def _lines_at(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]) -> dict[int, Line]:
-    lines: dict[int, Line] = {}
+def _load_rows(connection: sqlite3.Connection, places: Iterable[tuple[int, int]]) -> dict[int, RankingRow]:
+    lines: dict[int, RankingRow] = {}
     for conversation, seq in places:
         rows = connection.execute(
-            f"SELECT {LINE_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo",
+            f"SELECT {RANKING_COLUMNS} FROM messages WHERE conversation = ? AND seq = ? AND NOT echo",
             (conversation, seq),
         )
-        lines.update((row["key"], line(row)) for row in rows)
+        lines.update((row["key"], ranking_row(row)) for row in rows)
     return lines
 
 
-def _nearnesses(
-    near: Near, lines: Mapping[int, Line], named: Mapping[str, frozenset[str]], weights: Weights
+def _similarity_scores(
+    near: Similarities, lines: Mapping[int, RankingRow], named: Mapping[str, frozenset[str]], weights: Weights
 ) -> dict[int, float]:
     found = {key: near.of(each.conversation, each.seq) for key, each in lines.items()}
-    _raise_speakers(found, lines, named, weights)
+    _boost_speaker(found, lines, named, weights)
     return found
 
 
-def _blended(scores: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, float]:
+def _blend(scores: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, float]:
     """Both as shares of a good hit of their own kind."""
-    good_score, good_near = _good(scores.values()), _good(near.values())
+    good_score, good_near = _good_score(scores.values()), _good_score(near.values())
     return {
         key: scores.get(key, 0.0) / good_score + weights.meaning * share / good_near
         for key, share in near.items()
     }
 
 
-def _good(values: Iterable[float]) -> float:
+def _good_score(values: Iterable[float]) -> float:
     """The tenth best, or the last of fewer."""
     return min(heapq.nlargest(10, (value for value in values if value > 0)), default=1.0)
 
 
-_ENOUGH = 2.0
+_ENOUGH_RARE_WORDS = 2.0
 """As much as so many words that occur nowhere else: one rare word alone may be a coincidence."""
-_RARE = 0.02
-_FEW = 2
+_MAX_COMMON_SHARE = 0.02
+_MIN_COMMON = 2
 """A word in more messages than this share of them, and in more than a few, belongs to how people talk."""
 _SMALL_TALK_TEXT = """
     ok okay yes yeah yep no nope sure right well oh wow haha lol hi hello hey bye goodbye morning evening night
@@ -342,7 +346,7 @@ _SMALL_TALK_TEXT = """
     best better mean feel help try use kind sort stuff guys everyone people
 """
 SMALL_TALK = frozenset(_SMALL_TALK_TEXT.split())
-_CLOSE = replace(USUAL, window=USUAL.window[:2])
+_NARROW_WEIGHTS = replace(DEFAULT_WEIGHTS, window=DEFAULT_WEIGHTS.window[:2])
 """What is far apart did not come up together."""
 
 
@@ -353,20 +357,20 @@ def strong_matches(
 
     Two things must come together: most of what the text speaks of was spoken of there, and it is enough to speak of.
     """
-    words = [word for word in words_of(text) if word.casefold() not in SMALL_TALK]
+    words = [word for word in query_words(text) if word.casefold() not in SMALL_TALK]
     if not words:
         return []
-    seen = look(connection, [conversation], words, ALL_KEYS, _CLOSE)
+    seen = find_candidates(connection, [conversation], words, ALL_KEYS, _NARROW_WEIGHTS)
     names = frozenset[str]().union(*seen.named.values())
-    often = max(_FEW, _RARE * seen.total)
-    usual = {each.word for each in seen.telling if len(each.keys) > often}
+    often = max(_MIN_COMMON, _MAX_COMMON_SHARE * seen.total)
+    usual = {each.word for each in seen.postings if len(each.keys) > often}
     rarest = math.log(1 + (seen.total + 0.5) / 0.5)
-    weights = {each.word: each.weight(seen.total) for each in seen.telling}
+    weights = {each.word: each.weight(seen.total) for each in seen.postings}
     whole = sum(weights.get(word, rarest) for word in words if word.casefold() not in names)
-    telling = replace(seen, telling=[each for each in seen.telling if each.word not in usual])
+    postings = replace(seen, postings=[each for each in seen.postings if each.word not in usual])
     matches = [
-        (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH * rarest))))
-        for key, score in telling.scores(_CLOSE).items()
+        (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH_RARE_WORDS * rarest))))
+        for key, score in postings.scores(_NARROW_WEIGHTS).items()
         if among is None or key in among
     ]
     matches.sort(key=lambda match: (-match[1], -match[0]))

@@ -11,12 +11,12 @@ Mode = Literal["natural", "phrase", "all", "regex"]
 MODES: tuple[Mode, ...] = ("natural", "phrase", "all", "regex")
 
 
-class BadRequest(Exception):
+class InvalidSearch(Exception):
     """Its text is a sentence that says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SearchRequest:
     text: str
     mode: Mode = "natural"
     role: str = ""
@@ -47,19 +47,19 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     hits: list[Hit]
     """Best first, or newest first where all are equally good."""
     words: tuple[str, ...] = ()
     """What to look for in a long message when it is shown in part."""
     more: bool = False
     """There are further hits, which were not looked at."""
-    stopped_at: float | None = None
+    searched_back_to: float | None = None
     """Time or size ran out here: everything newer was looked through."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RankingRow:
     """A message as far as ranking needs it."""
 
     key: int
@@ -74,7 +74,7 @@ class Line:
         return Hit(self.key, self.conversation, self.seq, self.said_at, score)
 
 
-def messages_in(connection: sqlite3.Connection, conversations: Sequence[int]) -> int:
+def count_messages(connection: sqlite3.Connection, conversations: Sequence[int]) -> int:
     """How many there are: they count up without gaps."""
     return sum(
         connection.execute(

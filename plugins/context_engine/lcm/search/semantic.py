@@ -18,33 +18,33 @@ import structlog
 
 from agent.messages import ChatDict, call_of, text_of
 
-from ..database import UNUSABLE, Database
-from ..messages import BLOCK, stored
+from ..database import DATABASE_ERRORS, Database
+from ..messages import EMBEDDING_BLOCK, message_from_row
 from .filters import without_label
 
 if TYPE_CHECKING:
-    from .embeddings import Model
+    from .embeddings import EmbeddingModel
 log = structlog.get_logger(__name__)
 
-Wanted = Literal["auto", "on", "off"]
-WANTED: tuple[Wanted, ...] = get_args(Wanted)
+SemanticMode = Literal["auto", "on", "off"]
+SEMANTIC_MODES: tuple[SemanticMode, ...] = get_args(SemanticMode)
 INSTALL = "pip install -e '.[semantic]'"
-_NEEDED = ("numpy", "tokenizers")
-_CARRIER = "wordllama"
+_REQUIRED = ("numpy", "tokenizers")
+_PACKAGE = "wordllama"
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class SemanticSearch:
     """Whether messages are searched by meaning, too."""
 
-    wanted: Wanted = "off"
+    wanted: SemanticMode = "off"
 
-    def model(self) -> Model | None:
+    def model(self) -> EmbeddingModel | None:
         """Loaded when it is first asked for. None: words have to do."""
-        return None if self.wanted == "off" else _loaded()
+        return None if self.wanted == "off" else _load_model()
 
     @property
-    def why_not(self) -> str:
+    def unavailable_reason(self) -> str:
         """Empty where there is a model."""
         if self.wanted == "off":
             return "`context.options.semantic` is off"
@@ -55,31 +55,31 @@ class Meaning:
 
 @cache
 def is_installed() -> bool:
-    return _folder() is not None and all(find_spec(name) for name in _NEEDED)
+    return _package_folder() is not None and all(find_spec(name) for name in _REQUIRED)
 
 
 @cache
-def _loaded() -> Model | None:
-    folder = _folder()
+def _load_model() -> EmbeddingModel | None:
+    folder = _package_folder()
     if folder is None or not is_installed():
         return None
-    from .embeddings import Model  # noqa: PLC0415 - numpy is heavy, and may not be there
+    from .embeddings import EmbeddingModel  # noqa: PLC0415 - numpy is heavy, and may not be there
 
     try:
-        return Model(folder)
+        return EmbeddingModel(folder)
     except Exception:  # whatever is wrong with files that others made, words can still be searched
         log.warning("lcm.no_meaning", folder=str(folder), exc_info=True)
         return None
 
 
-def _folder() -> Path | None:
+def _package_folder() -> Path | None:
     """Where the package lies. It is found without being run."""
-    spec = find_spec(_CARRIER)
+    spec = find_spec(_PACKAGE)
     places = list(spec.submodule_search_locations or ()) if spec else []
     return Path(places[0]) if places else None
 
 
-def bring_up_to_date(database: Database, conversation_id: str, model: Model, most: int) -> None:
+def update_embeddings(database: Database, conversation_id: str, model: EmbeddingModel, most: int) -> None:
     """Makes what is missing, the newest first, up to so many messages. What cannot be written now is at the next
     chance, and is found by its words until then."""
     try:
@@ -88,12 +88,12 @@ def bring_up_to_date(database: Database, conversation_id: str, model: Model, mos
                 "SELECT key FROM conversations WHERE id = ?", (conversation_id,)
             ).fetchone()
         if row:
-            _follow(database, row["key"], model, most)
-    except UNUSABLE as error:
+            _embed_missing(database, row["key"], model, most)
+    except DATABASE_ERRORS as error:
         log.warning("lcm.meaning_not_stored", reason=str(error))
 
 
-def _follow(database: Database, conversation: int, model: Model, most: int) -> None:
+def _embed_missing(database: Database, conversation: int, model: EmbeddingModel, most: int) -> None:
     """Each block is a transaction of its own, so whoever is killed here loses nothing but the time."""
     with database.reading() as connection:
         missing = list(_missing(connection, conversation, model))
@@ -115,7 +115,7 @@ def _follow(database: Database, conversation: int, model: Model, most: int) -> N
             )
 
 
-def known(connection: sqlite3.Connection, conversation_id: str) -> int:
+def count_embedded(connection: sqlite3.Connection, conversation_id: str) -> int:
     """How many messages of the conversation have a vector, be it of an earlier model."""
     (count,) = connection.execute(
         "SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations ON conversations.key = conversation "
@@ -126,35 +126,37 @@ def known(connection: sqlite3.Connection, conversation_id: str) -> int:
 
 
 def newest_blocks(
-    connection: sqlite3.Connection, conversation: int, model: Model, most: int
+    connection: sqlite3.Connection, conversation: int, model: EmbeddingModel, most: int
 ) -> list[tuple[int, int, bytes]]:
     """Number, messages and vectors of each, the newest first."""
     rows = connection.execute(
-        f"SELECT block, messages, vectors FROM meanings WHERE {_WHOLE} ORDER BY block DESC LIMIT ?",
-        (*_of(conversation, model), most),
+        f"SELECT block, messages, vectors FROM meanings WHERE {_IS_VALID} ORDER BY block DESC LIMIT ?",
+        (*_valid_parameters(conversation, model), most),
     )
     return list(map(tuple, rows))
 
 
-_WHOLE = "conversation = ? AND model = ? AND length(vectors) = messages * ?"
+_IS_VALID = "conversation = ? AND model = ? AND length(vectors) = messages * ?"
 """A block of an earlier model, or of the wrong size, is as good as none."""
 
 
-def _of(conversation: int, model: Model) -> tuple[int, str, int]:
+def _valid_parameters(conversation: int, model: EmbeddingModel) -> tuple[int, str, int]:
     return conversation, model.name, model.dimensions
 
 
-def _missing(connection: sqlite3.Connection, conversation: int, model: Model) -> Iterator[tuple[int, int]]:
+def _missing(
+    connection: sqlite3.Connection, conversation: int, model: EmbeddingModel
+) -> Iterator[tuple[int, int]]:
     """Blocks that are not there as they should be, with how many messages they have to get; the newest first."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
     ).fetchone()
     rows = connection.execute(
-        f"SELECT block, messages FROM meanings WHERE {_WHOLE}", _of(conversation, model)
+        f"SELECT block, messages FROM meanings WHERE {_IS_VALID}", _valid_parameters(conversation, model)
     )
     there = dict(map(tuple, rows))
-    for block in range((last - 1) // BLOCK, -1, -1):
-        count = min(BLOCK, last - block * BLOCK)
+    for block in range((last - 1) // EMBEDDING_BLOCK, -1, -1):
+        count = min(EMBEDDING_BLOCK, last - block * EMBEDDING_BLOCK)
         if there.get(block, 0) < count:
             yield block, count
 
@@ -163,11 +165,11 @@ def _texts(connection: sqlite3.Connection, conversation: int, block: int) -> lis
     """What the messages of a block say. A search of ours and what it found say nothing of their own."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
-        (conversation, block * BLOCK + 1, (block + 1) * BLOCK),
+        (conversation, block * EMBEDDING_BLOCK + 1, (block + 1) * EMBEDDING_BLOCK),
     )
-    return ["" if row["echo"] else _said(stored(row).chat) for row in rows]
+    return ["" if row["echo"] else _embedded_text(message_from_row(row).chat) for row in rows]
 
 
-def _said(chat: ChatDict) -> str:
+def _embedded_text(chat: ChatDict) -> str:
     calls = (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
     return "\n".join(filter(None, (without_label(text_of(chat)), *calls)))

@@ -11,7 +11,7 @@ from agent.tokens import cut_to_tokens
 from .sources import TOPICS
 
 Kind = Literal["leaf", "condensed"]
-Asked = Literal["detailed", "bullets"]
+SummaryForm = Literal["detailed", "bullets"]
 
 RECORD = "--- RECORD ---"
 END_OF_RECORD = "--- END OF RECORD ---"
@@ -19,7 +19,7 @@ SO_FAR = "--- SUMMARY SO FAR ---"
 END_OF_SO_FAR = "--- END OF SUMMARY SO FAR ---"
 
 _FOCUS_TOKENS = 100
-_FEWEST_TOKENS = 16
+_MIN_TOKENS = 16
 
 _TASKS: dict[Kind, str] = {
     "leaf": """\
@@ -38,7 +38,7 @@ assistant will read in their place when the conversation goes on. They are archi
 - Where they contradict each other, the later one holds; say that it changed.""",
 }
 
-_FORMS: dict[Asked, str] = {
+_FORMS: dict[SummaryForm, str] = {
     "detailed": "- Write plain, dense sentences in short paragraphs, without headings and without an introduction.",
     "bullets": """\
 - Write bullet points and nothing else: one fact each, the weightiest first, no more than a line. Leave out whatever the
@@ -84,8 +84,8 @@ Prompt = Callable[[str, str], str]
 """Takes a piece of the record and the summary so far."""
 
 
-def prompt_for(kind: Kind, form: Asked, *, tokens: int, focus: str | None = None) -> Prompt:
-    head = [_TASKS[kind], _FORMS[form], _RULES.format(tokens=max(_FEWEST_TOKENS, tokens))]
+def prompt_for(kind: Kind, form: SummaryForm, *, tokens: int, focus: str | None = None) -> Prompt:
+    head = [_TASKS[kind], _FORMS[form], _RULES.format(tokens=max(_MIN_TOKENS, tokens))]
     if topic := " ".join((focus or "").split()):
         head.insert(2, _FOCUS.format(topic=cut_to_tokens(topic, _FOCUS_TOKENS)))
 

@@ -20,7 +20,7 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import in_a_note, own_words, strip_role_markers
 
 from ..graph import Node
-from ..messages import Stored
+from ..messages import StoredMessage
 
 TOPICS = "Expand for details about:"
 """Begins the last line of an answer."""
@@ -31,13 +31,13 @@ _IMITATION = re.compile(
     rf"{_DECORATION}(?:[\[【［〔]\s*(?:(?:c\d+\s*\.\s*)?[sm]\d+|LCM\b|CONTEXT COMPACTION)|[(（\[]\s*lcm_)"
 )
 _TOPICS_LINE = re.compile(r"[\W_]*expand for details about[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
-_LOOKED_AT = 200
+_MAX_PREFIX = 200
 """Characters of a line. A mark stands at its beginning."""
 _NONE = frozenset(("", "topics", "none", "nothing", "n/a", "-"))
 _AROUND_A_TOPIC = " \t.,;:*_`<>\"'-•·…"
 
 
-def without_imitations(text: str) -> str:
+def remove_imitations(text: str) -> str:
     """The text without lines that pass for the engine's, and without signs that part the speakers in a prompt."""
     lines = strip_role_markers(text).splitlines()
     return "\n".join(line.rstrip() for line in lines if not _is_imitation(line)).strip()
@@ -46,7 +46,9 @@ def without_imitations(text: str) -> str:
 def split_topics(answer: str) -> tuple[str, str]:
     """The text and the topics of an answer. They are empty where it has none."""
     lines = answer.rstrip().splitlines()
-    last = next((n for n in range(len(lines) - 1, -1, -1) if _TOPICS_LINE.match(lines[n][:_LOOKED_AT])), None)
+    last = next(
+        (n for n in range(len(lines) - 1, -1, -1) if _TOPICS_LINE.match(lines[n][:_MAX_PREFIX])), None
+    )
     if last is None:
         return answer.strip(), ""
     found = _TOPICS_LINE.sub("", lines[last], count=1)
@@ -54,23 +56,23 @@ def split_topics(answer: str) -> tuple[str, str]:
     if not found.strip():
         # Some models write a list beneath it.
         found, rest = ", ".join(line.strip(_AROUND_A_TOPIC) for line in rest if line.strip()), []
-    return "\n".join((*lines[:last], *rest)).strip(), one_line(found)
+    return "\n".join((*lines[:last], *rest)).strip(), clean_topics(found)
 
 
-def one_line(topics: str) -> str:
+def clean_topics(topics: str) -> str:
     line = in_a_note(topics).strip(_AROUND_A_TOPIC)
     return "" if line.casefold() in _NONE else line
 
 
 def _is_imitation(line: str) -> bool:
-    beginning = line[:_LOOKED_AT]
+    beginning = line[:_MAX_PREFIX]
     return bool(_IMITATION.match(beginning) or _TOPICS_LINE.match(beginning))
 
 
-STAND_IN_TOKENS = 512
+FALLBACK_TOKENS = 512
 """The most that a summary written without a model has."""
 _TOPIC_TOKENS = 40
-_FEWEST_TOPIC_TOKENS = 10
+_MIN_TOPIC_TOKENS = 10
 _TOPIC_SHARE = 4
 """The topics have no more than one part in so many of what a summary is allowed."""
 _GAP = " …"
@@ -84,17 +86,17 @@ _BARE_NUMBER = re.compile(r"\d{1,3}[.)]|[-*•]")
 _SEPARATOR = re.compile(r"[,;，、；]")
 
 
-def size_of(content: str, topics: str) -> int:
+def summary_tokens(content: str, topics: str) -> int:
     """What a summary is counted as: `Written.tokens`."""
     return estimate_text_tokens(content) + estimate_text_tokens(topics)
 
 
-def topic_room(limit: int) -> int:
+def topic_tokens(limit: int) -> int:
     """Tokens for the topics of a summary that may have so many."""
-    return min(_TOPIC_TOKENS, max(_FEWEST_TOPIC_TOKENS, limit // _TOPIC_SHARE))
+    return min(_TOPIC_TOKENS, max(_MIN_TOPIC_TOKENS, limit // _TOPIC_SHARE))
 
 
-def shortened(text: str, tokens: int) -> str:
+def truncate_text(text: str, tokens: int) -> str:
     """At most so many tokens, with a sign where something is missing if there is room for one."""
     if estimate_text_tokens(text) <= tokens:
         return text
@@ -106,7 +108,7 @@ def shortened(text: str, tokens: int) -> str:
     return cut + _GAP if estimate_text_tokens(cut + _GAP) <= tokens else cut
 
 
-def up_to_a_sentence_end(cut: str) -> str:
+def truncate_at_sentence(cut: str) -> str:
     """An answer that ran into its limit, up to its last whole sentence or line, with a sign that more was to come.
     Empty where it has none."""
     ends = [end.end() for end in _END.finditer(cut)]
@@ -123,7 +125,7 @@ def _without_stub(cut: str) -> str:
     return before if line_break and len(last) < _STUB and before.strip() else cut
 
 
-def shortened_list(topics: str, tokens: int) -> str:
+def truncate_topics(topics: str, tokens: int) -> str:
     """At most so many tokens, without half a topic where there is a whole one."""
     if estimate_text_tokens(topics) <= tokens:
         return topics
@@ -132,7 +134,7 @@ def shortened_list(topics: str, tokens: int) -> str:
     return cut[: ends[-1]].rstrip() if ends else cut.rstrip()
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """As UTF-8 can hold it and SQLite's functions read it to the end: half of a surrogate pair becomes `?`."""
     if text.isascii():
         return text.replace("\0", " ")
@@ -169,14 +171,14 @@ class Sources:
             blocks += record_of([chat])
         return blocks
 
-    def said_by_user(self) -> list[str]:
+    def user_quotes(self) -> list[str]:
         """Proof for a quote: messages of the user; above leaves, what checked summaries quote from the user."""
         if self.kind == "leaf":
             return [own_words(text_of(chat)) for chat in self.chats if chat["role"] == "user"]
-        return [quote for chat in self.chats for quote in _proven(chat)]
+        return [quote for chat in self.chats for quote in _checked_quotes(chat)]
 
 
-def _proven(child: ChatDict) -> Iterator[str]:
+def _checked_quotes(child: ChatDict) -> Iterator[str]:
     """An extract holds words of the user as they are, and words of others that count for nothing."""
     text = text_of(child)
     if child["role"] == "extract":
@@ -185,28 +187,28 @@ def _proven(child: ChatDict) -> Iterator[str]:
     yield from check_summary(text, quotes_in(text)).quotes
 
 
-def of_messages(messages: Sequence[Stored]) -> Sources:
+def sources_of_messages(messages: Sequence[StoredMessage]) -> Sources:
     spoken = [message for message in messages if _says_something(message.chat)]
     return Sources(
         kind="leaf",
-        chats=_without_secrets([message.chat for message in spoken]),
+        chats=_redact([message.chat for message in spoken]),
         days=[_day(message.said_at) for message in spoken],
         size=sum(message.tokens for message in messages),
     )
 
 
-def of_summaries(children: Sequence[Node]) -> Sources:
+def sources_of_summaries(children: Sequence[Node]) -> Sources:
     """Beneath a label of their own, so that what a summary quotes is not read as being said now."""
-    contents = [without_imitations(child.content) for child in children]
+    contents = [remove_imitations(child.content) for child in children]
     spoken = [(child, content) for child, content in zip(children, contents, strict=True) if content]
     chats = [
-        {"role": "extract" if child.is_stand_in else "summary", "content": content}
+        {"role": "extract" if child.is_fallback else "summary", "content": content}
         for child, content in spoken
     ]
-    topics = _without_secrets([{"content": child.topics} for child in children])
+    topics = _redact([{"content": child.topics} for child in children])
     return Sources(
         kind="condensed",
-        chats=_without_secrets(chats),
+        chats=_redact(chats),
         days=[_days(child.earliest, child.latest) for child, _ in spoken],
         size=sum(child.tokens for child in children),
         topics=list(map(text_of, topics)),
@@ -235,7 +237,7 @@ def _says_something(chat: ChatDict) -> bool:
     return bool(chat.get("tool_calls") or text_of(chat).strip())
 
 
-def _without_secrets(chats: Sequence[ChatDict]) -> Sequence[ChatDict]:
+def _redact(chats: Sequence[ChatDict]) -> Sequence[ChatDict]:
     """Before the record is made of them: its labels would part a secret of several lines."""
     words = dict.fromkeys("\n".join(_texts(chats)).split())
     rules = rules_that_may_fire(words)

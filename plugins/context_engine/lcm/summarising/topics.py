@@ -13,14 +13,14 @@ from agent.fts_text import STOP_WORDS
 from agent.messages import ChatDict, call_of, text_of
 from agent.untrusted import own_words, without_marks
 
-from .sources import Sources, one_line, shortened_list, storable
+from .sources import Sources, clean_topics, make_storable, truncate_topics
 
-_LOOKED_AT = 100_000
+_MAX_SEARCHED = 100_000
 """Characters of all messages together; each has its share, and at least the next number."""
-_LEAST_LOOKED_AT = 200
-_SHORTEST_WORD = 5
-_LONGEST = 40
-_ENOUGH_TIMES = 3
+_MIN_SEARCHED = 200
+_MIN_WORD = 5
+_MAX_TOPIC = 40
+_MAX_COUNTED = 3
 """A word that is said more often than this is not more telling."""
 _NAMES, _IDENTIFIERS, _WORDS = 6, 4, 8
 _PHRASE = range(2, 9)
@@ -44,10 +44,10 @@ _BETWEEN = " \t\"'“”‘’«»()*_`>-"
 _SEPARATOR = re.compile(r"[,;，、；]")
 
 
-def topics_of(sources: Sources, tokens: int) -> str:
+def find_topics(sources: Sources, tokens: int) -> str:
     """One line of at most so many tokens. Empty where nothing stands out."""
     topics = _of_children(sources.topics) or _of_chats(sources.chats)
-    return shortened_list(one_line(storable(", ".join(topics))), tokens)
+    return truncate_topics(clean_topics(make_storable(", ".join(topics))), tokens)
 
 
 def _of_children(lines: Iterable[str]) -> list[str]:
@@ -78,7 +78,7 @@ def _others(chats: Sequence[ChatDict]) -> Iterator[str]:
 
 
 def _share(chats: Sequence[ChatDict]) -> int:
-    return max(_LEAST_LOOKED_AT, _LOOKED_AT // max(1, len(chats)))
+    return max(_MIN_SEARCHED, _MAX_SEARCHED // max(1, len(chats)))
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ def topics_in(texts: Iterable[str]) -> list[str]:
         everything.update(dict.fromkeys(text.split()))
     # Counters keep the order in which words came, and sorting keeps it among equals.
     names = [name for name, _ in (+vocabulary.names).most_common(_NAMES)]
-    identifiers = [each for each in find_identifiers(everything) if len(each) <= _LONGEST]
-    words = sorted(vocabulary.words, key=lambda word: -_telling(word, vocabulary.words[word]))
+    identifiers = [each for each in find_identifiers(everything) if len(each) <= _MAX_TOPIC]
+    words = sorted(vocabulary.words, key=lambda word: -_topic_weight(word, vocabulary.words[word]))
     known = {part for name in names for part in name.casefold().split()}
     return [
         *names,
@@ -115,11 +115,11 @@ def _count(text: str, vocabulary: _Vocabulary) -> None:
             joined = f"{name} {word}" if name and text[end : found.start()] == " " else word
             if joined != word:
                 vocabulary.names[name] -= 1
-            vocabulary.names[joined[:_LONGEST]] += 1
-            name, end = joined[:_LONGEST], found.end()
+            vocabulary.names[joined[:_MAX_TOPIC]] += 1
+            name, end = joined[:_MAX_TOPIC], found.end()
             continue
         name = ""
-        if _may_tell(word):
+        if _is_topic_word(word):
             vocabulary.words[word.casefold()] += 1
 
 
@@ -132,12 +132,12 @@ def _begins_a_sentence(text: str, start: int) -> bool:
     return before[-1] in _ENDS_A_SENTENCE if before else start <= 4
 
 
-def _may_tell(word: str) -> bool:
+def _is_topic_word(word: str) -> bool:
     if _UNSPACED.search(word):
         return len(word) in _PHRASE
-    return _SHORTEST_WORD <= len(word) <= _LONGEST and "'" not in word and word.casefold() not in _EVERYDAY
+    return _MIN_WORD <= len(word) <= _MAX_TOPIC and "'" not in word and word.casefold() not in _EVERYDAY
 
 
-def _telling(word: str, count: int) -> int:
+def _topic_weight(word: str, count: int) -> int:
     """Long words are rare ones, in most languages."""
-    return (len(word) - 1) * min(count, _ENOUGH_TIMES)
+    return (len(word) - 1) * min(count, _MAX_COUNTED)

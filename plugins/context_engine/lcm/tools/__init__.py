@@ -13,7 +13,7 @@ from agent.tool import did_you_mean
 
 from ..database import ForeignDatabase, NewerDatabase
 from . import describe, doctor, expand, expand_query, grep, status
-from .context import Place, Refused, as_error, bounded, most_tokens
+from .context import CallContext, ToolRefusal, error_json, result_tokens, truncate_result
 
 log = structlog.get_logger(__name__)
 
@@ -25,20 +25,20 @@ def schemas() -> list[ChatDict]:
     return [tool.schema for tool in _TOOLS.values()]
 
 
-def answer(name: str, args: Mapping[str, Any], place: Place) -> str:
+def answer(name: str, args: Mapping[str, Any], call: CallContext) -> str:
     """Run a tool and return text for the model, bounded. Never raises."""
     try:
         if name not in _TOOLS:
-            raise Refused(f"There is no tool `{name}`. {did_you_mean(name, _TOOLS)}")
-        return bounded(_TOOLS[name].call(place, args), most_tokens(place))
-    except (Refused, NewerDatabase, ForeignDatabase) as error:
-        return as_error(str(error))
+            raise ToolRefusal(f"There is no tool `{name}`. {did_you_mean(name, _TOOLS)}")
+        return truncate_result(_TOOLS[name].call(call, args), result_tokens(call))
+    except (ToolRefusal, NewerDatabase, ForeignDatabase) as error:
+        return error_json(str(error))
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.tool_failed", tool=name, error=str(error))
-        return as_error(
+        return error_json(
             f"The store of earlier messages could not be read ({error}). Go on without it, and tell the user that "
             "`hermes doctor` looks into it."
         )
     except Exception:  # a bug here must not end the user's turn
         log.error("lcm.tool_crashed", tool=name, exc_info=True)
-        return as_error(f"`{name}` broke down; the fault has been logged. Try another way.")
+        return error_json(f"`{name}` broke down; the fault has been logged. Try another way.")

@@ -12,36 +12,45 @@ from agent.chat_text import call_of
 from agent.untrusted import in_a_note
 
 from ..context_membership import Standing, standing
-from ..graph import Node, children_of, node
-from ..messages import Stored, messages_between
-from ..stats import CONTEXT, counted, moment, parameters, period
-from .context import Messages, Place, Summary, Target, conversation_here, find, lines_that_fit, most_tokens
+from ..graph import Node, children_of, node_from_row
+from ..messages import StoredMessage, messages_between
+from ..stats import CONTEXT_QUERY, context_parameters, format_period, format_time, pluralize
+from .context import (
+    CallContext,
+    MessageRange,
+    SummaryTarget,
+    Target,
+    current_conversation,
+    fit_lines,
+    resolve_id,
+    result_tokens,
+)
 from .tool import Arguments, EngineTool
 
 _TOKENS = 1_500
-_MOST_LISTED = 200
-_TOPICS = 200
-_NAME = 60
+_MAX_LISTED = 200
+_MAX_TOPICS = 200
+_MAX_NAME = 60
 
 
 class DescribeArguments(Arguments):
     id: str = Field("", description="`s4`, `m12`, a range `m12-m30`, or `c3.m12` in another conversation.")
 
 
-def run(place: Place, args: DescribeArguments) -> str:
-    with place.database.reading() as connection:
+def run(call: CallContext, args: DescribeArguments) -> str:
+    with call.database.reading() as connection:
         if not args.id.strip():
-            lines = list(_overview(connection, place))
+            lines = list(_overview(connection, call))
         else:
-            target = find(connection, place, args.id)
-            where = standing(connection, place)
+            target = resolve_id(connection, call, args.id)
+            where = standing(connection, call)
             lines = list(_lines(connection, target, where))
     more = "... and {} more lines. Ask for a smaller range or for one of the ids."
-    return "\n".join(lines_that_fit(lines, most_tokens(place, _TOKENS), more))
+    return "\n".join(fit_lines(lines, result_tokens(call, _TOKENS), more))
 
 
 def _lines(connection: sqlite3.Connection, target: Target, where: Standing) -> Iterator[str]:
-    if isinstance(target, Summary):
+    if isinstance(target, SummaryTarget):
         yield from _of_summary(connection, target, where)
     elif target.first == target.last:
         (message,) = messages_between(connection, target.conversation, target.first, target.last)
@@ -50,40 +59,41 @@ def _lines(connection: sqlite3.Connection, target: Target, where: Standing) -> I
         yield from _of_range(connection, target, where)
 
 
-def _of_summary(connection: sqlite3.Connection, target: Summary, where: Standing) -> Iterator[str]:
+def _of_summary(connection: sqlite3.Connection, target: SummaryTarget, where: Standing) -> Iterator[str]:
     summary, prefix = target.node, target.prefix
     kind = "summary of messages" if summary.depth == 0 else "summary of summaries"
-    yield f"{target.id}: {kind}, depth {summary.depth}, {_level(summary)}, {summary.tokens:,} tokens"
+    yield f"{target.id}: {kind}, depth {summary.depth}, {_level_name(summary)}, {summary.tokens:,} tokens"
     yield (
-        f"Messages: {counted(summary.message_count, 'message')} from {prefix}m{summary.first_seq} to "
+        f"Messages: {pluralize(summary.message_count, 'message')} from {prefix}m{summary.first_seq} to "
         f"{prefix}m{summary.last_seq}, {summary.message_tokens:,} tokens"
     )
-    yield f"Times: {period(summary.earliest, summary.latest)}"
+    yield f"Times: {format_period(summary.earliest, summary.latest)}"
     if summary.topics:
-        yield f"About: {_note(summary.topics, _TOPICS)}"
+        yield f"About: {_note(summary.topics, _MAX_TOPICS)}"
     yield f"Context: {where.of_summary(summary.key)}"
     above = [f"{prefix}{each.id}" for each in parents_of(connection, summary.key)]
     yield f"Above it: {', '.join(above) or 'nothing'}"
     children = children_of(connection, summary.key)
     if children:
-        yield f"Beneath it: {counted(len(children), 'summary', 'summaries')}, {summary.source_tokens:,} tokens"
-        yield from (_line_of(child, prefix) for child in children)
+        yield f"Beneath it: {pluralize(len(children), 'summary', 'summaries')}, {summary.source_tokens:,} tokens"
+        yield from (_summary_line(child, prefix) for child in children)
 
 
 def _of_message(
-    connection: sqlite3.Connection, target: Messages, message: Stored, where: Standing
+    connection: sqlite3.Connection, target: MessageRange, message: StoredMessage, where: Standing
 ) -> Iterator[str]:
-    yield f"{target.id}: {_who(message)}, {moment(message.said_at)} UTC, {message.tokens:,} tokens"
+    yield f"{target.id}: {_who(message)}, {format_time(message.said_at)} UTC, {message.tokens:,} tokens"
     for call in message.chat.get("tool_calls") or ():
         called, arguments = call_of(call)
-        yield f"Calls {_note(called, _NAME)} ({_note(str(call.get('id') or ''), _NAME)}), {len(arguments):,} characters"
+        name, call_id = _note(called, _MAX_NAME), _note(str(call.get("id") or ""), _MAX_NAME)
+        yield f"Calls {name} ({call_id}), {len(arguments):,} characters"
     if message.chat.get("tool_call_id"):
-        yield f"Answers the call {_note(str(message.chat['tool_call_id']), _NAME)}"
+        yield f"Answers the call {_note(str(message.chat['tool_call_id']), _MAX_NAME)}"
     content = message.chat.get("content")
     if isinstance(content, list):
         attached = [part for part in content if not isinstance(part.get("text"), str)]
         kinds = ", ".join(_note(str(part.get("type")), 20) for part in attached[:10])
-        yield f"{counted(len(attached), 'attachment')}: {kinds or 'none'}"
+        yield f"{pluralize(len(attached), 'attachment')}: {kinds or 'none'}"
     yield f"Context: {where.of_message(message.key)}"
     covering = [
         f"{target.prefix}{each.id} (depth {each.depth})" for each in _covering(connection, message.key)
@@ -91,43 +101,43 @@ def _of_message(
     yield f"Covered by: {', '.join(covering) or 'no summary'}"
 
 
-def _of_range(connection: sqlite3.Connection, target: Messages, where: Standing) -> Iterator[str]:
+def _of_range(connection: sqlite3.Connection, target: MessageRange, where: Standing) -> Iterator[str]:
     count, tokens, earliest, latest = connection.execute(
         "SELECT count(*), sum(tokens), min(said_at), max(said_at) FROM messages "
         "WHERE conversation = ? AND seq BETWEEN ? AND ?",
         (target.conversation, target.first, target.last),
     ).fetchone()
-    yield f"{target.id}: {counted(count, 'message')}, {tokens:,} tokens, {period(earliest, latest)}"
+    yield f"{target.id}: {pluralize(count, 'message')}, {tokens:,} tokens, {format_period(earliest, latest)}"
     rows = connection.execute(
         "SELECT * FROM summaries WHERE key IN (SELECT summary FROM messages "
         "JOIN summary_messages ON message = messages.key WHERE conversation = ? AND seq BETWEEN ? AND ?) "
         "ORDER BY first_seq, key",
         (target.conversation, target.first, target.last),
     )
-    leaves = list(map(node, rows))
+    leaves = list(map(node_from_row, rows))
     yield (
-        f"Covered by: {counted(len(leaves), 'summary', 'summaries')} of messages"
+        f"Covered by: {pluralize(len(leaves), 'summary', 'summaries')} of messages"
         if leaves
         else "Covered by: no summary"
     )
-    yield from (_line_of(leaf, target.prefix) for leaf in leaves)
+    yield from (_summary_line(leaf, target.prefix) for leaf in leaves)
     yield "Messages:"
-    last = min(target.last, target.first + _MOST_LISTED - 1)
+    last = min(target.last, target.first + _MAX_LISTED - 1)
     for message in messages_between(connection, target.conversation, target.first, last):
         yield (
-            f"{target.prefix}{message.id} {_who(message)}, {moment(message.said_at)}, {message.tokens:,} tokens, "
+            f"{target.prefix}{message.id} {_who(message)}, {format_time(message.said_at)}, {message.tokens:,} tokens, "
             f"{where.of_message(message.key)}"
         )
     if last < target.last:
         yield f"{target.prefix}m{last + 1} to {target.prefix}m{target.last} are not listed here."
 
 
-def _overview(connection: sqlite3.Connection, place: Place) -> Iterator[str]:
+def _overview(connection: sqlite3.Connection, call: CallContext) -> Iterator[str]:
     """The context from old to new, with messages in a row on one line."""
-    conversation_here(connection, place)
+    current_conversation(connection, call)
     rows = connection.execute(
-        f"{CONTEXT} SELECT seq, summary FROM items LEFT JOIN messages ON key = message ORDER BY position",
-        parameters(place),
+        f"{CONTEXT_QUERY} SELECT seq, summary FROM items LEFT JOIN messages ON key = message ORDER BY position",
+        context_parameters(call),
     ).fetchall()
     if not any(row["summary"] for row in rows):
         yield "The present context has no summaries: nothing of it was compacted yet."
@@ -138,30 +148,30 @@ def _overview(connection: sqlite3.Connection, place: Place) -> Iterator[str]:
         if row["summary"] is None and (not in_a_row or row["seq"] == in_a_row[-1] + 1):
             in_a_row.append(row["seq"])
             continue
-        yield from _messages_as_they_are(in_a_row)
+        yield from _message_run(in_a_row)
         in_a_row = [] if row["summary"] else [row["seq"]]
         if row["summary"]:
             found = connection.execute("SELECT * FROM summaries WHERE key = ?", (row["summary"],)).fetchone()
-            yield _line_of(node(found), "")
-    yield from _messages_as_they_are(in_a_row)
+            yield _summary_line(node_from_row(found), "")
+    yield from _message_run(in_a_row)
 
 
-def _messages_as_they_are(seqs: list[int]) -> Iterator[str]:
+def _message_run(seqs: list[int]) -> Iterator[str]:
     if seqs:
         what = f"m{seqs[0]}" + (f"-m{seqs[-1]}" if len(seqs) > 1 else "")
-        yield f"{what}: {counted(len(seqs), 'message')}, word for word"
+        yield f"{what}: {pluralize(len(seqs), 'message')}, word for word"
 
 
-def _line_of(summary: Node, prefix: str) -> str:
-    about = f", about: {_note(summary.topics, _TOPICS)}" if summary.topics else ""
+def _summary_line(summary: Node, prefix: str) -> str:
+    about = f", about: {_note(summary.topics, _MAX_TOPICS)}" if summary.topics else ""
     return (
         f"{prefix}{summary.id}: depth {summary.depth}, {prefix}m{summary.first_seq}-m{summary.last_seq} "
-        f"({counted(summary.message_count, 'message')}), {period(summary.earliest, summary.latest)}, "
+        f"({pluralize(summary.message_count, 'message')}), {format_period(summary.earliest, summary.latest)}, "
         f"{summary.tokens:,} tokens{about}"
     )
 
 
-def _level(summary: Node) -> str:
+def _level_name(summary: Node) -> str:
     names = {"bullets": "bullet points", "stand_in": "an extract with gaps, no summary could be written yet"}
     return names.get(summary.level, summary.level)
 
@@ -172,7 +182,7 @@ def parents_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
         "WHERE child = ? ORDER BY parent",
         (summary,),
     )
-    return list(map(node, rows))
+    return list(map(node_from_row, rows))
 
 
 def _covering(connection: sqlite3.Connection, message: int) -> list[Node]:
@@ -183,11 +193,11 @@ def _covering(connection: sqlite3.Connection, message: int) -> list[Node]:
         "SELECT summaries.* FROM above JOIN summaries ON key = summary ORDER BY depth, key",
         (message,),
     )
-    return list(map(node, rows))
+    return list(map(node_from_row, rows))
 
 
-def _who(message: Stored) -> str:
-    return f"{message.role} {_note(str(message.chat.get('name') or ''), _NAME)}".strip()
+def _who(message: StoredMessage) -> str:
+    return f"{message.role} {_note(str(message.chat.get('name') or ''), _MAX_NAME)}".strip()
 
 
 def _note(text: str, characters: int) -> str:

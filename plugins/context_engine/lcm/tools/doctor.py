@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from ..integrity import CHECKS, FILE, Problem, check
-from ..stats import counted
-from .context import Place, conversations_in_reach
+from ..stats import pluralize
+from .context import CallContext, visible_conversations
 from .tool import Arguments, EngineTool
 
-LARGE_FILE = 256_000_000
+MAX_CHECKED_BYTES = 256_000_000
 """Bytes. SQLite reads all of a file to check it, and nobody should wait for that inside a turn."""
 
 
-def run(place: Place, args: Arguments) -> str:
-    return report(place)
+def run(call: CallContext, args: Arguments) -> str:
+    return doctor_report(call)
 
 
-def report(place: Place) -> str:
+def doctor_report(call: CallContext) -> str:
     """In words that a person can act on, without anything that was said."""
-    path = place.database.path
-    whole_file = path.exists() and path.stat().st_size <= LARGE_FILE
-    with place.database.reading() as connection:
-        here = conversations_in_reach(connection, place, everywhere=False)
+    path = call.database.path
+    whole_file = path.exists() and path.stat().st_size <= MAX_CHECKED_BYTES
+    with call.database.reading() as connection:
+        here = visible_conversations(connection, call, everywhere=False)
         if not here:
             return "Nothing of this conversation is stored yet, so there is nothing to check."
         problems = check(connection, next(iter(here)), file=whole_file)
-    return told(problems, len(CHECKS) - (not whole_file)) + (
+    return _format_problems(problems, len(CHECKS) - (not whole_file)) + (
         "" if whole_file else f"\nNot checked: {FILE}, because it is large. `hermes doctor` does that."
     )
 
 
-def told(problems: list[Problem], checks: int) -> str:
+def _format_problems(problems: list[Problem], checks: int) -> str:
     if not problems:
-        return f"All is well: {counted(checks, 'check')} of this conversation found nothing."
+        return f"All is well: {pluralize(checks, 'check')} of this conversation found nothing."
     failed = len({problem.check for problem in problems})
-    lines = [f"{failed} of {counted(checks, 'check')} found something:"]
+    lines = [f"{failed} of {pluralize(checks, 'check')} found something:"]
     lines += [f"- {problem.check}: {problem.what} {problem.advice}" for problem in problems]
     return "\n".join(lines)
 

@@ -27,27 +27,27 @@ from agent.tokens import estimate_text_tokens
 from agent.untrusted import in_a_note
 
 from ..graph import Node, children_of, message_keys_under
-from ..messages import Stored, messages_between, messages_by_key
-from ..stats import counted, moment, period
+from ..messages import StoredMessage, messages_between, messages_by_key
+from ..stats import format_period, format_time, pluralize
+from ..truncated import MIN_TOKENS
 from .context import (
-    LEAST_TOKENS,
-    MOST_CHARACTERS,
-    MOST_TOKENS,
-    Messages,
-    Place,
-    Refused,
-    Summary,
+    MAX_CHARACTERS,
+    MAX_TOKENS,
+    CallContext,
+    MessageRange,
+    SummaryTarget,
     Target,
-    find,
-    most_tokens,
+    ToolRefusal,
+    resolve_id,
+    result_tokens,
 )
 from .tool import Arguments, EngineTool, WholeNumber
 
-Kind = Literal["text", "call", "attachment", "raw", "summary"]
+SectionKind = Literal["text", "call", "attachment", "raw", "summary"]
 
-_LABEL = 60
-_TOPICS = 120
-_UNFIT_FOR_A_ROLE = re.compile(r"\W")
+_MAX_LABEL = 60
+_MAX_TOPICS = 120
+_NOT_IN_ROLE = re.compile(r"\W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Section:
     id: str
     role: str
     time: str
-    kind: Kind
+    kind: SectionKind
     text: str
     label: str = ""
 
@@ -83,12 +83,12 @@ class Piece:
         return f"[{header}]\n{section.text[self.start : self.end]}\n"
 
 
-def sections_of(message: Stored, prefix: str = "", *, raw: bool = False) -> list[Section]:
+def message_sections(message: StoredMessage, prefix: str = "", *, raw: bool = False) -> list[Section]:
     """The texts of a message, in order. Attachments are named; `raw` has them, too."""
-    said, role, time = message.chat, _role(message.role), moment(message.said_at)
+    said, role, time = message.chat, _role(message.role), format_time(message.said_at)
 
-    def section(kind: Kind, text: str, label: str = "") -> Section:
-        return Section(f"{prefix}{message.id}", role, time, kind, text, in_a_note(label)[:_LABEL].strip())
+    def section(kind: SectionKind, text: str, label: str = "") -> Section:
+        return Section(f"{prefix}{message.id}", role, time, kind, text, in_a_note(label)[:_MAX_LABEL].strip())
 
     if raw:
         return [section("raw", _as_json(said))]
@@ -106,18 +106,18 @@ def sections_of(message: Stored, prefix: str = "", *, raw: bool = False) -> list
     return [*texts, *calls] or [section("text", "", name)]
 
 
-def section_of(node: Node, prefix: str = "") -> Section:
+def summary_section(node: Node, prefix: str = "") -> Section:
     """A summary, with what the engine knows about it."""
-    span = f"{prefix}m{node.first_seq}-m{node.last_seq}, {period(node.earliest, node.latest)}"
-    about = f", about: {in_a_note(node.topics)[:_TOPICS]}" if node.topics else ""
-    note = ", an extract with gaps" if node.is_stand_in else ""
-    time = moment(node.earliest)
+    span = f"{prefix}m{node.first_seq}-m{node.last_seq}, {format_period(node.earliest, node.latest)}"
+    about = f", about: {in_a_note(node.topics)[:_MAX_TOPICS]}" if node.topics else ""
+    note = ", an extract with gaps" if node.is_fallback else ""
+    time = format_time(node.earliest)
     return Section(
         f"{prefix}{node.id}", f"depth{node.depth}", time, "summary", node.content, f"{span}{note}{about}"
     )
 
 
-def page_of(
+def select_page(
     sections: Iterable[Section], page: int, *, tokens: int, characters: int
 ) -> tuple[list[Piece], bool]:
     """What stands on a page, counted from 1, and whether another follows. Reads no further than that."""
@@ -136,7 +136,7 @@ def page_of(
     return (pieces if number == page else []), False
 
 
-def render(pieces: Sequence[Piece]) -> str:
+def render_pieces(pieces: Sequence[Piece]) -> str:
     return "".join(piece.render() for piece in pieces)
 
 
@@ -169,7 +169,7 @@ def _fitting(text: str, start: int, tokens: int, characters: int) -> int:
     return count
 
 
-def _part(section: Callable[[Kind, str, str], Section], part: object, name: str) -> Section:
+def _part(section: Callable[[SectionKind, str, str], Section], part: object, name: str) -> Section:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         return section("text", part["text"], name)
     kind = str(part.get("type") or "") if isinstance(part, dict) else ""
@@ -177,7 +177,7 @@ def _part(section: Callable[[Kind, str, str], Section], part: object, name: str)
 
 
 def _role(role: str) -> str:
-    return _UNFIT_FOR_A_ROLE.sub("_", role)[:20] or "_"
+    return _NOT_IN_ROLE.sub("_", role)[:20] or "_"
 
 
 def _as_json(value: object) -> str:
@@ -192,7 +192,7 @@ def _as_json(value: object) -> str:
 DEFAULT_TOKENS = 4_000
 _PREAMBLE_TOKENS = 100
 _PREAMBLE_CHARACTERS = 400
-_AT_ONCE = 200
+_BATCH = 200
 
 
 class ExpandArguments(Arguments):
@@ -207,41 +207,41 @@ class ExpandArguments(Arguments):
     max_tokens: WholeNumber = Field(
         DEFAULT_TOKENS,
         ge=1,
-        description=f"Size of a page, {DEFAULT_TOKENS:,} if not given, {LEAST_TOKENS} to {MOST_TOKENS:,}. "
-        f"A page also ends after {MOST_CHARACTERS:,} characters. Keep it the same for all pages.",
+        description=f"Size of a page, {DEFAULT_TOKENS:,} if not given, {MIN_TOKENS} to {MAX_TOKENS:,}. "
+        f"A page also ends after {MAX_CHARACTERS:,} characters. Keep it the same for all pages.",
     )
     raw: bool = Field(
         False, description="Messages as JSON with everything in them, attachments, too. Seldom needed."
     )
 
 
-def run(place: Place, args: ExpandArguments) -> str:
-    tokens = most_tokens(place, args.max_tokens)
-    with place.database.reading() as connection:
-        target = find(connection, place, args.id)
+def run(call: CallContext, args: ExpandArguments) -> str:
+    tokens = result_tokens(call, args.max_tokens)
+    with call.database.reading() as connection:
+        target = resolve_id(connection, call, args.id)
         what, sections = _expanded(connection, target, raw=args.raw, all_messages=args.originals)
-        pieces, more = page_of(
+        pieces, more = select_page(
             sections,
             args.page,
             tokens=tokens - _PREAMBLE_TOKENS,
-            characters=MOST_CHARACTERS - _PREAMBLE_CHARACTERS,
+            characters=MAX_CHARACTERS - _PREAMBLE_CHARACTERS,
         )
     if not pieces:
-        raise Refused(f"{target.id} has no page {args.page}. Begin with page 1.")
+        raise ToolRefusal(f"{target.id} has no page {args.page}. Begin with page 1.")
     options = args.model_dump(include={"originals", "max_tokens", "raw"}, exclude_defaults=True)
-    return f"{_preamble(target, what, args.page, pieces, more, options)}\n{render(pieces)}"
+    return f"{_preamble(target, what, args.page, pieces, more, options)}\n{render_pieces(pieces)}"
 
 
-def messages_of(connection: sqlite3.Connection, target: Target) -> Iterator[Stored]:
+def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[StoredMessage]:
     """All that was said there, in order; read in batches, as far as they are needed."""
-    if isinstance(target, Messages):
-        for first in range(target.first, target.last + 1, _AT_ONCE):
-            last = min(target.last, first + _AT_ONCE - 1)
+    if isinstance(target, MessageRange):
+        for first in range(target.first, target.last + 1, _BATCH):
+            last = min(target.last, first + _BATCH - 1)
             yield from messages_between(connection, target.conversation, first, last)
         return
     keys = message_keys_under(connection, target.node.key)
-    for first in range(0, len(keys), _AT_ONCE):
-        some = keys[first : first + _AT_ONCE]
+    for first in range(0, len(keys), _BATCH):
+        some = keys[first : first + _BATCH]
         found = messages_by_key(connection, some)
         yield from (found[key] for key in some)
 
@@ -250,21 +250,21 @@ def _expanded(
     connection: sqlite3.Connection, target: Target, *, raw: bool, all_messages: bool
 ) -> tuple[str, Iterator[Section]]:
     """What it is, and its texts."""
-    if isinstance(target, Summary) and target.node.depth and not all_messages and not raw:
+    if isinstance(target, SummaryTarget) and target.node.depth and not all_messages and not raw:
         children = children_of(connection, target.node.key)
         what = (
-            f"{counted(len(children), 'summary', 'summaries')} over {_counted(target.node.message_count)} "
+            f"{pluralize(len(children), 'summary', 'summaries')} over {_counted(target.node.message_count)} "
             f"(expand one, or {target.id} with originals=true)"
         )
-        return what, (section_of(child, target.prefix) for child in children)
-    said = messages_of(connection, target)
+        return what, (summary_section(child, target.prefix) for child in children)
+    said = target_messages(connection, target)
     return _size(connection, target), (
-        section for message in said for section in sections_of(message, target.prefix, raw=raw)
+        section for message in said for section in message_sections(message, target.prefix, raw=raw)
     )
 
 
 def _size(connection: sqlite3.Connection, target: Target) -> str:
-    if isinstance(target, Summary):
+    if isinstance(target, SummaryTarget):
         node = target.node
         span = f"from m{node.first_seq} to m{node.last_seq}"
         return f"{_counted(node.message_count)} {span}, {node.message_tokens:,} tokens"
@@ -276,7 +276,7 @@ def _size(connection: sqlite3.Connection, target: Target) -> str:
 
 
 def _counted(messages: int) -> str:
-    return counted(messages, "message")
+    return pluralize(messages, "message")
 
 
 def _preamble(

@@ -14,19 +14,26 @@ from pydantic import Field
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..context_membership import Context
-from ..search import BadRequest, Found, Mode, Request, search
-from ..search.filters import timestamp
-from ..search.page import LEGEND, Page, Shelf, pages, with_neighbours
-from ..stats import CONTEXT, counted, moment, parameters
-from .context import MOST_CHARACTERS, Place, Refused, conversations_in_reach, most_tokens, present_turn
+from ..search import InvalidSearch, Mode, SearchRequest, SearchResult, search
+from ..search.filters import parse_timestamp
+from ..search.page import LEGEND, Page, PageInputs, pages, with_neighbours
+from ..stats import CONTEXT_QUERY, context_parameters, format_time, pluralize
+from .context import (
+    MAX_CHARACTERS,
+    CallContext,
+    ToolRefusal,
+    current_turn_keys,
+    result_tokens,
+    visible_conversations,
+)
 from .tool import Arguments, EngineTool, WholeNumber
 
 if TYPE_CHECKING:
-    from ..search.embeddings import Model
+    from ..search.embeddings import EmbeddingModel
 
-_USUAL_TOKENS = 2_000
-_MOST_CONTEXT = 5
-_MOST_CONVERSATIONS = 200
+_DEFAULT_TOKENS = 2_000
+_MAX_CONTEXT = 5
+_MAX_CONVERSATIONS = 200
 _MAX_PAGE = 10_000
 Role = Literal["user", "assistant", "tool"]
 HEADER_TOKENS = 30
@@ -51,88 +58,92 @@ class GrepArguments(Arguments):
     everywhere: bool = Field(
         False, description="Also in the 200 newest other conversations of this person. Default false."
     )
-    max_tokens: WholeNumber = Field(_USUAL_TOKENS, ge=200, description="Size of the result. Default 2000.")
+    max_tokens: WholeNumber = Field(_DEFAULT_TOKENS, ge=200, description="Size of the result. Default 2000.")
 
 
-def run(place: Place, args: GrepArguments) -> str:
+def run(call: CallContext, args: GrepArguments) -> str:
     """Raises Refused with a sentence for what cannot be searched."""
     try:
         request = _request(args)
-        model = place.model() if request.mode == "natural" else None
-        with place.database.reading() as connection:
-            return _answer(connection, place, request, args, model)
-    except BadRequest as error:
-        raise Refused(str(error)) from None
+        model = call.model() if request.mode == "natural" else None
+        with call.database.reading() as connection:
+            return _answer(connection, call, request, args, model)
+    except InvalidSearch as error:
+        raise ToolRefusal(str(error)) from None
 
 
-def _request(args: GrepArguments) -> Request:
-    request = Request(
-        _storable(args.query),
+def _request(args: GrepArguments) -> SearchRequest:
+    request = SearchRequest(
+        _replace_unstorable(args.query),
         args.mode or "natural",
         args.role or "",
-        timestamp(args.since, end_of_day=False, name="since") if args.since else None,
-        timestamp(args.until, end_of_day=True, name="until") if args.until else None,
+        parse_timestamp(args.since, end_of_day=False, name="since") if args.since else None,
+        parse_timestamp(args.until, end_of_day=True, name="until") if args.until else None,
     )
     if not request.text.strip():
-        raise Refused("`query` is empty. Give a question or words to look for.")
+        raise ToolRefusal("`query` is empty. Give a question or words to look for.")
     if request.since is not None and request.until is not None and request.since >= request.until:
-        raise Refused("`since` is later than `until`.")
+        raise ToolRefusal("`since` is later than `until`.")
     return request
 
 
-def _storable(text: str) -> str:
+def _replace_unstorable(text: str) -> str:
     """Half characters, which models write at times, are nowhere in the index."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 def _answer(
     connection: sqlite3.Connection,
-    place: Place,
-    request: Request,
+    call: CallContext,
+    request: SearchRequest,
     args: GrepArguments,
-    model: Model | None,
+    model: EmbeddingModel | None,
 ) -> str:
-    within = conversations_in_reach(connection, place, everywhere=args.everywhere)
-    newest_first = sorted(within, key=lambda key: (within[key] != place.conversation_id, -key))
-    request = replace(request, without=present_turn(connection, place))
-    found = search(connection, newest_first[:_MOST_CONVERSATIONS], request, model)
+    within = visible_conversations(connection, call, everywhere=args.everywhere)
+    newest_first = sorted(within, key=lambda key: (within[key] != call.conversation_id, -key))
+    request = replace(request, without=current_turn_keys(connection, call))
+    found = search(connection, newest_first[:_MAX_CONVERSATIONS], request, model)
     if not found.hits:
-        return _nothing(request, found, args.everywhere)
+        return _no_hits(request, found, args.everywhere)
     hits = found.hits[: args.limit or None]
-    shown = with_neighbours(connection, hits, min(_MOST_CONTEXT, args.context))
-    room = min(most_tokens(place, args.max_tokens), MOST_CHARACTERS // 4)
-    shelf = Shelf(connection, _context(connection, place, within), found.words, room - _header_tokens(found))
+    shown = with_neighbours(connection, hits, min(_MAX_CONTEXT, args.context))
+    room = min(result_tokens(call, args.max_tokens), MAX_CHARACTERS // 4)
+    shelf = PageInputs(
+        connection, _context(connection, call, within), found.words, room - _header_tokens(found)
+    )
     before = list(islice(pages(shelf, shown), args.page))
     if len(before) < args.page:
-        raise Refused(f"There is no page {args.page}: page {len(before)} is the last one.")
+        raise ToolRefusal(f"There is no page {args.page}: page {len(before)} is the last one.")
     return _text(before, found, len(shown), request, room)
 
 
-def _header_tokens(found: Found) -> int:
-    return HEADER_TOKENS + estimate_text_tokens(_stopped(found))
+def _header_tokens(found: SearchResult) -> int:
+    return HEADER_TOKENS + estimate_text_tokens(_time_note(found))
 
 
-def _text(before: Sequence[Page], found: Found, total: int, request: Request, room: int) -> str:
+def _text(before: Sequence[Page], found: SearchResult, total: int, request: SearchRequest, room: int) -> str:
     page = before[-1]
     left = total - sum(len(each.shown) for each in before)
     text = f"{_header(len(page.shown), left, len(before), found, request)}\n{page.text()}"
     return text if estimate_text_tokens(text) <= room else cut_to_tokens(text, room)
 
 
-def _header(shown: int, left: int, number: int, found: Found, request: Request) -> str:
+def _header(shown: int, left: int, number: int, found: SearchResult, request: SearchRequest) -> str:
     order = "best first" if request.mode == "natural" else "newest first"
     more = f"{left:,}{' or more' if found.more else ''} further: page={number + 1}. " if left else ""
-    return f"{counted(shown, 'message')}, {order}; {LEGEND}. {more}{_stopped(found)}".strip()
+    return f"{pluralize(shown, 'message')}, {order}; {LEGEND}. {more}{_time_note(found)}".strip()
 
 
-def _stopped(found: Found) -> str:
+def _time_note(found: SearchResult) -> str:
     """Up to the end of that minute: rather some twice than one not at all."""
-    if found.stopped_at is None:
+    if found.searched_back_to is None:
         return ""
-    return f"Time ran out; for older ones: until={moment(found.stopped_at + 60).replace(' ', 'T')}. "
+    return (
+        f"Time ran out; for older ones: until={format_time(found.searched_back_to + 60).replace(' ', 'T')}. "
+    )
 
 
-def _nothing(request: Request, found: Found, everywhere: bool) -> str:
+def _no_hits(request: SearchRequest, found: SearchResult, everywhere: bool) -> str:
     tries = {
         "natural": "Try other words for the same thing",
         "phrase": "Try mode natural, which needs no exact wording",
@@ -142,14 +153,16 @@ def _nothing(request: Request, found: Found, everywhere: bool) -> str:
     bounds = [name for name in ("role", "since", "until") if getattr(request, name) not in ("", None)]
     without = f", or leave out {' and '.join(bounds)}" if bounds else ""
     wider = "" if everywhere else ", or everywhere=true for this person's other conversations"
-    return f"Nothing found. {tries}{without}{wider}. {_stopped(found)}".strip()
+    return f"Nothing found. {tries}{without}{wider}. {_time_note(found)}".strip()
 
 
-def _context(connection: sqlite3.Connection, place: Place, within: Mapping[int, str]) -> Context:
-    here = next((key for key, name in within.items() if name == place.conversation_id), 0)
-    given = parameters(place)
-    messages = {row[0] for row in connection.execute(f"{CONTEXT} SELECT message FROM items", given)} - {None}
-    summaries = {row[0] for row in connection.execute(f"{CONTEXT} SELECT summary FROM reached", given)}
+def _context(connection: sqlite3.Connection, call: CallContext, within: Mapping[int, str]) -> Context:
+    here = next((key for key, name in within.items() if name == call.conversation_id), 0)
+    given = context_parameters(call)
+    messages = {row[0] for row in connection.execute(f"{CONTEXT_QUERY} SELECT message FROM items", given)} - {
+        None
+    }
+    summaries = {row[0] for row in connection.execute(f"{CONTEXT_QUERY} SELECT summary FROM reached", given)}
     return Context(here, messages, summaries, is_known=bool(messages or summaries))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..stats import status, status_text
-from .context import Place
+from .context import CallContext
 from .tool import Arguments, EngineTool
 
 
-def run(place: Place, args: Arguments) -> str:
-    return status_text(status(place))
+def run(call: CallContext, args: Arguments) -> str:
+    return status_text(status(call))
 
 
 TOOL = EngineTool(

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from agent.messages import ChatDict
 from agent.tool import did_you_mean
 
-from .context import Place, Refused
+from .context import CallContext, ToolRefusal
 
 _MAX_SHOWN = 60
 _WANTED = {
@@ -52,7 +52,7 @@ class EngineTool:
     name: str
     description: str
     arguments: type[Arguments]
-    run: Callable[[Place, Any], str]
+    run: Callable[[CallContext, Any], str]
     """Takes the context of the call and the checked arguments. Raises Refused."""
 
     @property
@@ -67,13 +67,13 @@ class EngineTool:
             parameters["required"] = required
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
-    def call(self, place: Place, given: Mapping[str, Any]) -> str:
+    def call(self, call: CallContext, given: Mapping[str, Any]) -> str:
         """Raises Refused where an argument does not fit."""
-        return self.run(place, self._check(given))
+        return self.run(call, self._check(given))
 
     def _check(self, given: Mapping[str, Any]) -> Arguments:
         if not isinstance(given, Mapping):
-            raise Refused(f"`{self.name}` takes its arguments as one JSON object.")
+            raise ToolRefusal(f"`{self.name}` takes its arguments as one JSON object.")
         fields = self.arguments.model_fields
         # Models write null where they mean "not given".
         present = {
@@ -87,7 +87,7 @@ class EngineTool:
             problems = error.errors(include_url=False)
             # A misspelled name comes first: it may explain a missing one.
             problems.sort(key=lambda problem: problem["type"] != "extra_forbidden")
-            raise Refused(self._sentence(problems[0])) from None
+            raise ToolRefusal(self._sentence(problems[0])) from None
 
     def _sentence(self, problem: Mapping[str, Any]) -> str:
         """Say what is wrong with an argument and what to write instead."""
