@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from agent.chat_text import call_of
+from agent.messages import call_of
 from agent.untrusted import in_a_note
 
 from ..context_membership import Standing, standing

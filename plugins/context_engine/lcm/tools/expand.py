@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agent.chat_text import call_of
+from agent.messages import call_of
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import in_a_note
 
