@@ -18,7 +18,7 @@ from plugins.context_engine.lcm.hints import _quote
 from plugins.context_engine.lcm.messages import EchoDetector, StoredMessage, index_text
 from plugins.context_engine.lcm.search.filters import days_in, parse_timestamp, speaker_of, without_label
 from plugins.context_engine.lcm.search.page import excerpt
-from plugins.context_engine.lcm.search.ranked import index_text as words_of_a_question
+from plugins.context_engine.lcm.search.ranked import query_words
 from plugins.context_engine.lcm.search.request import InvalidSearch
 from plugins.context_engine.lcm.summarising.sources import (
     make_storable,
@@ -79,7 +79,7 @@ SEES: dict[str, Callable[[str], object]] = {
     "digest of a file": lambda text: digest(text, tokens=300, hint=f"read_file notes.md {text[:300]}"),
     "index": lambda text: index_text({"role": "user", "content": text, "name": text[:99]}),
     "echo": lambda text: EchoDetector().is_echo(called(text)),
-    "question": words_of_a_question,
+    "question": query_words,
     "days": days_in,
     "date": bounds,
     "speaker": lambda text: (speaker_of(text, None), without_label(text)),
