@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-
-import regex  # type: ignore[import-untyped]
+from functools import cache
+from typing import Any
 
 _ZERO_WIDTH = "\u00ad\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 _DIRECTION = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -30,20 +30,24 @@ def repair_surrogates(text: str) -> str:
     return text
 
 
-_GRAPHEME = regex.compile(
-    r"(?P<plain>[\n -~]+)(?=[\n -~])"  # ASCII up to the last character, which a mark may follow
-    r"|[\ud800-\udbff][\udc00-\udfff]"  # an emoji that a broken stream left in two halves
-    # Flags by pairs: \X alone counts the halves before each one again, which is quadratic.
-    r"|[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+"
-    r"|\X"
-)
+@cache
+def _grapheme_pattern() -> Any:
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415  most commands split no text, and the import takes 10 ms
+
+    return regex.compile(
+        r"(?P<plain>[\n\p{GCB=Other}]+)(?=[\n\p{GCB=Other}])"  # all but the last character, which a mark may follow
+        r"|[\ud800-\udbff][\udc00-\udfff]"  # an emoji that a broken stream left in two halves
+        # Flags by pairs: \X alone counts the halves before each one again, which is quadratic.
+        r"|[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+"
+        r"|\X"
+    )
 
 
 def inside_graphemes(text: str) -> set[int]:
     """Return the positions at which a cut would split what a reader takes for one character."""
     return {
         position
-        for found in _GRAPHEME.finditer(text)
+        for found in _grapheme_pattern().finditer(text)
         if found["plain"] is None
         for position in range(found.start() + 1, found.end())
     }
