@@ -117,7 +117,7 @@ class Bot:
         commands: Sequence[Command] = COMMANDS,
         name: str = "",
         people: Sequence[int] = (),
-        mending_seconds: float = 60.0,
+        resume_seconds: float = 60.0,
     ) -> None:
         self.world = world
         self.desk = Desk()
@@ -129,7 +129,7 @@ class Bot:
             allowed_users=tuple(people),
         )
         self.platform = DiscordPlatform(
-            settings, self._desk_for, commands, bot_name=name, mending_seconds=mending_seconds
+            settings, self._desk_for, commands, bot_name=name, resume_seconds=resume_seconds
         )
 
     def _desk_for(self, port: ChatPort) -> InboundHandler:

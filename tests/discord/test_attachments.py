@@ -39,7 +39,7 @@ async def test_a_file_that_is_too_large_is_not_fetched(desk: Desk, ada: Person, 
     """Discord says how large it is before a byte is read."""
     await ada.says(attachments=[Upload("a.txt", b"0123456789")])
     [file] = (await desk.heard()).attachments
-    with pytest.raises(AttachmentRefused, match="at most 9 are taken"):
+    with pytest.raises(AttachmentRefused, match="at most 9 are accepted"):
         await file.read(9)
     assert world.calls_to("get_file") == []
 
@@ -67,5 +67,5 @@ async def test_a_file_that_does_not_come(desk: Desk, ada: Person, world: Discord
     await ada.says(attachments=[Upload("a.txt", b"x")])
     [file] = (await desk.heard()).attachments
     world.fail_next("get_file", Fault.drop(), times=9)
-    with pytest.raises(AttachmentRefused, match="could not be fetched"):
+    with pytest.raises(AttachmentRefused, match="could not be downloaded"):
         await file.read(10)

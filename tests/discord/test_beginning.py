@@ -99,7 +99,7 @@ async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: DiscordW
 
 async def test_what_stands_in_line_outlives_its_connection(world: DiscordWorld, ada: Person) -> None:
     """It was delivered, and a command is never found again. Nobody waits to answer over a connection that is gone."""
-    async with running(Bot(world, mending_seconds=0.1)) as bot:
+    async with running(Bot(world, resume_seconds=0.1)) as bot:
         await world.until(lambda: "reset" in world.commands.names())
         bot.desk.let_in.clear()
         await ada.says("first")
@@ -120,7 +120,7 @@ async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
     """What stands in line behind that is not kept: once it were, nobody would look for the older ones again."""
     first = await ada.says("kept")
     await ada.says("missed")
-    bot = Bot(world, mending_seconds=0.1)
+    bot = Bot(world, resume_seconds=0.1)
     bot.desk.known = {place(ada.dm()): str(first.id)}
     bot.desk.since = time.time() - 3600
     reading = world.fail_next("get_messages", Fault.hang())

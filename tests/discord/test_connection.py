@@ -133,7 +133,7 @@ async def test_health_tells_of_an_interruption(bot: Bot, world: DiscordWorld) ->
 
 async def test_an_interruption_that_does_not_end(world: DiscordWorld, ada: Person) -> None:
     """The library's pauses grow up to a quarter of an hour, so its attempts are given up before."""
-    async with running(Bot(world, mending_seconds=0.2)) as bot:
+    async with running(Bot(world, resume_seconds=0.2)) as bot:
         world.gateway.refuse_connections()
         world.gateway.abort()
         await bot.becomes("down")

@@ -49,9 +49,9 @@ async def room() -> AsyncIterator[Room]:
         LastSeen(),
         KeyedQueue(),
         DiscordBotConfig(),
-        up=lambda: None,
-        lost=lambda: None,
-        deaf=lambda _: None,
+        on_up=lambda: None,
+        on_down=lambda: None,
+        on_store_unavailable=lambda _: None,
     )
     env = simcord.Env(client)
     await env.start()

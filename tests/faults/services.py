@@ -244,7 +244,7 @@ async def discord() -> AsyncIterator[Service]:
         settings = DiscordBotConfig(
             token=SecretStr(world.token), api_base=world.api_base, gateway_url=world.gateway_url
         )
-        platform = DiscordPlatform(settings, lambda port: Desk(), (), answer_seconds=PATIENCE)
+        platform = DiscordPlatform(settings, lambda port: Desk(), (), response_seconds=PATIENCE)
         await platform.start()
         assert platform.health.state == "up", platform.health
         port = _BriskDiscordPort("discord")

@@ -11,7 +11,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.telegram.formatting"]):
-    from gateway.platforms.telegram.formatting import LIMIT, formatted
+    from gateway.platforms.telegram.formatting import LIMIT, format_markdown
     from gateway.text.code_files import find_long_code
     from gateway.text.splitter import split_first, split_text
     from gateway.text.tables import render_tables
@@ -59,7 +59,7 @@ def _check_growth(text: str, limit: int, measure: Measure) -> None:
 
 
 def _check_message(piece: str) -> None:
-    message = formatted(piece)
+    message = format_markdown(piece)
     length = utf16_length(message.text)
     assert 0 < utf16_length(message.text.strip()) <= LIMIT, piece
     for entity in message.entities:

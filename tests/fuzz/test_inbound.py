@@ -18,9 +18,9 @@ from agent.errors import StoreError, StoreFull
 from gateway.chat.keyed_queue import KeyedQueue
 from gateway.platforms.discord.client import INTENTS
 from gateway.platforms.telegram.api import BotApi, _PollRequest
-from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.message_reader import Reader as TelegramReader
-from gateway.platforms.telegram.updates import Intake
+from gateway.platforms.telegram.attachments import TelegramFiles
+from gateway.platforms.telegram.message_reader import TelegramReader as TelegramReader
+from gateway.platforms.telegram.updates import UpdateReceiver
 from gateway.types import ChatMessage, Press
 from tests.discord.bot import Bot, running
 from tests.fuzz.discord_events import EVENTS
@@ -72,12 +72,12 @@ async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
     desk, lines = Desk(refuses), KeyedQueue()
     api = BotApi("1:fake", NOBODY_LISTENS)
     me = User(7_000_000_001, "Hermes", True, username="hermes_bot")
-    intake = Intake(desk, TelegramReader(me, {"compress"}, Files(api.bot)), lines)  # type: ignore[arg-type]
+    intake = UpdateReceiver(desk, TelegramReader(me, {"compress"}, TelegramFiles(api.bot)), lines)  # type: ignore[arg-type]
     answer = _PollRequest.parse_json_payload(json.dumps({"ok": True, "result": updates}).encode())
     readable = [Update.de_json(update, api.bot) for update in answer["result"]]
     assert [update.update_id for update in readable] == [update["update_id"] for update in updates]
     try:
-        await intake.take(readable)
+        await intake.receive(readable)
     except StoreError:
         assert desk.refused
     else:

@@ -63,7 +63,7 @@ async def test_it_comes_back() -> None:
         up_again.set()
         await asyncio.Event().wait()
 
-    connection = ReconnectingConnection("telegram", connect, first_pause=0.01)
+    connection = ReconnectingConnection("telegram", connect, first_delay=0.01)
     await connection.start()
     states = [connection.health.state]
     await asyncio.wait_for(up_again.wait(), 10)

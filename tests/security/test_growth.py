@@ -50,7 +50,7 @@ from gateway.platforms.discord import message_reader as discord_wording
 from gateway.platforms.telegram import formatting as mentions
 from gateway.platforms.telegram import message_reader as addressing
 from gateway.platforms.telegram import message_reader as content
-from gateway.platforms.telegram.formatting import LIMIT, formatted
+from gateway.platforms.telegram.formatting import LIMIT, format_markdown
 from gateway.platforms.web import renderer, tool_history
 from gateway.platforms.web.dashboard import conversations
 from gateway.platforms.web.markdown import render_markdown
@@ -98,7 +98,7 @@ def _addressed(text: str) -> object:
 
 def _on_discord(text: str) -> object:
     message: Any = SimpleNamespace(content=text, mentions=[], guild=None)
-    return discord_wording.readable(discord_wording._written(message, 1), message)
+    return discord_wording.resolve_mentions(discord_wording._written_text(message, 1), message)
 
 
 def _continued(text: str) -> object:
@@ -109,7 +109,7 @@ def _continued(text: str) -> object:
 
 def _telegram(text: str) -> object:
     """No longer text than a message is ever formatted."""
-    return formatted(text) if utf16_length(text) <= LIMIT else None
+    return format_markdown(text) if utf16_length(text) <= LIMIT else None
 
 
 def _queried(text: str) -> object:
@@ -205,9 +205,9 @@ WORK: dict[str, Work] = {
     "display.format_arguments": display.format_arguments,
     "display.code_block": display.code_block,
     "telegram.formatted": _telegram,
-    "telegram.notifying_nobody": lambda text: mentions.notifying_nobody(text[:LIMIT], []),
+    "telegram.suppress_mentions": lambda text: mentions.suppress_mentions(text[:LIMIT], []),
     "telegram.addressed_text": _addressed,
-    "telegram.name_of": content.name_of,
+    "telegram.display_name": content.display_name,
     "discord words": _on_discord,
     "parse_command": parse_command,
     "parse_command of a command": lambda text: parse_command("/" + text),

@@ -161,7 +161,7 @@ async def test_a_second_poller(world: TelegramWorld) -> None:
         await world.called("getUpdates", 2)
         async with http.get(f"{world.url}/bot{world.token}/getUpdates"):
             health = await bench.until("down")
-        assert "Another program is polling with this token" in health.detail
+        assert "Another program polls with this token" in health.detail
         polls = len(world.calls_of("getUpdates"))
         await bench.until("up")
         assert len(world.calls_of("getUpdates")) >= polls + 2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from telegram import MessageEntity
 
-from gateway.platforms.telegram.formatting import LIMIT, Formatted, formatted
+from gateway.platforms.telegram.formatting import LIMIT, FormattedText, format_markdown
 from gateway.text.splitter import split_text
 from gateway.text.unicode import utf16_length
 from tests.text.markdown_texts import texts
@@ -16,7 +16,7 @@ from tests.text.markdown_texts import texts
 
 def shown(markdown: str) -> list[tuple[str, str]]:
     """Return the entities of a text as (kind, covered text)."""
-    message = formatted(markdown)
+    message = format_markdown(markdown)
     units = message.text.encode("utf-16-le")
     return [
         (entity.type, units[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le"))
@@ -49,20 +49,20 @@ def shown(markdown: str) -> list[tuple[str, str]]:
 )
 def test_markdown_becomes_entities(markdown: str, text: str, entities: list[tuple[str, str]]) -> None:
     """The text has no marks, and entities count in UTF-16 units."""
-    assert formatted(markdown).text == text
+    assert format_markdown(markdown).text == text
     assert shown(markdown) == entities
 
 
 def test_the_language_of_code() -> None:
     """Only the language counts, not the file name in the info string."""
     for info in ("python", 'python title="app.py"', "python:app.py"):
-        [entity] = formatted(f"```{info}\nx\n```").entities
+        [entity] = format_markdown(f"```{info}\nx\n```").entities
         assert (entity.type, entity.language) == ("pre", "python")
 
 
 def test_a_long_quotation_can_be_expanded() -> None:
     """A long quotation is collapsed."""
-    assert formatted("> " + "words " * 100).entities[0].type == "expandable_blockquote"
+    assert format_markdown("> " + "words " * 100).entities[0].type == "expandable_blockquote"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_long_quotation_can_be_expanded() -> None:
 )
 def test_unsafe_links_stay_text(markdown: str) -> None:
     """A link that would notify a person or leads nowhere is shown as text."""
-    assert formatted(markdown) == Formatted(markdown)
+    assert format_markdown(markdown) == FormattedText(markdown)
 
 
 @pytest.mark.parametrize(
@@ -100,19 +100,19 @@ def test_unsafe_links_stay_text(markdown: str) -> None:
 )
 def test_nothing_is_dropped(markdown: str) -> None:
     """Text that the renderer would drop or misread is shown as written."""
-    assert formatted(markdown) == Formatted(markdown)
+    assert format_markdown(markdown) == FormattedText(markdown)
 
 
 def test_code_is_not_touched() -> None:
     """Code is unchanged."""
     code = r"List<T> a || b $HOME:$PATH \(\alpha\) [x]: y <br> \[\frac{a}{b}\]"
-    assert formatted(f"```\n{code}\n```").text == code
-    assert formatted(f"`{code}`").text == code
+    assert format_markdown(f"```\n{code}\n```").text == code
+    assert format_markdown(f"`{code}`").text == code
 
 
 def test_the_rest_of_a_list_is_not_code() -> None:
     """The second half of a nested list or of its code block does not become indented code."""
-    assert formatted("    - inner\n    - more\n- outer") == Formatted("• inner\n• more\n• outer")
+    assert format_markdown("    - inner\n    - more\n- outer") == FormattedText("• inner\n• more\n• outer")
     assert shown("    ```py\n    x = 1\n      y\n    ```\n- outer") == [("pre", "x = 1\n  y")]
 
 
@@ -121,14 +121,14 @@ def test_over_the_limit_plain_text_is_sent() -> None:
     rows = "\n".join(f"|{number}|" * 3 for number in range(300))
     table = f"| a rather long heading | another long heading | one more |\n|-|-|-|\n{rows}"
     table = table[: table.rindex("\n", 0, LIMIT)]
-    message = formatted(table)
+    message = format_markdown(table)
     assert utf16_length(message.text) <= LIMIT
     assert all(f"{number}" in message.text for number in range(200))
 
 
 def test_no_more_entities_than_telegram_takes() -> None:
     """Of more than a hundred entities, links and code outrank bold words."""
-    message = formatted("**b** " * 150 + "[link](https://e.x) `code`")
+    message = format_markdown("**b** " * 150 + "[link](https://e.x) `code`")
     kinds = [entity.type for entity in message.entities]
     assert len(kinds) == 100
     assert {"text_link", "code"} < set(kinds)
@@ -136,14 +136,14 @@ def test_no_more_entities_than_telegram_takes() -> None:
 
 def test_lone_surrogates_are_replaced() -> None:
     """A lone surrogate is replaced; a pair in two halves is joined."""
-    assert formatted("a \ud83d b").text == "a \ufffd b"
-    assert formatted("a \ud83d\ude00 b").text == "a 😀 b"
+    assert format_markdown("a \ud83d b").text == "a \ufffd b"
+    assert format_markdown("a \ud83d\ude00 b").text == "a 😀 b"
 
 
 @pytest.mark.parametrize("markdown", ["```\n```", "", "   ", "# ", "\u200b"])
 def test_something_is_always_sent(markdown: str) -> None:
     """A text that would be empty once formatted is unchanged."""
-    assert formatted(markdown) == Formatted(markdown)
+    assert format_markdown(markdown) == FormattedText(markdown)
 
 
 def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_text_becomes_a_message_that_telegram_takes(markdown: str) -> None:
     """The message is within the limits, and its entities lie within the text and nest correctly."""
     for piece in split_text(markdown, LIMIT, utf16_length):
-        message = formatted(piece)
+        message = format_markdown(piece)
         assert 0 < utf16_length(message.text.strip()) <= LIMIT
         assert len(message.entities) <= 100
         for entity in message.entities:
@@ -185,7 +185,7 @@ def _check_nesting(one: MessageEntity, other: MessageEntity) -> None:
 @settings(max_examples=120, deadline=None)
 def test_every_word_is_shown(markdown: str) -> None:
     """Every word is in the text or in the URL of a link, except words beside a fence."""
-    message = formatted(markdown[:2000])
+    message = format_markdown(markdown[:2000])
     everything = " ".join([message.text, *(entity.url or "" for entity in message.entities)])
     said = re.sub(r"^\W*?(?:```|~~~).*$|&amp;", "", markdown[:2000], flags=re.MULTILINE)
     for word in re.findall(r"[^\W_]{2,}", said):

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.platforms.clients import client_of, listen
+from gateway.platforms.clients import client_key, listen
 from gateway.platforms.web.sse import EventStreams, frame
 from tests.web.world import World, web_world
 
@@ -80,7 +80,7 @@ async def test_too_many_event_streams_of_one_client(tmp_path: Path) -> None:
                     await last.content.readline()
                     last = await pages.enter_async_context(http.get(events))
                 assert last.status == 503
-                assert "close some" in await last.text()
+                assert "Close some" in await last.text()
             async with asyncio.timeout(30):
                 while True:  # The server notices the closed pages when it next writes to them.
                     async with http.get(events) as again:
@@ -102,7 +102,7 @@ async def test_too_many_event_streams_of_one_client(tmp_path: Path) -> None:
 )
 def test_addresses_of_one_client(one: str, other: str, is_same: bool) -> None:
     """A client with IPv6 has a whole /64 for itself, so the limits count the /64."""
-    assert (client_of(one) == client_of(other)) is is_same
+    assert (client_key(one) == client_key(other)) is is_same
 
 
 async def test_a_stream_that_nobody_reads() -> None:

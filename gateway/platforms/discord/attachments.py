@@ -1,4 +1,4 @@
-"""Files that come with a Discord message."""
+"""Attachments of Discord messages, downloaded only when they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.types import Attachment, AttachmentKind
 
 _KINDS: dict[str, AttachmentKind] = {"image": "image", "audio": "audio", "video": "video"}
 _CHUNK = 64 * 1024
-_PATIENCE = aiohttp.ClientTimeout(total=120.0, sock_connect=15.0)
+_TIMEOUT = aiohttp.ClientTimeout(total=120.0, sock_connect=15.0)
 
 
 def attachments_of(files: Iterable[discord.Attachment]) -> tuple[Attachment, ...]:
@@ -31,34 +31,32 @@ def _attachment(file: discord.Attachment) -> Attachment:
 
 
 def _mime(file: discord.Attachment) -> str:
-    """Discord's word for it, such as `text/plain; charset=utf-8`, without what stands behind; else by the name."""
-    told = (file.content_type or "").partition(";")[0].strip()
-    return told or mimetypes.guess_type(file.filename)[0] or "application/octet-stream"
+    """Return the declared MIME type without parameters, or guess it from the file name."""
+    declared = (file.content_type or "").partition(";")[0].strip()
+    return declared or mimetypes.guess_type(file.filename)[0] or "application/octet-stream"
 
 
 def _reader(file: discord.Attachment) -> Callable[[int], Awaitable[bytes]]:
     return partial(fetch, file.url, file.size)
 
 
-async def fetch(url: str, size: int | None, most: int) -> bytes:
-    """The SDK's own `read` takes whatever comes; this one stops at the bytes that are wanted."""
-    if size is not None and size > most:
-        raise AttachmentRefused(f"it has {size:,} bytes, and at most {most:,} are taken.")
+async def fetch(url: str, size: int | None, limit: int) -> bytes:
+    """Download a file up to a limit, which the SDK's `read` does not have."""
+    if size is not None and size > limit:
+        raise AttachmentRefused(f"it has {size:,} bytes; at most {limit:,} are accepted.")
     try:
-        async with aiohttp.ClientSession(timeout=_PATIENCE) as session, session.get(url) as answer:
+        async with aiohttp.ClientSession(timeout=_TIMEOUT) as session, session.get(url) as answer:
             if answer.status != 200:
-                raise AttachmentRefused(
-                    f"Discord does not hand it out any more ({answer.status}); send it again."
-                )
-            return await _at_most(answer, most)
+                raise AttachmentRefused(f"Discord no longer has it ({answer.status}); send it again.")
+            return await _read_limited(answer, limit)
     except NETWORK_ERRORS as error:
-        raise AttachmentRefused("it could not be fetched from Discord; send it again.") from error
+        raise AttachmentRefused("it could not be downloaded from Discord; send it again.") from error
 
 
-async def _at_most(answer: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_limited(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     data = bytearray()
     async for chunk in answer.content.iter_chunked(_CHUNK):
         data += chunk
-        if len(data) > most:
-            raise AttachmentRefused(f"it has more than {most:,} bytes.")
+        if len(data) > limit:
+            raise AttachmentRefused(f"it has more than {limit:,} bytes.")
     return bytes(data)

@@ -1,4 +1,4 @@
-"""Where discord.py finds Discord. It keeps the addresses once for the whole process, so its bots share them."""
+"""Addresses of Discord, which discord.py keeps once per process, so that all its bots share them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from yarl import URL
 
 from gateway.chat.errors import ConnectionRefused
 
-_in_use: list[tuple[str, str]] = []
+_endpoints_in_use: list[tuple[str, str]] = []
 
 
 @contextmanager
-def discord_at(api_base: str, gateway_url: str) -> Iterator[None]:
-    """Holds the addresses for as long as a connection lasts. Raises ConnectionRefused if a bot holds others."""
+def use_endpoints(api_base: str, gateway_url: str) -> Iterator[None]:
+    """Use these addresses for one connection. Raises ConnectionRefused if another bot uses different ones."""
     wanted = (api_base.rstrip("/"), gateway_url)
-    if _in_use and _in_use[0] != wanted:
+    if _endpoints_in_use and _endpoints_in_use[0] != wanted:
         raise ConnectionRefused(
             "another Discord bot of this process uses other addresses; give all of them the same `api_base` and "
             "`gateway_url`, or run them in two processes."
         )
-    _in_use.append(wanted)
+    _endpoints_in_use.append(wanted)
     Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = wanted[0], URL(wanted[1])
     try:
         yield
     finally:
-        _in_use.remove(wanted)
+        _endpoints_in_use.remove(wanted)

@@ -1,4 +1,4 @@
-"""What discord.py raises, told in the words of `gateway/chat/errors.py`."""
+"""Translates errors of discord.py into those of `gateway/chat/errors.py`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gateway.chat.errors import (
 
 NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 SERVICE_ERRORS = (discord.HTTPException, discord.RateLimited, *NETWORK_ERRORS)
-"""Whatever a request to Discord may end with."""
+"""Errors that a request to Discord may raise."""
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
 """Raised by discord.py for a successful response whose body is not what the request returns."""
-GONE = (discord.Forbidden, discord.NotFound)
-"""It would end like this again."""
+GONE_ERRORS = (discord.Forbidden, discord.NotFound)
+"""Errors that a retry would meet again."""
 
 LOGIN_REFUSED = (
     "Discord does not accept the token. In the Developer Portal choose the application, then Bot -> Reset Token, "
@@ -39,20 +39,20 @@ MISSING_INTENT = (
 )
 NO_NETWORK = "Check the network and discordstatus.com; Hermes keeps trying."
 INTERRUPTED = "The connection to Discord is interrupted; Hermes is restoring it."
-DEAF = "Nothing is taken in from Discord while the store refuses; Hermes keeps trying."
+STORE_UNAVAILABLE = "Hermes receives nothing from Discord while the store fails; it keeps trying."
 
 _TOKEN_REFUSED = 4004
 _FATAL_CLOSES = range(4010, 4014)
-_BAN_SECONDS = 60.0
-"""How long to keep still when Discord's front door, which names no time, says that there were too many requests."""
+_DEFAULT_RETRY_SECONDS = 60.0
+"""Delay after a 429 that names no time, as Discord's proxy sends it."""
 
 _BY_CODE: dict[int, type[DeliveryError]] = {
     10003: Undeliverable,  # unknown channel
     10008: MessageGone,  # unknown message
     30046: MessageGone,  # too many edits of an old message
     50001: Undeliverable,  # no access
-    50005: MessageGone,  # somebody else's message
-    50007: Undeliverable,  # this person takes no direct messages
+    50005: MessageGone,  # another author's message
+    50007: Undeliverable,  # this person accepts no direct messages
     50013: Undeliverable,  # no permission
     50033: Undeliverable,  # no such person
     50035: ContentRefused,  # invalid body
@@ -66,21 +66,21 @@ _BY_STATUS: dict[int, type[DeliveryError]] = {
     413: ContentRefused,
 }
 
-Meanings = Mapping[int, tuple[type[DeliveryError], str]]
-"""What a code means for one kind of request."""
+CodeMeanings = Mapping[int, tuple[type[DeliveryError], str]]
+"""Meaning of error codes for one kind of request, where it differs from the usual."""
 
-ARCHIVED_FOR_EDITS: Meanings = {50083: (MessageGone, "(the thread is archived)")}
-"""A new message takes the thread out of the archive."""
+ARCHIVED_FOR_EDITS: CodeMeanings = {50083: (MessageGone, "(the thread is archived)")}
+"""A new message moves the thread out of the archive."""
 
-NO_FILES_HERE: Meanings = {50013: (ContentRefused, "(the bot may not send files here)")}
-"""Words may still be welcome."""
+NO_FILES_HERE: CodeMeanings = {50013: (ContentRefused, "(the bot may not send files here)")}
+"""Text may still be allowed."""
 
-LIKE_EVERYWHERE: Meanings = {}
+DEFAULT_MEANINGS: CodeMeanings = {}
 
 
 @contextmanager
-def delivery_errors(meanings: Meanings = LIKE_EVERYWHERE) -> Iterator[None]:
-    """Raises one of the errors of a ChatPort for whatever a request ends with."""
+def delivery_errors(meanings: CodeMeanings = DEFAULT_MEANINGS) -> Iterator[None]:
+    """Translate the errors of a request into a DeliveryError."""
     try:
         yield
     except discord.RateLimited as error:
@@ -96,9 +96,9 @@ def delivery_errors(meanings: Meanings = LIKE_EVERYWHERE) -> Iterator[None]:
         raise Unreachable(f"(an unreadable response: {type(error).__name__})") from error
 
 
-def _delivery_error(error: discord.HTTPException, meanings: Meanings) -> DeliveryError:
+def _delivery_error(error: discord.HTTPException, meanings: CodeMeanings) -> DeliveryError:
     if error.status == 429:
-        return _front_door(error)
+        return _too_many_requests(error)
     if error.status >= 500:
         return Unreachable(f"(Discord answers {error.status})")
     if error.code in meanings:
@@ -110,16 +110,16 @@ def _delivery_error(error: discord.HTTPException, meanings: Meanings) -> Deliver
     return kind(f"(Discord: {error.text[:200] or error.status}, code {error.code})")
 
 
-def _front_door(error: discord.HTTPException) -> SlowDown:
+def _too_many_requests(error: discord.HTTPException) -> SlowDown:
     try:
-        return SlowDown(float(error.response.headers.get("Retry-After") or _BAN_SECONDS))
+        return SlowDown(float(error.response.headers.get("Retry-After") or _DEFAULT_RETRY_SECONDS))
     except ValueError:
-        return SlowDown(_BAN_SECONDS)
+        return SlowDown(_DEFAULT_RETRY_SECONDS)
 
 
 @contextmanager
 def connection_errors() -> Iterator[None]:
-    """Tells apart what a person must mend and what time will mend."""
+    """Translate the errors of a connection: ConnectionRefused needs a person, the others are retried."""
     try:
         yield
     except discord.LoginFailure as error:
@@ -134,7 +134,7 @@ def connection_errors() -> Iterator[None]:
         raise Unreachable(f"Discord closed the connection with code {error.code}.") from error
     except discord.HTTPException as error:
         if error.status == 429:
-            raise _front_door(error) from error
+            raise _too_many_requests(error) from error
         raise Unreachable(f"Discord answers {error.status}; Hermes keeps trying.") from error
     except discord.RateLimited as error:
         raise SlowDown(error.retry_after) from error

@@ -1,4 +1,4 @@
-"""Slash commands and buttons, in the types of `gateway/types.py`."""
+"""Reads slash commands and presses into `ChatMessage` and `Press`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Any
 
 import discord
 
-from gateway.platforms.discord.message_reader import person_of, place_of
+from gateway.platforms.discord.message_reader import author_of, place_of
 from gateway.text.unicode import repair_surrogates
 from gateway.types import ChatMessage, Press
 
-NO_PLACE = "I cannot work in this kind of channel; use a text channel, a thread or a direct message."
+NO_PLACE = "I cannot answer in this kind of channel; use a text channel, a thread or a direct message."
 NO_PERMISSION = "I may not write here; give me View Channel and Send Messages."
 NO_PERMISSION_IN_THREADS = "I may not write here; give me View Channel and Send Messages in Threads."
 
-_LONGEST_ECHO = 150
+_MAX_ECHO = 150
 
 
-def obstacle(interaction: discord.Interaction[Any]) -> str:
-    """Why a command cannot be answered here; empty if it can. Commands work even where the bot may not write."""
+def interaction_problem(interaction: discord.Interaction[Any]) -> str:
+    """Say why the bot cannot answer here; empty if it can. Discord offers commands also where the bot may not write."""
     if interaction.channel is None:
         return NO_PLACE
     if interaction.guild_id is None:
-        return ""  # what Discord tells of permissions in a direct chat leaves writing out
+        return ""  # in a direct chat, the permissions that Discord sends omit writing
     may = interaction.app_permissions
     if may.administrator:
         return ""
@@ -35,29 +35,29 @@ def command_message(interaction: discord.Interaction[Any], message_id: int) -> C
     return ChatMessage(
         id=str(message_id),
         place=place_of(interaction.channel),
-        author=person_of(interaction.user),
-        text=_typed(interaction),
+        author=author_of(interaction.user),
+        text=_command_text(interaction),
     )
 
 
 def echo(command: str) -> str:
-    """What is left of a command in the chat: as code, so that no link in it is unfolded and nobody is named."""
+    """Return the command as shown in the chat: as code, without link previews and mentions."""
     line = " ".join(repair_surrogates(command).replace("`", "'").split())
-    return f"`{line if len(line) <= _LONGEST_ECHO else line[: _LONGEST_ECHO - 1] + '…'}`"
+    return f"`{line if len(line) <= _MAX_ECHO else line[: _MAX_ECHO - 1] + '…'}`"
 
 
 def press_of(interaction: discord.Interaction[Any]) -> Press:
     data: Any = interaction.data or {}
     return Press(
         place=place_of(interaction.channel),
-        author=person_of(interaction.user),
+        author=author_of(interaction.user),
         message_id=str(interaction.message.id) if interaction.message else "",
         data=str(data.get("custom_id", "")),
     )
 
 
-def _typed(interaction: discord.Interaction[Any]) -> str:
-    """What the person would have typed: `/compress billing`."""
+def _command_text(interaction: discord.Interaction[Any]) -> str:
+    """Return the command as text: `/compress billing`."""
     data: Any = interaction.data or {}
     values = [str(option["value"]) for option in data.get("options", ()) if "value" in option]
     return " ".join([f"/{data.get('name', '')}", *values]).strip()

@@ -1,4 +1,4 @@
-"""The slash commands that Discord shows. They are registered only when they differ from what Discord has."""
+"""Command menu: registers slash commands with Discord when they differ from the registered ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ log = structlog.get_logger(__name__)
 
 _COMMAND: Final = 1
 _TEXT: Final = 3
-_IN_SERVERS, _WITH_THE_BOT = 0, 1
-_LONGEST_NAME, _LONGEST_DESCRIPTION, _MOST_COMMANDS = 32, 100, 100
+_IN_SERVERS, _IN_DIRECT_CHATS = 0, 1
+_MAX_NAME, _MAX_DESCRIPTION, _MAX_COMMANDS = 32, 100, 100
 
-Entry = dict[str, Any]
-"""A command as Discord's interface describes it."""
+MenuEntry = dict[str, Any]
+"""A command in Discord's format."""
 
 
-async def keep_menu_current(client: discord.Client, commands: Sequence[Command]) -> None:
-    """Without the menu commands can still be typed as text, so a failure is only reported."""
-    wanted = [_entry(command) for command in commands if _is_possible(command.name)][:_MOST_COMMANDS]
+async def update_menu(client: discord.Client, commands: Sequence[Command]) -> None:
+    """Register the commands. A failure is only logged: commands can also be typed as text."""
+    wanted = [_entry(command) for command in commands if _is_valid_name(command.name)][:_MAX_COMMANDS]
     assert client.application_id is not None, "known since login"
     try:
         registered = await client.http.get_global_commands(client.application_id)
-        if _compared(registered) == _compared(wanted):
+        if _comparable(registered) == _comparable(wanted):
             return
         await client.http.bulk_upsert_global_commands(client.application_id, wanted)
     except SERVICE_ERRORS as error:
@@ -37,41 +37,41 @@ async def keep_menu_current(client: discord.Client, commands: Sequence[Command])
         log.info("discord.commands_registered", count=len(wanted))
 
 
-def _entry(command: Command) -> Entry:
+def _entry(command: Command) -> MenuEntry:
     return {
         "type": _COMMAND,
         "name": command.name.lower(),
-        "description": _short(command.summary),
-        "options": [_option(command.argument)] if _is_possible(command.argument) else [],
-        "contexts": [_IN_SERVERS, _WITH_THE_BOT],
+        "description": _shorten(command.summary),
+        "options": [_option(command.argument)] if _is_valid_name(command.argument) else [],
+        "contexts": [_IN_SERVERS, _IN_DIRECT_CHATS],
         "integration_types": [0],
     }
 
 
-def _option(argument: str) -> Entry:
+def _option(argument: str) -> MenuEntry:
     return {
         "type": _TEXT,
         "name": argument.lower(),
-        "description": "May be left empty.",
+        "description": "Optional.",
         "required": False,
     }
 
 
-def _is_possible(name: str) -> bool:
-    """One name that Discord does not take would make it refuse all of them."""
-    return 0 < len(name) <= _LONGEST_NAME and all(char.isalnum() or char in "-_" for char in name)
+def _is_valid_name(name: str) -> bool:
+    """Check a name: one invalid name makes Discord refuse all commands."""
+    return 0 < len(name) <= _MAX_NAME and all(char.isalnum() or char in "-_" for char in name)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_DESCRIPTION else text[: _LONGEST_DESCRIPTION - 1] + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_DESCRIPTION else text[: _MAX_DESCRIPTION - 1] + "…"
 
 
-def _compared(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], object]:
-    """What we decide about a command, without what Discord adds. Their order has no meaning."""
+def _comparable(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], object]:
+    """Return the commands without the fields that Discord adds, in no order."""
     return {
         (entry.get("type", _COMMAND), entry["name"]): (
             entry["description"],
-            [_compared_option(option) for option in entry.get("options") or ()],
+            [_comparable_option(option) for option in entry.get("options") or ()],
             sorted(entry.get("contexts") or ()),
             sorted(entry.get("integration_types") or ()),
         )
@@ -79,5 +79,5 @@ def _compared(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], obj
     }
 
 
-def _compared_option(option: Mapping[str, Any]) -> tuple[object, ...]:
+def _comparable_option(option: Mapping[str, Any]) -> tuple[object, ...]:
     return option["type"], option["name"], option["description"], option.get("required", False)

@@ -1,4 +1,4 @@
-"""Messages that Discord delivers, in the types of `gateway/chat/contract.py`."""
+"""Reads Discord messages into `ChatMessage`."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from gateway.types import Author, ChatMessage, Place, Quote, command_name, parse
 
 _MENTION = re.compile(r"<(@[!&]?|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
-_LONGEST_EMBED = 500
+_MAX_EMBED = 500
 
 
-def words_of(message: discord.Message, me: int) -> str:
-    """Everything a person sees in the message, without the mention of the bot."""
-    return "\n".join(part for part in (_written(message, me), *_shown(message)) if part)
+def visible_text(message: discord.Message, me: int) -> str:
+    """Return everything a person sees in the message, without the mention of the bot."""
+    return "\n".join(part for part in (_written_text(message, me), *_extra_content(message)) if part)
 
 
 def own_role(message: discord.Message) -> discord.Role | None:
-    """The role that Discord gives a bot bears its name, and people pick it for the bot itself."""
+    """Return the role that Discord creates for the bot; it has the bot's name, and people mention it by mistake."""
     return message.guild.self_role if message.guild else None
 
 
-def _written(message: discord.Message, me: int) -> str:
+def _written_text(message: discord.Message, me: int) -> str:
     role = own_role(message)
     mine = f"<@!?{me}>" + (f"|<@&{role.id}>" if role else "")
-    return readable(re.sub(f" ?(?:{mine})", "", message.content).strip(), message)
+    return resolve_mentions(re.sub(f" ?(?:{mine})", "", message.content).strip(), message)
 
 
-def readable(text: str, message: discord.Message) -> str:
-    """Numbers in mentions and emoji become the names that people see."""
+def resolve_mentions(text: str, message: discord.Message) -> str:
+    """Replace ids in mentions and emoji by the names that people see."""
     people = {user.id: user.display_name for user in message.mentions}
 
     def name(mention: re.Match[str]) -> str:
@@ -51,7 +51,7 @@ def readable(text: str, message: discord.Message) -> str:
     return _EMOJI.sub(r"\1", _MENTION.sub(name, text))
 
 
-def _shown(message: discord.Message) -> Iterator[str]:
+def _extra_content(message: discord.Message) -> Iterator[str]:
     yield from (f"[sticker: {in_a_note(sticker.name)}]" for sticker in message.stickers)
     yield from _embeds(message.embeds)
     if message.poll:
@@ -62,48 +62,48 @@ def _shown(message: discord.Message) -> Iterator[str]:
 
 
 def _embeds(embeds: list[discord.Embed]) -> Iterator[str]:
-    """Only what an author wrote: the preview of a link repeats what is behind it."""
+    """Yield embeds that an author wrote, without link previews."""
     for embed in embeds:
         text = " - ".join(part for part in (embed.title, embed.description) if part)
         if embed.type == "rich" and text:
-            yield f"[embed: {in_a_note(text[:_LONGEST_EMBED])}]"
+            yield f"[embed: {in_a_note(text[:_MAX_EMBED])}]"
 
 
 def _forwarded(snapshot: discord.MessageSnapshot) -> str:
-    """Somebody else's words: marked, so that they cannot pass for the sender's own."""
+    """Mark forwarded text, so that it does not pass for the sender's own words."""
     parts = [snapshot.content, *(f"[sticker: {sticker.name}]" for sticker in snapshot.stickers)]
     said = "\n".join([*filter(None, parts), *_embeds(snapshot.embeds)])
     return f"[forwarded message]\n{wrap_untrusted(said)}" if said else "[forwarded message]"
 
 
-_LONG = 1900
-"""A paste is cut near 2000 characters; a message as long as this may be its first part."""
+_MAYBE_SPLIT_LENGTH = 1900
+"""Clients split a paste near 2000 characters; a message of this length may be its first part."""
 
-_WRITTEN_BY_SOMEBODY = (discord.MessageType.default, discord.MessageType.reply)
+_WRITTEN_TYPES = (discord.MessageType.default, discord.MessageType.reply)
 
 
-class Reader:
-    """Reads messages for one bot."""
+class DiscordReader:
+    """Converts messages for one bot."""
 
     def __init__(self, me: int, commands: Sequence[Command]) -> None:
         self._me = me
         self._commands = {command_name(name): command for command in commands for name in _names(command)}
 
-    def concerns(self, message: discord.Message) -> bool:
-        """Not the bot's own, and not a notice of Discord's about joins, pins or threads."""
-        return message.author.id != self._me and message.type in _WRITTEN_BY_SOMEBODY
+    def is_relevant(self, message: discord.Message) -> bool:
+        """Tell whether a person wrote the message: it is not the bot's own and not a notice of Discord."""
+        return message.author.id != self._me and message.type in _WRITTEN_TYPES
 
-    def words(self, message: discord.Message) -> str:
-        return words_of(message, self._me)
+    def text(self, message: discord.Message) -> str:
+        return visible_text(message, self._me)
 
-    def overtakes(self, text: str) -> bool:
+    def is_urgent(self, text: str) -> bool:
         command = self._command(text)
         return command is not None and command.overtakes
 
     def message(self, message: discord.Message, place: Place) -> ChatMessage:
-        text = self.words(message)
+        text = self.text(message)
         forwarded = attachments_of(file for each in message.message_snapshots for file in each.attachments)
-        # Forwarded, it is somebody else who speaks.
+        # A forwarded voice message is not the sender's own speech.
         others = (replace(file, kind="audio") if file.kind == "voice" else file for file in forwarded)
         return ChatMessage(
             id=str(message.id),
@@ -113,12 +113,12 @@ class Reader:
             addressed=place.kind == "direct" or self._is_addressed(message, text),
             quote=_quote(message),
             attachments=(*attachments_of(message.attachments), *others),
-            maybe_unfinished=len(message.content) >= _LONG,
+            maybe_unfinished=len(message.content) >= _MAYBE_SPLIT_LENGTH,
             written_at=message.created_at.timestamp(),
         )
 
     def _is_addressed(self, message: discord.Message, text: str) -> bool:
-        """`@everyone` means nobody in particular, so it is no mention."""
+        """Tell whether the message addresses the bot; `@everyone` does not."""
         replied_to = _replied_to(message)
         return (
             any(user.id == self._me for user in message.mentions)
@@ -128,13 +128,13 @@ class Reader:
         )
 
     def _command(self, text: str) -> Command | None:
-        """One of ours: `/play` in a server is for some other bot."""
+        """Return the command, if the bot has it: `/play` in a server is for another bot."""
         call = parse_command(text)
         return self._commands.get(call.name) if call else None
 
 
 def place_of(channel: object) -> Place:
-    """A place that is not surely direct is a group: what is allowed in private must not open one by mistake."""
+    """Return the place of a channel. An unknown kind counts as a group, which is stricter than a direct chat."""
     if isinstance(channel, discord.DMChannel):
         return Place(str(channel.id))
     channel_id = str(getattr(channel, "id", ""))
@@ -148,13 +148,13 @@ def channel_id_of(place: Place) -> int:
     return int(place.thread_id or place.chat_id)
 
 
-def person_of(user: discord.User | discord.Member) -> Author:
+def author_of(user: discord.User | discord.Member) -> Author:
     return Author(str(user.id), user.display_name, is_bot=user.bot)
 
 
 def _author(message: discord.Message) -> Author:
-    """A webhook may bear any name and is never a person."""
-    person = person_of(message.author)
+    """Return the author. A webhook counts as a bot."""
+    person = author_of(message.author)
     return Author(person.id, person.name, is_bot=person.is_bot or message.webhook_id is not None)
 
 
@@ -167,12 +167,12 @@ def _replied_to(message: discord.Message) -> discord.Message | None:
 
 def _quote(message: discord.Message) -> Quote | None:
     quoted = _replied_to(message)
-    return Quote(quoted.author.display_name, _quoted_words(quoted)) if quoted else None
+    return Quote(quoted.author.display_name, _quoted_text(quoted)) if quoted else None
 
 
-def _quoted_words(quoted: discord.Message) -> str:
+def _quoted_text(quoted: discord.Message) -> str:
     files = "\n".join(f"[file: {file.filename}]" for file in quoted.attachments)
-    return "\n".join(filter(None, (readable(quoted.content, quoted), files)))
+    return "\n".join(filter(None, (resolve_mentions(quoted.content, quoted), files)))
 
 
 def _names(command: Command) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A Discord bot as a platform."""
+"""Discord bot as a `Platform`: builds its parts and keeps it connected."""
 
 from __future__ import annotations
 
@@ -16,53 +16,59 @@ from gateway.config.schema_platforms import BotConfig, DiscordBotConfig
 from gateway.platforms.base import Health
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.discord.catch_up import LastSeen
-from gateway.platforms.discord.client import ANSWER_SECONDS, BotClient
-from gateway.platforms.discord.endpoints import discord_at
-from gateway.platforms.discord.errors import DEAF, INTERRUPTED, LOGIN_MISSING, NO_NETWORK, connection_errors
+from gateway.platforms.discord.client import RESPONSE_SECONDS, BotClient
+from gateway.platforms.discord.endpoints import use_endpoints
+from gateway.platforms.discord.errors import (
+    INTERRUPTED,
+    LOGIN_MISSING,
+    NO_NETWORK,
+    STORE_UNAVAILABLE,
+    connection_errors,
+)
 from gateway.platforms.discord.port import DiscordPort
 from gateway.platforms.discord.spec import PERMISSIONS, SCOPES
 
 _LOGIN_SECONDS = 60.0
-_CLOSING_SECONDS = 5.0
-_MENDING_SECONDS = 120.0
-"""What the library gets to resume an interrupted session. Its pauses grow up to a quarter of an hour; ours do not."""
+_CLOSE_SECONDS = 5.0
+_RESUME_SECONDS = 120.0
+"""Time for the library to resume a session. Its delays grow to 15 minutes; those of ReconnectingConnection do not."""
 
 
 class DiscordPlatform:
-    """Keeps one bot connected."""
+    """One Discord bot."""
 
     def __init__(
         self,
         settings: DiscordBotConfig,
-        desk_for: Callable[[ChatPort], InboundHandler],
+        receiver_for: Callable[[ChatPort], InboundHandler],
         commands: Sequence[Command],
         *,
         bot_name: str = "",
-        mending_seconds: float = _MENDING_SECONDS,
-        answer_seconds: float = ANSWER_SECONDS,
+        resume_seconds: float = _RESUME_SECONDS,
+        response_seconds: float = RESPONSE_SECONDS,
     ) -> None:
         self.name = f"discord/{bot_name}" if bot_name else "discord"
         self.port = DiscordPort(self.name)
         self._settings = settings
         self._access: BotConfig = settings
-        self._mending_seconds = mending_seconds
-        self._answer_seconds = answer_seconds
-        self._desk = desk_for(self.port)
+        self._resume_seconds = resume_seconds
+        self._response_seconds = response_seconds
+        self._receiver = receiver_for(self.port)
         self._commands = commands
-        self._supervised = ReconnectingConnection(self.name, self._connect)
+        self._connection = ReconnectingConnection(self.name, self._connect)
         self._seen = LastSeen()
-        self._lines = KeyedQueue()
-        """What stands there was delivered, and is not again after a reconnection."""
+        self._queue = KeyedQueue()
+        """Events that Discord has delivered, and does not deliver again after a reconnection."""
         self._client: BotClient | None = None
-        self._introduction = ""
+        self._invitation_line = ""
 
     @property
     def where(self) -> str:
-        return self._introduction or self.health.detail or "connecting"
+        return self._invitation_line or self.health.detail or "connecting"
 
     @property
     def health(self) -> Health:
-        return self._supervised.health
+        return self._connection.health
 
     def apply(self, settings: BotConfig) -> None:
         """Use a reloaded configuration: it says where to look for missed messages."""
@@ -71,54 +77,54 @@ class DiscordPlatform:
             self._client.access = self._access
 
     async def start(self) -> None:
-        await self._supervised.start()
+        await self._connection.start()
 
     async def stop(self) -> None:
         if self._client is not None:
             self._client.stop_listening()
-        await self._lines.close(_CLOSING_SECONDS)
-        await self._desk.close()
-        await self._supervised.stop()
+        await self._queue.close(_CLOSE_SECONDS)
+        await self._receiver.close()
+        await self._connection.stop()
 
     async def _connect(self, up: Callable[[], None]) -> None:
         if self._settings.token is None:
             raise ConnectionRefused(LOGIN_MISSING)
-        with discord_at(self._settings.api_base, self._settings.gateway_url), connection_errors():
-            async with asyncio.timeout(_LOGIN_SECONDS) as patience:
-                await self._run(self._settings.token.get_secret_value(), up, patience)
+        with use_endpoints(self._settings.api_base, self._settings.gateway_url), connection_errors():
+            async with asyncio.timeout(_LOGIN_SECONDS) as deadline:
+                await self._run(self._settings.token.get_secret_value(), up, deadline)
 
-    async def _run(self, token: str, up: Callable[[], None], patience: asyncio.Timeout) -> None:
-        def is_up() -> None:
-            patience.reschedule(None)
+    async def _run(self, token: str, up: Callable[[], None], deadline: asyncio.Timeout) -> None:
+        def on_up() -> None:
+            deadline.reschedule(None)
             up()
 
-        def is_lost() -> None:
-            if patience.when() is None:
-                patience.reschedule(asyncio.get_running_loop().time() + self._mending_seconds)
-            self._supervised.lost(INTERRUPTED)
+        def on_down() -> None:
+            if deadline.when() is None:
+                deadline.reschedule(asyncio.get_running_loop().time() + self._resume_seconds)
+            self._connection.mark_down(INTERRUPTED)
 
-        def is_deaf(error: StoreError) -> None:
-            is_up()
-            self._supervised.lost(f"{DEAF} {error}")
+        def on_store_unavailable(error: StoreError) -> None:
+            on_up()
+            self._connection.mark_down(f"{STORE_UNAVAILABLE} {error}")
 
         async with BotClient(
-            self._desk,
+            self._receiver,
             self._commands,
             self._seen,
-            self._lines,
+            self._queue,
             self._access,
-            up=is_up,
-            lost=is_lost,
-            deaf=is_deaf,
-            answer_seconds=self._answer_seconds,
+            on_up=on_up,
+            on_down=on_down,
+            on_store_unavailable=on_store_unavailable,
+            response_seconds=self._response_seconds,
         ) as client:
             await client.login(token)
             self._client = self.port.client = client
-            self._introduction = _introduction(client)
+            self._invitation_line = _invitation_line(client)
             try:
                 await client.connect()
             except AttributeError as error:
-                # The library trips over its own feet if the very first connection fails.
+                # The library raises AttributeError if the very first connection fails.
                 if client.ws is not None:
                     raise
                 raise Unreachable(NO_NETWORK, maybe_done=False) from error
@@ -126,9 +132,9 @@ class DiscordPlatform:
                 self._client = self.port.client = None
 
 
-def _introduction(client: discord.Client) -> str:
+def _invitation_line(client: discord.Client) -> str:
     assert client.application_id is not None, "known since login"
-    invitation = discord.utils.oauth_url(
+    url = discord.utils.oauth_url(
         client.application_id, permissions=discord.Permissions(PERMISSIONS), scopes=SCOPES
     )
-    return f"{client.user}, to be invited with {invitation}"
+    return f"{client.user}, invite it with {url}"

@@ -1,4 +1,4 @@
-"""The way out: what Discord can be asked to do."""
+"""Outbound calls: the `ChatPort` of Discord."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliver
 from gateway.platforms.discord.attachments import fetch
 from gateway.platforms.discord.errors import (
     ARCHIVED_FOR_EDITS,
-    LIKE_EVERYWHERE,
+    DEFAULT_MEANINGS,
     NO_FILES_HERE,
-    Meanings,
+    CodeMeanings,
     delivery_errors,
 )
 from gateway.platforms.discord.message_reader import place_of
@@ -24,23 +24,23 @@ from gateway.text.tables import render_tables
 from gateway.text.unicode import Measure, repair_surrogates
 from gateway.types import Button, Place
 
-NOBODY = discord.AllowedMentions.none()
-"""Given with every text: no word of a model may ring anybody's phone."""
+NO_MENTIONS = discord.AllowedMentions.none()
+"""Sent with every text, so that the words of a model notify no one."""
 
 LIMIT = 2000
 _FILE_LIMIT = 10 * 1024 * 1024
 _EDIT_SECONDS = 1.2
-"""Discord takes about five edits in five seconds in one channel."""
+"""Discord accepts about five edits in five seconds per channel."""
 
-_PAUSES = (0.0, 0.3, 1.0)
-"""Before each try to send a message whose answer was lost."""
+_DELAYS = (0.0, 0.3, 1.0)
+"""Delays before each attempt to send a message whose response was lost."""
 
-_LONGEST_LABEL = 80
-_UNFIT_FOR_A_FILE_NAME = re.compile(r'[\x00-\x1f\x7f"\\/]')
+_MAX_LABEL = 80
+_INVALID_IN_FILE_NAME = re.compile(r'[\x00-\x1f\x7f"\\/]')
 
 
 class DiscordPort:
-    """Speaks through whichever client is connected at the moment."""
+    """`ChatPort` of one Discord bot, through the client that is connected now."""
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
@@ -54,7 +54,7 @@ class DiscordPort:
         return _EDIT_SECONDS
 
     def pace_key(self, place: Place) -> str:
-        """A thread is a channel of its own to Discord."""
+        """A thread has its own limit, like a channel."""
         return place.thread_id or place.chat_id
 
     async def direct(self, user_id: str) -> Place:
@@ -72,13 +72,13 @@ class DiscordPort:
         buttons: Sequence[Button] = (),
         silent: bool = False,
     ) -> str:
-        shown = _shown(text, formatted)
+        shown = _displayed(text, formatted)
         try:
             return await self._send(place, shown, reply_to, buttons, silent)
         except (ContentRefused, Undeliverable):
             if not reply_to:
                 raise
-            # Replying has conditions of its own, such as the right to read the history. Better no reply than no text.
+            # A reply needs more rights, such as reading the history. Send the text without the reference.
             return await self._send(place, shown, "", buttons, silent)
 
     async def _send(
@@ -87,19 +87,19 @@ class DiscordPort:
         def attempt(nonce: str) -> Awaitable[discord.Message]:
             channel = self._channel(place)
             reference = _reference(channel, reply_to) if reply_to else None
-            # A preview would have Discord fetch any address a model was talked into writing.
+            # No previews: Discord would fetch any address that the model writes.
             return channel.send(
                 text,
                 reference=reference,  # type: ignore[arg-type]  # None is its default
                 mention_author=False,
-                view=_row(buttons),  # type: ignore[arg-type]  # likewise
-                allowed_mentions=NOBODY,
+                view=_button_row(buttons),  # type: ignore[arg-type]  # likewise
+                allowed_mentions=NO_MENTIONS,
                 nonce=nonce,
                 suppress_embeds=True,
                 silent=silent,
             )
 
-        return await _only_once(attempt)
+        return await _send_once(attempt)
 
     async def edit(
         self,
@@ -112,7 +112,9 @@ class DiscordPort:
     ) -> None:
         message = self._channel(place).get_partial_message(int(message_id))
         with delivery_errors(ARCHIVED_FOR_EDITS):
-            await message.edit(content=_shown(text, formatted), view=_row(buttons), allowed_mentions=NOBODY)
+            await message.edit(
+                content=_displayed(text, formatted), view=_button_row(buttons), allowed_mentions=NO_MENTIONS
+            )
 
     async def delete(self, place: Place, message_id: str) -> None:
         message = self._channel(place).get_partial_message(int(message_id))
@@ -134,15 +136,15 @@ class DiscordPort:
             return self._channel(place).send(
                 repair_surrogates(caption) or None,
                 file=discord.File(io.BytesIO(data), filename=_file_name(name)),
-                allowed_mentions=NOBODY,
+                allowed_mentions=NO_MENTIONS,
                 nonce=nonce,
                 suppress_embeds=True,
             )
 
-        return await _only_once(attempt, NO_FILES_HERE)
+        return await _send_once(attempt, NO_FILES_HERE)
 
     def _channel(self, place: Place) -> discord.PartialMessageable:
-        """By its number alone: whether it is known to us or not, Discord decides what may be done there."""
+        """Address the channel by its id; Discord decides what is allowed there."""
         return self._connected().get_partial_messageable(int(self.pace_key(place)))
 
     def _connected(self) -> discord.Client:
@@ -151,15 +153,17 @@ class DiscordPort:
         return self.client
 
 
-async def _only_once(
-    attempt: Callable[[str], Awaitable[discord.Message]], meanings: Meanings = LIKE_EVERYWHERE
+async def _send_once(
+    attempt: Callable[[str], Awaitable[discord.Message]], meanings: CodeMeanings = DEFAULT_MEANINGS
 ) -> str:
-    """Discord keeps one message of those that come with the same nonce, so one whose answer was lost can be sent again.
-    Only here: whoever is told that it may have arrived changes the text."""
+    """Send a message, and retry with the same nonce if the response was lost: Discord keeps one message per nonce.
+
+    Callers cannot do this: they change the text of a message that may have arrived.
+    """
     nonce = secrets.token_hex(12)
     doubt: Unreachable | None = None
-    for pause in _PAUSES:
-        await asyncio.sleep(pause)
+    for delay in _DELAYS:
+        await asyncio.sleep(delay)
         try:
             with delivery_errors(meanings):
                 return str((await attempt(nonce)).id)
@@ -170,12 +174,12 @@ async def _only_once(
         except SlowDown:
             if doubt is None:
                 raise
-    assert doubt is not None, "every other way out has been taken"
+    assert doubt is not None, "every other outcome has returned or raised"
     raise doubt
 
 
-def _shown(text: str, formatted: bool) -> str:
-    """Discord shows Markdown by itself, all but tables."""
+def _displayed(text: str, formatted: bool) -> str:
+    """Return the text as Discord shows it: it renders Markdown, except tables."""
     text = repair_surrogates(text)
     if not formatted:
         return text
@@ -184,7 +188,7 @@ def _shown(text: str, formatted: bool) -> str:
 
 
 def _file_name(name: str) -> str:
-    return _UNFIT_FOR_A_FILE_NAME.sub("_", repair_surrogates(name)) or "file"
+    return _INVALID_IN_FILE_NAME.sub("_", repair_surrogates(name)) or "file"
 
 
 def _reference(channel: discord.PartialMessageable, message_id: str) -> discord.MessageReference:
@@ -193,13 +197,13 @@ def _reference(channel: discord.PartialMessageable, message_id: str) -> discord.
     )
 
 
-def _row(buttons: Sequence[Button]) -> discord.ui.View | None:
+def _button_row(buttons: Sequence[Button]) -> discord.ui.View | None:
     if not buttons:
         return None
     view = discord.ui.View(timeout=None)
     for button in buttons:
-        label = repair_surrogates(button.label[:_LONGEST_LABEL])
+        label = repair_surrogates(button.label[:_MAX_LABEL])
         view.add_item(discord.ui.Button(label=label, custom_id=button.data, row=0))
-    # Presses are events of the client, whoever made the button; the library need not remember this one.
+    # The client handles presses of all buttons, so the library need not track this view.
     view.stop()
     return view

@@ -1,4 +1,4 @@
-"""The way to the Bot API. The token is added on the last step: no library ever knows it, so none can log it."""
+"""HTTP client of the Bot API. The transport inserts the token last, so that no library can log it."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from telegram import Bot
 from telegram.request import HTTPXRequest
 
 from gateway.platforms.telegram.errors import TooManyRequests
-from gateway.platforms.telegram.updates import readable
+from gateway.platforms.telegram.updates import readable_update
 
-# They log every call with its text below WARNING, even where an operator asks for everything.
+# Below WARNING these libraries log every call with its text, even if an operator asks for all logs.
 for _library in ("httpx", "httpcore", "telegram"):
     logging.getLogger(_library).setLevel(logging.WARNING)
 
-_STAND_IN = "TOKEN"
-"""What python-telegram-bot and httpx take for the token."""
+_PLACEHOLDER = "TOKEN"
+"""Text that python-telegram-bot and httpx see in place of the token."""
 
 _CONNECTIONS = 256
-_KEPT_OPEN = 8
+_KEEPALIVE_CONNECTIONS = 8
 _CONNECT_SECONDS, _READ_SECONDS, _UPLOAD_SECONDS = 10.0, 20.0, 120.0
 _POLL_READ_SECONDS = 10.0
-"""On top of the time that a poll may take."""
+"""Seconds beyond the timeout of a poll."""
 
 
 class BotApi:
-    """One bot at one Bot API server."""
+    """Client of one bot at one Bot API server."""
 
     def __init__(self, token: str, base_url: str, *, read_seconds: float = _READ_SECONDS) -> None:
-        """`read_seconds`: how long a call may wait for its answer."""
+        """`read_seconds`: how long a call waits for its response."""
         self._token = quote(token.strip(), safe=":")
         self._root = base_url.rstrip("/")
         self._calls = self._request(read_seconds)
         self.bot = self._bot(self._calls)
-        """For everything but polling; works whether or not a connection for messages is up."""
+        """Makes every call except polls; works while no messages are received."""
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Bot]:
-        """A bot that can poll, over connections of its own: what wedged the last ones is gone with them."""
+        """Open a bot that polls over new connections, so that a stuck one is not used again."""
         polls = self._request(_POLL_READ_SECONDS, _PollRequest)
         try:
             yield self._bot(polls)
@@ -58,7 +58,7 @@ class BotApi:
 
     def _bot(self, polls: HTTPXRequest) -> Bot:
         return Bot(
-            _STAND_IN,
+            _PLACEHOLDER,
             base_url=f"{self._root}/bot",
             base_file_url=f"{self._root}/file/bot",
             request=self._calls,
@@ -66,11 +66,13 @@ class BotApi:
         )
 
     def _request(self, read_seconds: float, kind: type[_Request] | None = None) -> HTTPXRequest:
-        # httpx looks for a proxy by itself only where it makes the transport.
+        # httpx reads the proxy settings only for a transport that it makes itself.
         wire = httpx.AsyncHTTPTransport(
             verify=_certificates(),
-            # Each request looks at every idle connection, so after a burst few are kept.
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_KEPT_OPEN),
+            # Each request scans the idle connections, so few are kept after a burst.
+            limits=httpx.Limits(
+                max_connections=_CONNECTIONS, max_keepalive_connections=_KEEPALIVE_CONNECTIONS
+            ),
             proxy=_proxy_for(self._root),
         )
         return (kind or _Request)(
@@ -85,14 +87,16 @@ class BotApi:
 
 
 class _WithToken(httpx.AsyncBaseTransport):
-    """Puts the token where its stand-in is, in a request that nobody else sees."""
+    """Transport that replaces the placeholder with the token."""
 
     def __init__(self, wire: httpx.AsyncBaseTransport, token: str) -> None:
         self._wire = wire
         self._token = token
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.raw_path.replace(f"/bot{_STAND_IN}/".encode(), f"/bot{self._token}/".encode(), 1)
+        path = request.url.raw_path.replace(
+            f"/bot{_PLACEHOLDER}/".encode(), f"/bot{self._token}/".encode(), 1
+        )
         signed = httpx.Request(
             request.method,
             request.url.copy_with(raw_path=path),
@@ -114,11 +118,11 @@ class _Request(HTTPXRequest):
     async def do_request(self, url: str, method: str, *args: Any, **timeouts: Any) -> tuple[int, bytes]:
         status, payload = await super().do_request(url, method, *args, **timeouts)
         if method == "POST":
-            # The error page of some proxy repeats the address; the library would log it.
-            payload = payload.replace(self._secret, _STAND_IN.encode())
+            # A proxy's error page may repeat the address, and the library would log it.
+            payload = payload.replace(self._secret, _PLACEHOLDER.encode())
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            # The library takes a pause of 0 seconds for no pause at all, and warns about its own class.
-            raise TooManyRequests(_pause_in(payload))
+            # The library ignores a delay of 0 seconds, and its own class emits a warning.
+            raise TooManyRequests(_retry_after(payload))
         return status, payload
 
 
@@ -127,11 +131,11 @@ class _PollRequest(_Request):
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
         answer = HTTPXRequest.parse_json_payload(payload)
         if answer.get("ok"):
-            answer["result"] = [readable(update) for update in answer["result"]]
+            answer["result"] = [readable_update(update) for update in answer["result"]]
         return answer
 
 
-def _pause_in(payload: bytes) -> float:
+def _retry_after(payload: bytes) -> float:
     try:
         return float(json.loads(payload)["parameters"]["retry_after"])
     except (ValueError, KeyError, TypeError):
@@ -140,12 +144,12 @@ def _pause_in(payload: bytes) -> float:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Read once: it takes long, and every connection needs the same."""
+    """Load the certificates once: loading is slow, and all connections use the same."""
     return httpx.create_ssl_context()
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address."""
+    """Return the proxy that the environment names for this address."""
     parts, proxies = urlsplit(url), getproxies()
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None

@@ -1,4 +1,4 @@
-"""Files that came with a message. Nothing is fetched until somebody asks for it."""
+"""Attachments of Telegram messages, downloaded only when they are read."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gateway.errors import AttachmentRefused
 from gateway.types import Attachment, AttachmentKind
 
 _MEGABYTE = 1_000_000
-_LARGEST_PHOTO = 10 * 2**20
+_MAX_PHOTO_BYTES = 10 * 2**20
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 
 
-class Files:
+class TelegramFiles:
     def __init__(self, bot: Bot) -> None:
         self._bot = bot
 
     def of(self, message: Message) -> tuple[Attachment, ...]:
-        """At most one: an album comes as several messages."""
+        """Return the attachment, if any; an album arrives as several messages."""
         if message.photo:
-            photo = _best(message.photo)
+            photo = _largest_usable(message.photo)
             return self._one(photo.file_id, "photo.jpg", "image/jpeg", "image", photo.file_size)
         if (voice := message.voice) is not None:
-            # Forwarded, it is somebody else who speaks.
-            whose: AttachmentKind = "voice" if message.forward_origin is None else "audio"
+            # A forwarded voice message is not the sender's own speech.
+            kind_of_voice: AttachmentKind = "voice" if message.forward_origin is None else "audio"
             mime = voice.mime_type or "audio/ogg"
-            return self._one(voice.file_id, "voice.ogg", mime, whose, voice.file_size)
+            return self._one(voice.file_id, "voice.ogg", mime, kind_of_voice, voice.file_size)
         if (note := message.video_note) is not None:
             return self._one(note.file_id, "video.mp4", "video/mp4", "video", note.file_size)
         if (audio := message.audio) is not None:
@@ -40,7 +40,7 @@ class Files:
                 "audio",
                 audio.file_size,
             )
-        # An animation comes as a document too.
+        # An animation also has a document, so it comes first.
         if (video := message.video or message.animation) is not None:
             return self._one(
                 video.file_id,
@@ -71,14 +71,12 @@ class Files:
         except BadRequest as error:
             if "too big" in error.message.lower():
                 raise AttachmentRefused(
-                    f"{name} is larger than the 20 MB that Telegram hands to bots."
+                    f"{name} is larger than 20 MB, the most that Telegram gives to bots."
                 ) from None
-            raise AttachmentRefused(
-                f"Telegram does not have {name} any more; please send it again."
-            ) from None
+            raise AttachmentRefused(f"Telegram no longer has {name}; please send it again.") from None
         except TelegramError:
             raise AttachmentRefused(
-                f"{name} could not be fetched from Telegram; please send it again."
+                f"{name} could not be downloaded from Telegram; please send it again."
             ) from None
         _check(name, len(data), limit)
         return data
@@ -87,11 +85,11 @@ class Files:
 def _check(name: str, size: int | None, limit: int) -> None:
     if size is not None and size > limit:
         raise AttachmentRefused(
-            f"{name} has {size / _MEGABYTE:.1f} MB; at most {limit / _MEGABYTE:.1f} MB are taken."
+            f"{name} has {size / _MEGABYTE:.1f} MB; at most {limit / _MEGABYTE:.1f} MB are accepted."
         )
 
 
-def _best(sizes: Sequence[PhotoSize]) -> PhotoSize:
-    """The largest that a model could still take."""
-    small_enough = [size for size in sizes if (size.file_size or 0) <= _LARGEST_PHOTO]
-    return max(small_enough or sizes[:1], key=lambda size: size.width * size.height)
+def _largest_usable(sizes: Sequence[PhotoSize]) -> PhotoSize:
+    """Return the largest size that a model accepts."""
+    usable = [size for size in sizes if (size.file_size or 0) <= _MAX_PHOTO_BYTES]
+    return max(usable or sizes[:1], key=lambda size: size.width * size.height)

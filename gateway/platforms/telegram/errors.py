@@ -1,14 +1,14 @@
-"""What python-telegram-bot raises, told in the gateway's own errors.
+"""Translates errors of python-telegram-bot into errors of the gateway.
 
 HermesError
-├── NotReached         tried again
-├── SecondPoller       tried again
-├── WentSilent         tried again
-├── WebhookReplaced    tried again
-├── WebhookNotHeard    tried again: its port cannot be opened
+├── TelegramUnreachable      retried
+├── PollingConflict          retried
+├── PollTimedOut             retried
+├── WebhookReplaced          retried
+├── WebhookPortUnavailable   retried
 └── DeliveryError
     └── Undeliverable
-        └── NotPermitted    an administrator took the right away
+        └── MissingRight     an administrator removed the right
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ from gateway.chat.errors import (
 )
 
 
-class NotReached(HermesError):
+class TelegramUnreachable(HermesError):
     """Telegram cannot be reached; check the network and `base_url`. Hermes keeps trying."""
 
 
-class SecondPoller(HermesError):
-    """Another program is polling with this token; stop it, or take a token of its own for each. Hermes keeps trying."""
+class PollingConflict(HermesError):
+    """Another program polls with this token; stop it, or give each its own token. Hermes keeps trying."""
 
 
-class WentSilent(HermesError):
-    """Telegram stopped answering in the middle of a poll; Hermes connects anew."""
+class PollTimedOut(HermesError):
+    """Telegram stopped answering in the middle of a poll; Hermes reconnects."""
 
 
 class WebhookReplaced(HermesError):
-    """Another program has changed the bot's webhook; stop it, or take a token of its own for each."""
+    """Another program has changed the bot's webhook; stop it, or give each its own token."""
 
 
-class WebhookNotHeard(HermesError):
+class WebhookPortUnavailable(HermesError):
     """Hermes cannot listen for Telegram; free the port, or change `webhook.host` and `webhook.port`:"""
 
 
-class NotPermitted(Undeliverable):
+class MissingRight(Undeliverable):
     """The bot may not do this in this chat; it may do other things there."""
 
 
 class TooManyRequests(TelegramError):
-    """429."""
+    """HTTP 429, with the delay that Telegram asks for."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"Too many requests, retry after {retry_after:g} s")
@@ -74,7 +74,7 @@ class TooManyRequests(TelegramError):
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
-"""What the library, or whoever reads its result, raises over an answer that is not what the method returns."""
+"""Raised for a successful response whose body is not what the method returns."""
 
 _GONE = (
     "message to edit not found",
@@ -86,7 +86,7 @@ _GONE = (
     "message_id_invalid",
     "there is no text in the message",
 )
-_NOBODY_THERE = (
+_UNDELIVERABLE = (
     "chat not found",
     "user not found",
     "user is deactivated",
@@ -100,7 +100,7 @@ _NOBODY_THERE = (
     "topic_id_invalid",
     "message thread not found",
 )
-_NOT_PERMITTED = (
+_MISSING_RIGHT = (
     "not enough rights",
     "have no rights",
     "need administrator rights",
@@ -110,18 +110,18 @@ _NOT_PERMITTED = (
 
 
 @contextmanager
-def delivering() -> Iterator[None]:
-    """Whatever Telegram's library raises inside comes out as a DeliveryError, with nothing of the library behind it."""
+def delivery_errors() -> Iterator[None]:
+    """Translate the library's exceptions into a DeliveryError without a cause, which could hold the token."""
     try:
         yield
     except TelegramError as error:
-        raise delivery_failure(error) from None
+        raise delivery_error(error) from None
     except _UNREADABLE as error:
-        # The call was accepted, so it may have been carried out.
-        raise Unreachable(f"(an unreadable answer: {type(error).__name__})") from None
+        # Telegram accepted the call, so it may have carried it out.
+        raise Unreachable(f"(an unreadable response: {type(error).__name__})") from None
 
 
-def delivery_failure(error: TelegramError) -> DeliveryError:
+def delivery_error(error: TelegramError) -> DeliveryError:
     match error:
         case TooManyRequests():
             return SlowDown(error.retry_after)
@@ -140,32 +140,32 @@ def delivery_failure(error: TelegramError) -> DeliveryError:
 
 def _refusal(message: str, *, otherwise: type[DeliveryError]) -> DeliveryError:
     said = message.lower()
-    for kind, signs in (
+    for kind, phrases in (
         (MessageGone, _GONE),
-        (Undeliverable, _NOBODY_THERE),
-        (NotPermitted, _NOT_PERMITTED),
+        (Undeliverable, _UNDELIVERABLE),
+        (MissingRight, _MISSING_RIGHT),
     ):
-        if any(sign in said for sign in signs):
+        if any(phrase in said for phrase in phrases):
             return kind(f"({message})")
     return otherwise(f"({message})")
 
 
-def token_place(bot_name: str) -> str:
+def token_setting(bot_name: str) -> str:
     return f"`platforms.telegram.bots.{bot_name}.token`" if bot_name else "TELEGRAM_BOT_TOKEN"
 
 
-def connection_failure(error: TelegramError, bot_name: str = "") -> HermesError:
-    """Why no messages come in."""
+def connection_error(error: TelegramError, bot_name: str = "") -> HermesError:
+    """Return the error that says why no messages arrive."""
     match error:
         case InvalidToken():
             return ConnectionRefused(
-                "Telegram does not know its token (or `base_url` is no Bot API server); "
-                f"ask @BotFather for a new token and set {token_place(bot_name)}."
+                "Telegram does not know its token (or `base_url` is not a Bot API server); "
+                f"ask @BotFather for a new token and set {token_setting(bot_name)}."
             )
         case Conflict():
-            return SecondPoller()
+            return PollingConflict()
         case TooManyRequests():
             return SlowDown(error.retry_after)
         case BadRequest():
-            return ConnectionRefused(f"Telegram does not take these settings: {error.message}.")
-    return NotReached()
+            return ConnectionRefused(f"Telegram refuses these settings: {error.message}.")
+    return TelegramUnreachable()

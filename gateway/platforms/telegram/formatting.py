@@ -1,6 +1,6 @@
-"""Markdown as Telegram shows it: plain text and entities, so that there is nothing left for Telegram to parse.
+"""Converts Markdown to text and entities for Telegram, which then parses nothing itself.
 
-Formatting is a courtesy: whenever it fails or does not fit, the text goes out as it was written.
+If the conversion fails or the result does not fit, the text is sent as it was written.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from gateway.text.unicode import is_blank, repair_surrogates, utf16_length
 if TYPE_CHECKING:
     from telegramify_markdown import MessageEntity as Rendered
     from telegramify_markdown import RenderConfig
-MOST = 100
-"""Telegram leaves out the rest without a word."""
+MAX_ENTITIES = 100
+"""Telegram silently drops further entities."""
 
 _QUOTES = ("blockquote", "expandable_blockquote")
 _CODE = ("pre", "code")
 _STYLES = ("spoiler", "bold", "strikethrough", "italic")
-_BY_WORTH = ("pre", "text_link", *_QUOTES, "code", *_STYLES)
-"""The kinds we send, those first that are missed most. A mention, which would notify, is not among them."""
+_BY_IMPORTANCE = ("pre", "text_link", *_QUOTES, "code", *_STYLES)
+"""Kinds of entities that are sent, the most important first. Mentions, which notify people, are not sent."""
 
 
-def useful_entities(rendered: Iterable[Rendered], length: int) -> Iterator[MessageEntity]:
-    """`length`: of the text, in UTF-16 units."""
-    kept = [_clipped(entity, length) for entity in rendered if entity.type in _BY_WORTH]
-    kept = _nested(sorted(kept, key=_outer_first))
-    kept.sort(key=lambda entity: (_BY_WORTH.index(entity.type), entity.offset))
-    for entity in sorted(kept[:MOST], key=_outer_first):
+def clean_entities(rendered: Iterable[Rendered], length: int) -> Iterator[MessageEntity]:
+    """Return valid entities for a text of `length` UTF-16 units, at most MAX_ENTITIES."""
+    kept = [_clip(entity, length) for entity in rendered if entity.type in _BY_IMPORTANCE]
+    kept = _fix_nesting(sorted(kept, key=_outer_first))
+    kept.sort(key=lambda entity: (_BY_IMPORTANCE.index(entity.type), entity.offset))
+    for entity in sorted(kept[:MAX_ENTITIES], key=_outer_first):
         yield MessageEntity(
             entity.type, entity.offset, entity.length, url=entity.url, language=_language(entity.language)
         )
 
 
 def _outer_first(entity: Rendered) -> tuple[int, int, int]:
-    return entity.offset, -entity.length, _BY_WORTH.index(entity.type)
+    return entity.offset, -entity.length, _BY_IMPORTANCE.index(entity.type)
 
 
-def _clipped(entity: Rendered, length: int) -> Rendered:
+def _clip(entity: Rendered, length: int) -> Rendered:
     return replace(entity, length=min(entity.length, length - entity.offset))
 
 
-def _nested(entities: Sequence[Rendered]) -> list[Rendered]:
-    """Quotes not in quotes, links not in links, code not in links, no style on code."""
-    links = _without_inner([entity for entity in entities if entity.type == "text_link"])
-    quotes = _without_inner([entity for entity in entities if entity.type in _QUOTES])
-    code = [entity for entity in entities if entity.type in _CODE and not _is_within_any(entity, links)]
+def _fix_nesting(entities: Sequence[Rendered]) -> list[Rendered]:
+    """Remove nesting that Telegram refuses: quotes in quotes, links in links, code in links, styles on code."""
+    links = _drop_overlapping([entity for entity in entities if entity.type == "text_link"])
+    quotes = _drop_overlapping([entity for entity in entities if entity.type in _QUOTES])
+    code = [entity for entity in entities if entity.type in _CODE and not _is_inside(entity, links)]
     styled = [
         part
         for style in _STYLES
-        for entity in _without_inner([entity for entity in entities if entity.type == style])
-        for part in _around(entity, code)
+        for entity in _drop_overlapping([entity for entity in entities if entity.type == style])
+        for part in _outside_code(entity, code)
     ]
     return [entity for entity in [*links, *quotes, *code, *styled] if entity.length > 0]
 
 
-def _without_inner(entities: Iterable[Rendered]) -> list[Rendered]:
-    """`entities`: outer ones first."""
+def _drop_overlapping(entities: Iterable[Rendered]) -> list[Rendered]:
+    """Keep the outer entities; `entities` are sorted with outer ones first."""
     kept: list[Rendered] = []
     for entity in entities:
         if not kept or entity.offset >= kept[-1].offset + kept[-1].length:
@@ -73,12 +73,12 @@ def _without_inner(entities: Iterable[Rendered]) -> list[Rendered]:
     return kept
 
 
-def _is_within_any(entity: Rendered, others: Iterable[Rendered]) -> bool:
+def _is_inside(entity: Rendered, others: Iterable[Rendered]) -> bool:
     return any(other.offset <= entity.offset < other.offset + other.length for other in others)
 
 
-def _around(entity: Rendered, code: Iterable[Rendered]) -> Iterator[Rendered]:
-    """The parts of a styled stretch that are not code."""
+def _outside_code(entity: Rendered, code: Iterable[Rendered]) -> Iterator[Rendered]:
+    """Yield the parts of a styled range that are not code."""
     begin, end = entity.offset, entity.offset + entity.length
     for hole in code:
         if begin <= hole.offset < end:
@@ -88,84 +88,86 @@ def _around(entity: Rendered, code: Iterable[Rendered]) -> Iterator[Rendered]:
 
 
 def _language(info: str | None) -> str | None:
-    """Without the file name that may follow it."""
+    """Return the language without a file name behind it."""
     words = (info or "").replace(":", " ").split()
     return words[0] if words else None
 
 
 _NAME = re.compile(r"(?<![\w@/])@([A-Za-z][A-Za-z0-9_]{3,31})(?!\w)")
-"""Not behind a slash: that is a part of an address."""
+"""A user name, not behind a slash, where it is a part of an address."""
 
-_NOTHING_FOUND_WITHIN = (MessageEntity.CODE, MessageEntity.PRE, MessageEntity.TEXT_LINK)
+_NO_MENTIONS_INSIDE = (MessageEntity.CODE, MessageEntity.PRE, MessageEntity.TEXT_LINK)
 
 
-def notifying_nobody(text: str, entities: Sequence[MessageEntity]) -> Sequence[MessageEntity]:
-    """The entities, and a link for each name that Telegram would find."""
-    links = [link for link in _links(text) if all(_goes_with(link, entity) for entity in entities)]
-    if len(links) > MOST:
-        # More names than links that Telegram takes. In code it finds none.
+def suppress_mentions(text: str, entities: Sequence[MessageEntity]) -> Sequence[MessageEntity]:
+    """Add a link for each user name, so that Telegram does not turn it into a mention that notifies."""
+    links = [
+        link for link in _mention_links(text) if all(_is_compatible(link, entity) for entity in entities)
+    ]
+    if len(links) > MAX_ENTITIES:
+        # More names than allowed links. Telegram finds no names in code.
         return [MessageEntity(MessageEntity.CODE, 0, utf16_length(text))]
-    return [*links, *entities][:MOST] if links else entities
+    return [*links, *entities][:MAX_ENTITIES] if links else entities
 
 
-def _links(text: str) -> Iterator[MessageEntity]:
+def _mention_links(text: str) -> Iterator[MessageEntity]:
     for name in _NAME.finditer(text):
         begin = utf16_length(text[: name.start()])
         yield MessageEntity(MessageEntity.TEXT_LINK, begin, len(name[0]), url=f"https://t.me/{name[1]}")
 
 
-def _goes_with(link: MessageEntity, entity: MessageEntity) -> bool:
+def _is_compatible(link: MessageEntity, entity: MessageEntity) -> bool:
     end, entity_end = link.offset + link.length, entity.offset + entity.length
     if end <= entity.offset or entity_end <= link.offset:
         return True
     is_around = entity.offset <= link.offset and end <= entity_end
-    return is_around and entity.type not in _NOTHING_FOUND_WITHIN
+    return is_around and entity.type not in _NO_MENTIONS_INSIDE
 
 
 LIMIT = 4096
-"""UTF-16 units in one message."""
+"""Longest message, in UTF-16 units."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Formatted:
+class FormattedText:
     text: str
     entities: tuple[MessageEntity, ...] = ()
 
 
-def formatted(markdown: str) -> Formatted:
-    """One message. What is not longer than the limit does not become so."""
+def format_markdown(markdown: str) -> FormattedText:
+    """Convert one message. A text within the limit stays within it."""
     markdown = repair_surrogates(markdown)
     try:
-        # A table may take more room as a list; then it has to do with the renderer's own drawing.
-        candidates = (_rendered(version) for version in dict.fromkeys([render_tables(markdown), markdown]))
-        return next((found for found in candidates if _is_sendable(found)), Formatted(markdown))
+        # A table may be longer as a list; then the renderer draws it instead.
+        candidates = (_render(version) for version in dict.fromkeys([render_tables(markdown), markdown]))
+        return next((found for found in candidates if _fits(found)), FormattedText(markdown))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as problem:  # noqa: BLE001  a panic in the parser's Rust is no ordinary Exception
+    except BaseException as problem:  # noqa: BLE001  - a panic in the parser's Rust code is a BaseException
         log.warning("telegram.formatting_failed", error=type(problem).__name__, length=len(markdown))
-        return Formatted(markdown)
+        return FormattedText(markdown)
 
 
-def _rendered(markdown: str) -> Formatted:
-    # 60 ms to load, not needed before the first answer.
+def _render(markdown: str) -> FormattedText:
+    # Loading takes 60 ms, and the first answer comes later.
     from telegramify_markdown.converter import STANDARD_OPTIONS, convert  # noqa: PLC0415
 
-    from gateway.platforms.telegram.markdown_escape import literal  # noqa: PLC0415
+    from gateway.platforms.telegram.markdown_escape import escape_markdown  # noqa: PLC0415
 
-    source = literal(_unindented(markdown), STANDARD_OPTIONS)
-    text, entities = convert(source, latex_escape=False, config=_look())
+    source = escape_markdown(_dedent(markdown), STANDARD_OPTIONS)
+    text, entities = convert(source, latex_escape=False, config=_render_config())
     text = text.rstrip()
-    return Formatted(text, tuple(useful_entities(entities, utf16_length(text))))
+    return FormattedText(text, tuple(clean_entities(entities, utf16_length(text))))
 
 
-def _is_sendable(message: Formatted) -> bool:
+def _fits(message: FormattedText) -> bool:
     return utf16_length(message.text) <= LIMIT and not is_blank(message.text)
 
 
-def _unindented(markdown: str) -> str:
-    """A message that goes on within a list begins indented; without the list, that would mean code."""
+def _dedent(markdown: str) -> str:
+    """Remove the indentation of a message that continues a list: it would mean code."""
     lines = markdown.split("\n")
     margin = len(lines[0]) - len(lines[0].lstrip(" "))
     if not margin:
@@ -178,11 +180,11 @@ def _unindented(markdown: str) -> str:
 
 
 @cache
-def _look() -> RenderConfig:
-    """Quieter than the renderer's own: no pictures in front of headings."""
+def _render_config() -> RenderConfig:
+    """Return the renderer's configuration, without pictures in front of headings."""
     from telegramify_markdown import RenderConfig  # noqa: PLC0415  see above
 
-    # Its complaints about formulas may quote them, and an answer does not belong into a log.
+    # The library's warnings quote formulas, and answers must not be logged.
     logging.getLogger("telegramify_markdown").setLevel(logging.CRITICAL)
     config = RenderConfig.isolated()
     symbols = config.markdown_symbol

@@ -1,7 +1,7 @@
-"""Markdown made safe to render: what the renderer would drop, hide or turn into something else is shown as written.
+"""Escapes Markdown that the renderer would drop, hide or misread, so that it appears as written.
 
-The renderer leaves out HTML and link definitions, takes `$HOME:$PATH` for a formula and `a || b || c` for a
-spoiler. A link to a person would notify them. All of these are escaped with a backslash in the source.
+The renderer drops HTML and link definitions, reads `$HOME:$PATH` as a formula and `a || b || c` as a spoiler. A link
+to a person would notify them. All of these get a backslash in the source.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import pyromark
 
-_ROUNDS = 8
-"""Escaping one thing may bring another to light, but not for long."""
+_MAX_ROUNDS = 8
+"""Escaping one construct can reveal another; a few rounds suffice."""
 
 _SAFE_ADDRESS = re.compile(r"(?:https?://|mailto:|tel:)\S", re.IGNORECASE)
 _DEFINITION = re.compile(rb"^[ \t>*+\-0-9.)]*(\[(?:[^\]\\]|\\.){1,200}\]:)", re.MULTILINE)
@@ -27,50 +27,50 @@ _TEX_BLOCK = re.compile(rb"\\\[((?:(?!\n[ \t]*\n).){1,500}?)\\\]", re.DOTALL)
 Range = tuple[int, int]
 
 
-class NotLiteral(ValueError):
-    """The text keeps turning into something else."""
+class EscapeFailed(ValueError):
+    """The text still needs escaping after the last round."""
 
 
-def literal(markdown: str, options: pyromark.Options) -> str:
-    """`options`: the ones that the result will be parsed with."""
-    source = _with_dollars(markdown.encode(), options)
-    for _ in range(_ROUNDS):
+def escape_markdown(markdown: str, options: pyromark.Options) -> str:
+    """Escape `markdown`; `options` are those that the result is parsed with."""
+    source = _convert_tex_brackets(markdown.encode(), options)
+    for _ in range(_MAX_ROUNDS):
         offsets = sorted(
-            {offset for offset in _to_escape(source, options) if not _is_escaped(source, offset)}
+            {offset for offset in _offsets_to_escape(source, options) if not _is_escaped(source, offset)}
         )
         if not offsets:
             return source.decode()
         bounds = [0, *offsets, len(source)]
         source = b"\\".join(source[begin:end] for begin, end in pairwise(bounds))
-    raise NotLiteral("The Markdown still holds something to escape after all rounds.")
+    raise EscapeFailed("The Markdown still needs escaping after all rounds.")
 
 
-def _with_dollars(source: bytes, options: pyromark.Options) -> bytes:
-    """Formulas in TeX's brackets as the parser knows them; in code, brackets are brackets."""
+def _convert_tex_brackets(source: bytes, options: pyromark.Options) -> bytes:
+    """Convert TeX brackets around formulas to dollar signs, except in code."""
     if b"\\(" not in source and b"\\[" not in source:
         return source
 
-    def converted(text: bytes) -> bytes:
+    def convert(text: bytes) -> bytes:
         text = _TEX_BLOCK.sub(lambda found: _formula(found, b"$$"), text)
         return _TEX_INLINE.sub(lambda found: _formula(found, b"$"), text)
 
     parts = []
     position = 0
     for begin, end in _code(_events(source, options)):
-        parts += [converted(source[position:begin]), source[begin:end]]
+        parts += [convert(source[position:begin]), source[begin:end]]
         position = end
-    return b"".join([*parts, converted(source[position:])])
+    return b"".join([*parts, convert(source[position:])])
 
 
 def _formula(found: re.Match[bytes], sign: bytes) -> bytes:
     return sign + found[1].strip() + sign if _MATH.search(found[1].decode()) else found[0]
 
 
-# -- what to escape ------------------------------------------------------------------------------------------
+# -- what to escape
 
 
-def _to_escape(source: bytes, options: pyromark.Options) -> Iterator[int]:
-    """Offsets of the characters that need a backslash."""
+def _offsets_to_escape(source: bytes, options: pyromark.Options) -> Iterator[int]:
+    """Yield the offsets of characters that need a backslash."""
     events = _events(source, options)
     for event, (begin, end) in events:
         if event == {"Start": "HtmlBlock"}:
@@ -82,12 +82,12 @@ def _to_escape(source: bytes, options: pyromark.Options) -> Iterator[int]:
         elif "DisplayMath" in event and not _MATH.search(event["DisplayMath"]):
             yield from (begin, begin + 1, end - 2, end - 1)
         else:
-            yield from _link(event, source[begin:end], begin)
-    yield from _outside(_code(events), _bars_and_definitions(source))
+            yield from _unsafe_link(event, source[begin:end], begin)
+    yield from _outside_ranges(_code(events), _bars_and_definitions(source))
 
 
-def _link(event: Mapping[str, Any], written: bytes, begin: int) -> Iterator[int]:
-    """A link that leads nowhere safe, or that has nothing to click on."""
+def _unsafe_link(event: Mapping[str, Any], written: bytes, begin: int) -> Iterator[int]:
+    """Yield the offset of a link with an unsafe address or without text."""
     start = event.get("Start")
     if not isinstance(start, dict) or not ("Link" in start or "Image" in start):
         return
@@ -105,17 +105,17 @@ def _bars_and_definitions(source: bytes) -> Iterator[int]:
         yield definition.start(1)
 
 
-# -- where things stand --------------------------------------------------------------------------------------
+# -- positions
 
 
 def _events(source: bytes, options: pyromark.Options) -> list[tuple[Mapping[str, Any], Range]]:
-    """The parser's events that say more than their name, with the bytes they stand for."""
+    """Return the parser's events that carry data, with their byte ranges."""
     found = pyromark.events_with_range(source.decode(), options=options)
     return [(event, (place["start"], place["end"])) for event, place in found if isinstance(event, dict)]
 
 
 def _code(events: Iterable[tuple[Mapping[str, Any], Range]]) -> list[Range]:
-    """In order, and never one within another."""
+    """Return the ranges of code, in order and without nesting."""
     return [place for event, place in events if "Code" in event or _is_code_block(event.get("Start"))]
 
 
@@ -123,7 +123,7 @@ def _is_code_block(tag: object) -> bool:
     return isinstance(tag, dict) and "CodeBlock" in tag
 
 
-def _outside(ranges: list[Range], offsets: Iterable[int]) -> Iterator[int]:
+def _outside_ranges(ranges: list[Range], offsets: Iterable[int]) -> Iterator[int]:
     begins = [begin for begin, _ in ranges]
     for offset in offsets:
         index = bisect_right(begins, offset) - 1

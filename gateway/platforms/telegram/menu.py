@@ -1,4 +1,4 @@
-"""The list of commands that Telegram's clients offer behind the `/` button."""
+"""Command menu: the list that Telegram's clients offer behind the `/` button."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from telegram.constants import BotCommandLimit
 from telegram.error import TelegramError
 
 from gateway.commands import Command
-from gateway.platforms.telegram.errors import delivery_failure
+from gateway.platforms.telegram.errors import delivery_error
 
 log = structlog.get_logger(__name__)
 
-_POSSIBLE_NAME = re.compile(r"[a-z0-9_]{1,32}")
+_VALID_NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
-async def show_menu(bot: Bot, commands: Sequence[Command], admins: Iterable[str]) -> bool:
-    """Whether every list that could be brought up to date was. One that is right already is left alone."""
-    for_everybody = _entries(command for command in commands if not command.for_admins)
+async def update_menu(bot: Bot, commands: Sequence[Command], admins: Iterable[str]) -> bool:
+    """Update the command lists that differ; False if one of them failed."""
+    public = _entries(command for command in commands if not command.for_admins)
     lists: list[tuple[BotCommandScope, list[BotCommand]]] = [
-        (BotCommandScopeDefault(), for_everybody),
-        (BotCommandScopeAllPrivateChats(), for_everybody),
-        (BotCommandScopeAllGroupChats(), for_everybody),
+        (BotCommandScopeDefault(), public),
+        (BotCommandScopeAllPrivateChats(), public),
+        (BotCommandScopeAllGroupChats(), public),
         *((BotCommandScopeChat(int(admin)), _entries(commands)) for admin in admins),
     ]
-    return all([await _show(bot, scope, entries) for scope, entries in lists])
+    return all([await _update(bot, scope, entries) for scope, entries in lists])
 
 
-async def _show(bot: Bot, scope: BotCommandScope, entries: list[BotCommand]) -> bool:
+async def _update(bot: Bot, scope: BotCommandScope, entries: list[BotCommand]) -> bool:
     try:
         if list(await bot.get_my_commands(scope=scope)) != entries:
             await bot.set_my_commands(entries, scope=scope)
             log.info("telegram.menu_changed", scope=scope.type, commands=len(entries))
     except TelegramError as error:
-        # The commands work without a menu; an admin who never wrote to the bot cannot have one yet.
-        log.info("telegram.menu_not_shown", scope=scope.type, detail=str(delivery_failure(error)))
+        # Commands work without a menu, and an admin who never wrote to the bot cannot have one yet.
+        log.info("telegram.menu_not_shown", scope=scope.type, detail=str(delivery_error(error)))
         return False
     return True
 
 
 def _entries(commands: Iterable[Command]) -> list[BotCommand]:
-    possible = [
+    entries = [
         BotCommand(name, _description(command)[: BotCommandLimit.MAX_DESCRIPTION])
         for command in commands
-        if _POSSIBLE_NAME.fullmatch(name := command.name.lower().replace("-", "_"))
+        if _VALID_NAME.fullmatch(name := command.name.lower().replace("-", "_"))
     ]
-    return possible[: BotCommandLimit.MAX_COMMAND_NUMBER]
+    return entries[: BotCommandLimit.MAX_COMMAND_NUMBER]
 
 
 def _description(command: Command) -> str:

@@ -1,4 +1,4 @@
-"""What a message says when it is more, or other, than a text: stickers, places, polls, forwards, quotes."""
+"""Reads Telegram messages and presses into `ChatMessage` and `Press`."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from telegram import (
 from telegram.constants import ChatType, MessageEntityType
 
 from agent.untrusted import in_a_note, wrap_untrusted
-from gateway.platforms.telegram.attachments import Files
+from gateway.platforms.telegram.attachments import TelegramFiles
 from gateway.text.unicode import utf16_length
 from gateway.types import Author, ChatMessage, Place, Press, Quote, command_name
 
-_START = "start"
-"""What the first button in every chat with a bot sends, sometimes with a word behind it: what can you do?"""
+_START_COMMAND = "start"
+"""Command that the Start button of every chat with a bot sends; it shows the help."""
 
-Addressee = Literal["me", "another", "nobody"]
+AddressedTo = Literal["me", "another", "nobody"]
 
 
 def addressed_text(
     text: str, entities: Sequence[MessageEntity], me: User, commands: Set[str]
-) -> tuple[str, Addressee]:
-    """The text without the bot's name, and whom it addresses: this bot, another one, or nobody in particular."""
-    for entity in entities:  # a command in bold is not the only one at its place
+) -> tuple[str, AddressedTo]:
+    """Return the text without the bot's name, and whether it addresses this bot, another one or no bot."""
+    for entity in entities:  # a command in bold has two entities at the same offset
         if entity.type == MessageEntityType.BOT_COMMAND and entity.offset == 0:
             return _command(text, entity, me, commands)
     mentions = [_span(text, entity) for entity in entities if _is_mention(text, entity, me)]
     for start, end in reversed(mentions):
-        text = _joined(text[:start], text[end:])
+        text = _join_parts(text[:start], text[end:])
     return text, "me" if mentions else "nobody"
 
 
-def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> tuple[str, Addressee]:
+def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> tuple[str, AddressedTo]:
     _, end = _span(text, entity)
     name, at, bot = text[1:end].partition("@")
     if at and bot.lower() != (me.username or "").lower():
         return text, "another"
-    # In a group, a command without a name may be meant for any bot that knows it.
-    addressee: Addressee = "me" if at or command_name(name) in commands else "nobody"
-    if command_name(name) == _START and _START not in commands:
-        return "/help", addressee
-    return f"/{name}{text[end:]}", addressee
+    # In a group, a command without a bot's name addresses any bot that knows it.
+    addressed_to: AddressedTo = "me" if at or command_name(name) in commands else "nobody"
+    if command_name(name) == _START_COMMAND and _START_COMMAND not in commands:
+        return "/help", addressed_to
+    return f"/{name}{text[end:]}", addressed_to
 
 
 def _is_mention(text: str, entity: MessageEntity, me: User) -> bool:
@@ -67,7 +67,7 @@ def _is_mention(text: str, entity: MessageEntity, me: User) -> bool:
 
 
 def _span(text: str, entity: MessageEntity) -> tuple[int, int]:
-    """In characters: Telegram counts most emoji as two."""
+    """Return start and end in characters: Telegram counts UTF-16 units."""
     encoded = text.encode("utf-16-le", "surrogatepass")
 
     def characters(units: int) -> int:
@@ -76,8 +76,8 @@ def _span(text: str, entity: MessageEntity) -> tuple[int, int]:
     return characters(entity.offset), characters(entity.offset + entity.length)
 
 
-def _joined(before: str, after: str) -> str:
-    """As if the name had never stood between the two: `@bot, hello` is `hello`."""
+def _join_parts(before: str, after: str) -> str:
+    """Join the text around a removed mention: `@bot, hello` becomes `hello`."""
     if not before.strip():
         return after.lstrip(" \n\t,:")
     if not after or after[0] in " \n,.;:!?":
@@ -85,9 +85,9 @@ def _joined(before: str, after: str) -> str:
     return before + after
 
 
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 _NO_BRACKETS = str.maketrans("", "", "[]")
-_FILES = {
+_FILE_LABELS = {
     "photo": "image",
     "voice": "voice message",
     "audio": "audio",
@@ -96,16 +96,16 @@ _FILES = {
     "video_note": "video",
     "document": "document",
 }
-_UNREADABLE = ("story", "game", "invoice", "paid_media", "giveaway", "checklist", "gift")
+_UNSUPPORTED = ("story", "game", "invoice", "paid_media", "giveaway", "checklist", "gift")
 
 
-def words(message: Message) -> str:
-    """The text itself, or the one under a picture."""
+def message_text(message: Message) -> str:
+    """Return the text, or the caption."""
     return message.text or message.caption or ""
 
 
-def described(message: Message) -> str:
-    """A few words in brackets for what has none of its own. Empty for a message that only tells of a change."""
+def describe_content(message: Message) -> str:
+    """Describe content without text in brackets, such as a sticker; empty for a service message."""
     if message.sticker is not None:
         return f"[sticker {message.sticker.emoji or ''}".rstrip() + "]"
     if message.venue is not None:
@@ -115,18 +115,18 @@ def described(message: Message) -> str:
         return f"[location: {_position(message.location)}]"
     if message.contact is not None:
         person = message.contact
-        name = name_of(person.first_name, person.last_name)
+        name = display_name(person.first_name, person.last_name)
         return f"[contact: {name}, {in_a_note(person.phone_number)}]"
     if message.poll is not None:
         options = " / ".join(option.text for option in message.poll.options)
         return f"[poll: {in_a_note(f'{message.poll.question} {options}')}]"
     if message.dice is not None:
         return f"[dice {message.dice.emoji} {message.dice.value}]"
-    return next((f"[{kind.replace('_', ' ')}]" for kind in _UNREADABLE if getattr(message, kind)), "")
+    return next((f"[{kind.replace('_', ' ')}]" for kind in _UNSUPPORTED if getattr(message, kind)), "")
 
 
-def forwarded(message: Message, text: str) -> str:
-    """The text; in a forward it is marked, so that none of it passes for the sender's own."""
+def mark_forwarded(message: Message, text: str) -> str:
+    """Mark forwarded text, so that it does not pass for the sender's own words."""
     if message.forward_origin is None:
         return text
     note = f"[forwarded from {_origin_name(message.forward_origin)}]"
@@ -134,10 +134,13 @@ def forwarded(message: Message, text: str) -> str:
 
 
 def quote_of(message: Message) -> Quote | None:
-    """The part that was picked, or else all of what is replied to."""
+    """Return the quoted part, or the whole message that this one replies to."""
     above, elsewhere = replied_to(message), message.external_reply
     if above is not None:
-        author, text = sender_name(above), words(above) or described(above) or _file(above)
+        author, text = (
+            sender_name(above),
+            message_text(above) or describe_content(above) or _file_label(above),
+        )
     elif elsewhere is not None:
         author, text = _origin_name(elsewhere.origin), ""
     else:
@@ -148,79 +151,81 @@ def quote_of(message: Message) -> Quote | None:
 
 
 def replied_to(message: Message) -> Message | None:
-    """In a topic, what replies to nothing seems to reply to the note that opened the topic."""
+    """Return the message that this one replies to. In a topic, every message refers to the note that opened it."""
     above = message.reply_to_message
     return None if above is None or above.forum_topic_created is not None else above
 
 
 def sender_name(message: Message) -> str:
     if message.sender_chat is not None:
-        return name_of(message.sender_chat.effective_name)
-    return name_of(message.from_user.full_name) if message.from_user is not None else name_of()
+        return display_name(message.sender_chat.effective_name)
+    return display_name(message.from_user.full_name) if message.from_user is not None else display_name()
 
 
-def name_of(*parts: str | None) -> str:
-    """On one line and without brackets: a name must not look like a note of ours."""
+def display_name(*parts: str | None) -> str:
+    """Return a name on one line and without brackets, so that it cannot imitate a note of Hermes."""
     name = in_a_note(" ".join(part for part in parts if part).translate(_NO_BRACKETS))
-    return name[:_LONGEST_NAME] or "somebody"
+    return name[:_MAX_NAME] or "someone"
 
 
 def _origin_name(origin: MessageOrigin) -> str:
     match origin:
         case MessageOriginUser():
-            return name_of(origin.sender_user.full_name)
+            return display_name(origin.sender_user.full_name)
         case MessageOriginHiddenUser():
-            return name_of(origin.sender_user_name)
+            return display_name(origin.sender_user_name)
         case MessageOriginChat():
-            return name_of(origin.sender_chat.effective_name)
+            return display_name(origin.sender_chat.effective_name)
         case MessageOriginChannel():
-            return name_of(origin.chat.effective_name)
-    return name_of()
+            return display_name(origin.chat.effective_name)
+    return display_name()
 
 
-def _file(message: Message) -> str:
-    return next((f"[{word}]" for field, word in _FILES.items() if getattr(message, field)), "")
+def _file_label(message: Message) -> str:
+    return next((f"[{word}]" for field, word in _FILE_LABELS.items() if getattr(message, field)), "")
 
 
 def _position(location: Location) -> str:
     return f"{location.latitude:.5f} {location.longitude:.5f}"
 
 
-_PROBABLY_CUT = 2048
-"""A client cuts what is longer than 4096 units, some of them at the last blank line of the second half."""
+_MAYBE_SPLIT_LENGTH = 2048
+"""Clients split a text above 4096 units, some at the last blank line of its second half."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TelegramReader:
+    """Converts messages and presses for one bot."""
+
     me: User
     commands: Set[str]
-    """As people type them, aliases among them."""
-    files: Files
+    """Names and aliases, as people type them."""
+    files: TelegramFiles
 
     def message(self, message: Message) -> ChatMessage | None:
-        """None for a note about a change: somebody joined, a title is new."""
-        said, attachments = words(message), self.files.of(message)
-        other = described(message)
-        if not (said or other or attachments):
+        """Convert a message; None for a service message, such as a new member or title."""
+        text_written, attachments = message_text(message), self.files.of(message)
+        other = describe_content(message)
+        if not (text_written or other or attachments):
             return None
-        text, addressee = self._addressed(message, said)
+        text, addressed_to = self._addressed(message, text_written)
         place = place_of(message.chat, message)
         return ChatMessage(
             id=str(message.message_id),
             place=place,
             author=_author(message),
-            text=forwarded(message, "\n".join(part for part in (other, text) if part)),
-            addressed=addressee == "me"
-            or (addressee == "nobody" and (place.kind == "direct" or self._is_reply_to_me(message))),
+            text=mark_forwarded(message, "\n".join(part for part in (other, text) if part)),
+            addressed=addressed_to == "me"
+            or (addressed_to == "nobody" and (place.kind == "direct" or self._is_reply_to_me(message))),
             quote=quote_of(message),
             attachments=attachments,
             album=message.media_group_id or "",
-            maybe_unfinished=utf16_length(said) >= _PROBABLY_CUT,
+            maybe_unfinished=utf16_length(text_written) >= _MAYBE_SPLIT_LENGTH,
             written_at=message.date.timestamp(),
         )
 
     def press(self, query: CallbackQuery) -> Press | None:
-        """None if there is nothing left to know what was pressed."""
+        """Convert a press; None if Telegram no longer has the message or its data."""
         message = query.message
         if message is None or not query.data:
             return None
@@ -228,16 +233,18 @@ class Reader:
         user = query.from_user
         return Press(
             place=place_of(message.chat, whole),
-            author=Author(str(user.id), name_of(user.full_name), user.is_bot),
+            author=Author(str(user.id), display_name(user.full_name), user.is_bot),
             message_id=str(message.message_id),
             data=query.data,
         )
 
-    def _addressed(self, message: Message, said: str) -> tuple[str, Addressee]:
-        """A forward may hold a command or a mention, but it was not written to the bot."""
+    def _addressed(self, message: Message, text_written: str) -> tuple[str, AddressedTo]:
+        """Ignore commands and mentions in a forward: they were not written to this bot."""
         if message.forward_origin is not None:
-            return said, "nobody"
-        return addressed_text(said, message.entities or message.caption_entities, self.me, self.commands)
+            return text_written, "nobody"
+        return addressed_text(
+            text_written, message.entities or message.caption_entities, self.me, self.commands
+        )
 
     def _is_reply_to_me(self, message: Message) -> bool:
         above = replied_to(message)
@@ -245,7 +252,7 @@ class Reader:
 
 
 def place_of(chat: Chat, message: Message | None) -> Place:
-    """The number of a thread counts only in a topic: elsewhere it is a chain of replies."""
+    """Return the place of a message. A thread id counts only in a topic: elsewhere it is a chain of replies."""
     topic = message.message_thread_id if message is not None and message.is_topic_message else None
     is_direct = chat.type == ChatType.PRIVATE
     return Place(
@@ -257,7 +264,7 @@ def place_of(chat: Chat, message: Message | None) -> Place:
 
 
 def _author(message: Message) -> Author:
-    """Who writes in the name of a chat could be anybody: a channel, an administrator who stays anonymous."""
+    """Return the author. A message in the name of a chat (a channel, an anonymous administrator) counts as a bot's."""
     if message.sender_chat is not None:
         return Author(str(message.sender_chat.id), sender_name(message), is_bot=True)
     user = message.from_user

@@ -1,4 +1,4 @@
-"""A Telegram bot: keeps its connection up and puts the parts together."""
+"""Telegram bot as a `Platform`: builds its parts and keeps it connected."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from gateway.platforms.base import Health
 from gateway.platforms.clients import REQUEST_SECONDS
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.telegram.api import BotApi
-from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.errors import connection_failure, token_place
-from gateway.platforms.telegram.menu import show_menu
-from gateway.platforms.telegram.message_reader import Reader
+from gateway.platforms.telegram.attachments import TelegramFiles
+from gateway.platforms.telegram.errors import connection_error, token_setting
+from gateway.platforms.telegram.menu import update_menu
+from gateway.platforms.telegram.message_reader import TelegramReader
 from gateway.platforms.telegram.port import TelegramPort
-from gateway.platforms.telegram.updates import Intake, Polling
-from gateway.platforms.telegram.webhook import Webhook
+from gateway.platforms.telegram.updates import UpdatePoller, UpdateReceiver
+from gateway.platforms.telegram.webhook import WebhookServer
 from gateway.types import command_name
 
 log = structlog.get_logger(__name__)
 
 _POLL_SECONDS = 30
 _POLL_MARGIN = 15.0
-"""How much longer than asked for a poll may take before its connection is given up."""
+"""Seconds that a poll may take beyond its timeout before the connection counts as dead."""
 _WEBHOOK_CHECK_SECONDS = 60.0
-_RETRY_SECONDS = 1.0
-"""Before the second connection; longer and longer before the ones that follow."""
-_CLOSING_SECONDS = 5.0
+_FIRST_DELAY = 1.0
+"""Delay before the second connection attempt; it grows with each failure."""
+_CLOSE_SECONDS = 5.0
 
 
 class TelegramPlatform:
-    """A `Platform`."""
+    """One Telegram bot, by polling or by webhook."""
 
     def __init__(
         self,
         settings: TelegramBotConfig,
-        desk_for: Callable[[ChatPort], InboundHandler],
+        receiver_for: Callable[[ChatPort], InboundHandler],
         commands: Sequence[Command],
         *,
         bot_name: str = "",
@@ -52,7 +52,7 @@ class TelegramPlatform:
         poll_margin: float = _POLL_MARGIN,
         webhook_check_seconds: float = _WEBHOOK_CHECK_SECONDS,
         webhook_request_seconds: float = REQUEST_SECONDS,
-        retry_seconds: float = _RETRY_SECONDS,
+        retry_seconds: float = _FIRST_DELAY,
     ) -> None:
         self.name = f"telegram/{bot_name}" if bot_name else "telegram"
         self._bot_name = bot_name
@@ -60,31 +60,31 @@ class TelegramPlatform:
         self._commands = commands
         self._api = BotApi(settings.token.get_secret_value() if settings.token else "", settings.base_url)
         self.port: ChatPort = TelegramPort(self.name, self._api.bot)
-        self._desk = desk_for(self.port)
-        self._lines = KeyedQueue()
-        self._supervised = ReconnectingConnection(self.name, self._connect, first_pause=retry_seconds)
-        self._source = (
-            Webhook(
+        self._receiver = receiver_for(self.port)
+        self._queue = KeyedQueue()
+        self._connection = ReconnectingConnection(self.name, self._connect, first_delay=retry_seconds)
+        self._updates = (
+            WebhookServer(
                 settings.webhook,
-                self._supervised.lost,
+                self._connection.mark_down,
                 check_seconds=webhook_check_seconds,
                 request_seconds=webhook_request_seconds,
             )
             if settings.webhook.url
-            else Polling(seconds=poll_seconds, margin=poll_margin)
+            else UpdatePoller(seconds=poll_seconds, margin=poll_margin)
         )
-        self._me: User | None = None
+        self._account: User | None = None
         self._menu: asyncio.Task[bool] | None = None
 
     @property
     def where(self) -> str:
-        if self._me is None:
+        if self._account is None:
             return self.health.detail or "connecting"
-        return f"@{self._me.username}, {self._me.link}"
+        return f"@{self._account.username}, {self._account.link}"
 
     @property
     def health(self) -> Health:
-        return self._supervised.health
+        return self._connection.health
 
     def apply(self, settings: TelegramBotConfig) -> None:
         """Use a reloaded configuration: the command menu depends on who is an admin."""
@@ -92,46 +92,46 @@ class TelegramPlatform:
         if self._menu is not None and before != self._settings.admins:
             self._menu.cancel()
             self._menu = None
-            self._bring_menu()
+            self._update_menu()
 
     async def start(self) -> None:
-        await self._supervised.start()
+        await self._connection.start()
 
     async def stop(self) -> None:
-        await self._supervised.stop()
+        await self._connection.stop()
         if self._menu is not None:
             self._menu.cancel()
             await asyncio.wait([self._menu])
-        await self._lines.close(_CLOSING_SECONDS)
-        await self._desk.close()
+        await self._queue.close(_CLOSE_SECONDS)
+        await self._receiver.close()
         await self._api.close()
 
     async def _connect(self, up: Callable[[], None]) -> None:
         if self._settings.token is None:
             raise ConnectionRefused("it has no token; ask @BotFather for one and set TELEGRAM_BOT_TOKEN.")
         if problem := self._settings.token_problem(self._settings.token.get_secret_value()):
-            # Such a token makes addresses that lead nowhere, and the network would be blamed for it.
-            raise ConnectionRefused(f"{problem}. Copy it again and set {token_place(self._bot_name)}.")
+            # A malformed token makes a wrong address, and the error would blame the network.
+            raise ConnectionRefused(f"{problem}. Copy it again and set {token_setting(self._bot_name)}.")
         async with self._api.connection() as bot:
             try:
                 await self._receive(bot, up)
             except TelegramError as error:
-                raise connection_failure(error, self._bot_name) from None
+                raise connection_error(error, self._bot_name) from None
 
     async def _receive(self, bot: Bot, up: Callable[[], None]) -> None:
-        """Until the connection ends."""
-        self._me = await bot.get_me()
-        log.info("telegram.connected", platform=self.name, bot=self._me.username, id=self._me.id)
-        self._bring_menu()
+        """Receive updates until the connection ends."""
+        self._account = await bot.get_me()
+        log.info("telegram.connected", platform=self.name, bot=self._account.username, id=self._account.id)
+        self._update_menu()
         names = {
             command_name(name) for command in self._commands for name in (command.name, *command.aliases)
         }
-        reader = Reader(self._me, names, Files(self._api.bot))
-        await self._desk.open()
-        await self._source.run(bot, Intake(self._desk, reader, self._lines), up)
+        reader = TelegramReader(self._account, names, TelegramFiles(self._api.bot))
+        await self._receiver.open()
+        await self._updates.run(bot, UpdateReceiver(self._receiver, reader, self._queue), up)
 
-    def _bring_menu(self) -> None:
-        """Beside the work, and again at the next connection if it did not succeed."""
+    def _update_menu(self) -> None:
+        """Update the command menu in the background, and again at the next connection if that failed."""
         if self._menu is None or (self._menu.done() and not self._menu.result()):
-            menu = show_menu(self._api.bot, self._commands, self._settings.admins)
+            menu = update_menu(self._api.bot, self._commands, self._settings.admins)
             self._menu = asyncio.create_task(menu, name=f"{self.name} menu")

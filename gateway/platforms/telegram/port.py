@@ -1,4 +1,4 @@
-"""The way out: what the gateway asks for, done with Bot API calls."""
+"""Outbound calls: the `ChatPort` of Telegram, by Bot API calls."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from telegram.constants import ChatAction, FileSizeLimit, MessageLimit
 from telegram.error import BadRequest
 
 from gateway.chat.errors import ContentRefused
-from gateway.platforms.telegram.attachments import Files
-from gateway.platforms.telegram.errors import NotPermitted, delivering
-from gateway.platforms.telegram.formatting import LIMIT, notifying_nobody
-from gateway.platforms.telegram.formatting import formatted as as_entities
+from gateway.platforms.telegram.attachments import TelegramFiles
+from gateway.platforms.telegram.errors import MissingRight, delivery_errors
+from gateway.platforms.telegram.formatting import LIMIT, format_markdown, suppress_mentions
 from gateway.text.unicode import Measure, repair_surrogates, utf16_length
 from gateway.types import Button, Place
 
@@ -33,14 +32,14 @@ T = TypeVar("T")
 
 _DIRECT_EDIT_SECONDS = 1.0
 _GROUP_EDIT_SECONDS = 3.5
-"""A group takes 20 messages a minute from a bot, edits among them."""
+"""A group accepts 20 messages a minute from a bot, including edits."""
 
-_ROW_OF_BUTTONS, _SHORT_LABEL = 3, 14
+_MAX_ROW, _MAX_ROW_LABEL = 3, 14
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
 class TelegramPort:
-    """A `ChatPort`."""
+    """`ChatPort` of one Telegram bot."""
 
     limit = LIMIT
     measure: Measure = staticmethod(utf16_length)
@@ -55,11 +54,11 @@ class TelegramPort:
         return _DIRECT_EDIT_SECONDS if place.kind == "direct" else _GROUP_EDIT_SECONDS
 
     def pace_key(self, place: Place) -> str:
-        """A group's messages are counted together, whatever their topic."""
+        """Topics share the limit of their group."""
         return place.chat_id
 
     async def direct(self, user_id: str) -> Place:
-        """With Telegram, a person's number is that of the chat."""
+        """Return the direct chat, which has the id of the user."""
         return Place(chat_id=user_id)
 
     async def send(
@@ -73,7 +72,7 @@ class TelegramPort:
         silent: bool = False,
     ) -> str:
         async def sent(shown: str, entities: Sequence[MessageEntity]) -> str:
-            with delivering():
+            with delivery_errors():
                 message = await self._bot.send_message(
                     int(place.chat_id),
                     shown,
@@ -98,7 +97,7 @@ class TelegramPort:
         buttons: Sequence[Button] = (),
     ) -> None:
         async def edited(shown: str, entities: Sequence[MessageEntity]) -> None:
-            with delivering():
+            with delivery_errors():
                 try:
                     await self._bot.edit_message_text(
                         shown,
@@ -115,7 +114,7 @@ class TelegramPort:
         await _formatted_or_plain(text, formatted, edited)
 
     async def delete(self, place: Place, message_id: str) -> None:
-        with delivering():
+        with delivery_errors():
             try:
                 await self._bot.delete_message(int(place.chat_id), int(message_id))
             except BadRequest as error:
@@ -123,49 +122,49 @@ class TelegramPort:
                     raise
 
     async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
-        return await Files(self._bot).read(ref, name, size, most)
+        return await TelegramFiles(self._bot).read(ref, name, size, most)
 
     async def typing(self, place: Place) -> None:
-        with delivering():
+        with delivery_errors():
             await self._bot.send_chat_action(
                 int(place.chat_id), ChatAction.TYPING, message_thread_id=_thread(place)
             )
 
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str:
         if len(data) > self.file_limit:
-            raise ContentRefused("(Telegram takes files of up to 50 MB from a bot)")
+            raise ContentRefused("(Telegram accepts files of up to 50 MB from a bot)")
         if utf16_length(caption) > MessageLimit.CAPTION_LENGTH:
             await self.send(place, caption)
             caption = ""
         try:
-            with delivering():
+            with delivery_errors():
                 message = await self._bot.send_document(
                     int(place.chat_id),
                     InputFile(data, filename=name),
                     caption=caption or None,
-                    caption_entities=notifying_nobody(caption, ()),
+                    caption_entities=suppress_mentions(caption, ()),
                     message_thread_id=_thread(place),
                     disable_content_type_detection=True,
                 )
                 return str(message.message_id)
-        except NotPermitted:
-            # Groups forbid files and text separately: what else there is to say can still be said.
+        except MissingRight:
+            # Groups forbid files and text separately, so text may still be allowed.
             raise ContentRefused("(the bot may not send files here)") from None
 
 
 async def _formatted_or_plain(
     text: str, formatted: bool, show: Callable[[str, Sequence[MessageEntity]], Awaitable[T]]
 ) -> T:
-    """Plain at the first refusal: better seen with its asterisks than not at all."""
+    """Send formatted text, and fall back to the plain text if Telegram refuses the formatting."""
     text = repair_surrogates(text)
     if formatted and utf16_length(text) <= LIMIT:
-        # In a thread: Markdown of nothing but marks takes the renderer a tenth of a second.
-        rich = await asyncio.to_thread(as_entities, text)
+        # In a thread: hostile Markdown takes the renderer a tenth of a second.
+        rich = await asyncio.to_thread(format_markdown, text)
         try:
-            return await show(rich.text, notifying_nobody(rich.text, rich.entities))
+            return await show(rich.text, suppress_mentions(rich.text, rich.entities))
         except ContentRefused as refused:
             log.info("telegram.formatting_refused", detail=refused.detail)
-    return await show(text, notifying_nobody(text, ()))
+    return await show(text, suppress_mentions(text, ()))
 
 
 def _thread(place: Place) -> int | None:
@@ -177,9 +176,9 @@ def _reply(message_id: str) -> ReplyParameters | None:
 
 
 def _keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
-    """In one row where that can be read on a phone, else one below the other."""
+    """Put short buttons into one row, and others below each other."""
     if not buttons:
         return None
     keys = [InlineKeyboardButton(button.label, callback_data=button.data) for button in buttons]
-    fit_a_row = len(keys) <= _ROW_OF_BUTTONS and all(len(key.text) <= _SHORT_LABEL for key in keys)
+    fit_a_row = len(keys) <= _MAX_ROW and all(len(key.text) <= _MAX_ROW_LABEL for key in keys)
     return InlineKeyboardMarkup([keys] if fit_a_row else [[key] for key in keys])

@@ -16,7 +16,7 @@ from gateway.core.gateway import Gateway
 from gateway.errors import CannotListen, OpenWithoutToken, PortTaken
 from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
-from gateway.platforms.clients import REQUEST_SECONDS, body_in_time, listen
+from gateway.platforms.clients import REQUEST_SECONDS, listen, read_body_first
 from gateway.platforms.web.api import Api
 from gateway.platforms.web.dashboard import Dashboard, DashboardContext
 from gateway.platforms.web.error_middleware import error_middleware
@@ -153,7 +153,7 @@ class WebPlatform:
                 same_origin_middleware(self._host, port),
                 auth.middleware,
                 # After the token check, so that no stranger's body is kept in memory.
-                body_in_time(self._request_seconds),
+                read_body_first(self._request_seconds),
             ],
         )
         app.add_routes(Api(self._gateway, conversations, streams).routes())

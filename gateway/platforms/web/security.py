@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from gateway.platforms.clients import REQUEST_SECONDS, read_in_time
+from gateway.platforms.clients import REQUEST_SECONDS, read_body
 from gateway.store.ports import Access
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -209,7 +209,7 @@ async def _token_in_form(request: web.Request, seconds: float) -> str:
     length = request.content_length or 0
     if length > _MAX_FORM:
         raise web.HTTPRequestEntityTooLarge(_MAX_FORM, length)
-    form = await read_in_time(request.clone(client_max_size=_MAX_FORM), seconds)
+    form = await read_body(request.clone(client_max_size=_MAX_FORM), seconds)
     return parse_qs(form.decode(errors="replace")).get("token", [""])[0]
 
 

@@ -46,7 +46,7 @@ class EventStreams:
 
     async def send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
         """Send frames until they end or the client disconnects; heartbeats detect a dead connection."""
-        with self._limit.one_more(request):
+        with self._limit.slot(request):
             return await self._send(request, frames)
 
     async def _send(self, request: web.Request, frames: AsyncGenerator[bytes, None]) -> web.StreamResponse:
