@@ -39,13 +39,13 @@ _TOO_LONG = (
     r"(?:prompt|eingabe|anfrage|nachricht|kontext|text|unterhaltung|konversation)(?:e?n)?\b"
     r".{0,30}\bzu (?:lang|groß|gross)\b"
     r"|kontext-?(?:länge|fenster|grenze|limit|größe)|zu viele (?:eingabe-?|prompt-?)?tokens?\b"
-    r"|(?:eingabe|prompt|token)\w*\b.{0,50}(?:überschr[ei]+t|übersteig)|überschr[ei]+t\w*\b.{0,50}(?:token|eingabelänge)",
+    r"|(?:eingabe|prompt|token)\w{0,20}\b.{0,50}(?:überschr[ei]{1,4}t|übersteig)|überschr[ei]{1,4}t\w{0,20}\b.{0,50}(?:token|eingabelänge)",
     # Spanish and Portuguese.
     r"(?:entrada|prompt|mensajes?|solicitud|texto|contexto|conversación|mensage(?:m|ns)|solicitação|requisição|conversa)\b"
-    r".{0,30}\b(?:(?:demasiado|muito) (?:larg|long|grande|extens)|(?:long|grande|extens)\w* demais)"
+    r".{0,30}\b(?:(?:demasiado|muito) (?:larg|long|grande|extens)|(?:long|grande|extens)\w{0,20} demais)"
     r"|(?:ventana|longitud|límite|tamaño|janela|comprimento|limite|tamanho)(?: máxim[oa])? d(?:e|el|o) contexto"
     r"|(?:demasiados|muitos) tokens|tokens demais"
-    r"|(?:supera|excede|sobrepasa|ultrapassa)\w*\b.{0,50}(?:tokens|contexto|longitud máxima|comprimento máximo)",
+    r"|(?:supera|excede|sobrepasa|ultrapassa)\w{0,20}\b.{0,50}(?:tokens|contexto|longitud máxima|comprimento máximo)",
     # Chinese.
     r"超长|过长|(?:上下文|输入|提示词|对话|token|文本|内容).{0,12}(?:超出|超过|超限|溢出)"
     r"|(?:超出|超过).{0,12}(?:上下文|最大长度|长度限制|最大输入|token)|压缩上下文"
