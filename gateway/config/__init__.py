@@ -1,1 +1,1 @@
-"""Configuration: `schema` says what can be set, `load` reads it. Nothing else reads the environment."""
+"""Configuration: `schema` defines the settings, `loader` reads them. No other package reads the environment."""

@@ -1,7 +1,6 @@
 """Writes the configuration reference from the schema: `python -m gateway.config.docs`.
 
-`docs/configuration.md` is generated whole; in the README only what stands between the two markers, which is a short
-table of what most people set.
+Generates all of `docs/configuration.md`, and the table of common settings between the two markers in the README.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MOST_USED = (
     "context.engine",
     "logging.format",
 )
-"""The keys in the README."""
+"""The keys in the table of the README."""
 
 _INTRODUCTION = """\
 # Configuration
@@ -38,43 +37,43 @@ Hermes reads one file, the first of these that exists:
 1. the one given with `--config`
 2. the one named by `$HERMES_CONFIG`
 3. `hermes.yaml` in the state directory
-4. the `hermes.yaml` that comes with Hermes, which holds every default; in a clone it is the one beside `README.md`
+4. the `hermes.yaml` that comes with Hermes and contains every default; in a clone, the one beside `README.md`
 
-The state directory is `$HERMES_HOME`, or `~/.hermes`. Hermes makes it for your eyes only (mode 0700) and
-keeps its database there.
+The state directory is `$HERMES_HOME`, or `~/.hermes`. Hermes creates it with mode 0700 (only you can
+read it) and keeps its database there.
 
 A `hermes.yaml` in the folder you start from is ignored, and Hermes says so: such a file can send your keys to
 any server and switch off approvals and the sandbox, and the folder may be another person's. If you trust it,
 name it: `hermes --config hermes.yaml chat`. `$HERMES_HOME` and `$HERMES_CONFIG` must be absolute paths, because a
-relative one would be another place in every folder. The start of `hermes run`, `hermes config show`,
-`hermes config check` and `hermes doctor` say which file is in use.
+relative path would mean another place in every folder. `hermes run`, `hermes config show`, `hermes config check` and
+`hermes doctor` say which file is in use.
 
 `hermes setup` asks a few questions and writes the file, keeping your comments. `hermes config check`
-names every mistake with its line, and `hermes config show` prints what is in effect and where it comes
-from.
+reports every mistake with its line, and `hermes config show` prints the effective settings and their
+origin.
 
 ## Variables and secrets
 
-In any text value, `${NAME}` stands for the variable `NAME` and `${NAME:-text}` for `text` where `NAME`
-is not set or empty. `$${` stands for the characters themselves. A variable that is missing and has no
-default is an error. An empty value means that the key is not set.
+In any text value, `${NAME}` is replaced by the variable `NAME`, and `${NAME:-text}` by `text` if `NAME`
+is unset or empty. Write `$${` for a literal `${`. A variable that is unset and has no default is an
+error. An empty value means that the key is not set.
 
 Variables come from the environment first, then from the file `.env` in the state directory (lines of
-`NAME=value`, mode 0600). `hermes setup` writes keys there and never into `hermes.yaml`. Secrets are not
-shown by any command, log line or error message.
+`NAME=value`, mode 0600). `hermes setup` writes keys there and never into `hermes.yaml`. No command, log
+line or error message shows a secret.
 
 ## Changes while Hermes runs
 
-A running gateway looks at the file, and at `.env`, every second, and takes over what has changed; so it does
-on SIGHUP (`kill -HUP`, or `systemctl --user reload hermes`). The tables say for each key when that takes effect:
+A running gateway checks the file and `.env` every second, and on SIGHUP (`kill -HUP`, or
+`systemctl --user reload hermes`). The tables say for each key when a change takes effect:
 
 - **at once**: from the next message on. The log names the keys: `config.reloaded`.
 - **restart**: at the next start. Until then `config.restart_required` in the log, and `/status` for admins, name
-  the keys that wait. More bots under `bots` follow the same rules, key by key; a bot that is added or taken
-  away needs a restart.
+  the keys that wait. Bots under `bots` follow the same rules, key by key; adding or removing a bot needs a
+  restart.
 
-A file with a mistake in it changes nothing: `config.rejected` in the log says what `hermes config check` would,
-and what was in effect stays so.
+A file with a mistake changes nothing: `config.rejected` in the log says what `hermes config check` would say, and the
+settings in effect stay.
 """
 
 
@@ -88,7 +87,7 @@ def table(rows: list[Key]) -> str:
 
 
 def page() -> str:
-    """The whole reference, section by section."""
+    """Return the whole reference, section by section."""
     every = list(keys())
     parts = [
         f"## `{name}`\n\n{meaning}\n\n{table([key for key in every if key.name.startswith(f'{name}.')])}"
@@ -98,14 +97,14 @@ def page() -> str:
 
 
 def short_table() -> str:
-    """What most people set, in the order of MOST_USED."""
+    """Return the table of common settings, in the order of MOST_USED."""
     every = {key.name: key for key in keys()}
     lines = [f"| `{name}` | {every[name].description} |" for name in MOST_USED]
     return "\n".join(["| Key | What it does |", "|---|---|", *lines]) + "\n"
 
 
 def update_readme(readme: str) -> str:
-    """The README with its table brought up to date. Without markers nothing changes."""
+    """Return the README with an up-to-date table. Without markers nothing changes."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     return f"{before}{begin}\n{short_table()}{end}{after}" if begin and end else readme

@@ -1,4 +1,4 @@
-"""The configuration in effect, line by line, as people may see it: secrets are masked."""
+"""The effective configuration as lines of YAML, with secrets masked."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Line:
     """One line of YAML."""
 
     key: str
-    """With its sections: `platforms.web.port`."""
+    """The full key: `platforms.web.port`."""
     name: str
     depth: int
     value: str
-    """Empty for the name of a section."""
+    """Empty for a section."""
     origin: str
-    """`default`, `line 3` or `$VARIABLE`; empty for the name of a section."""
+    """`default`, `line 3` or `$VARIABLE`; empty for a section."""
 
     @property
     def indent(self) -> str:
@@ -53,7 +53,8 @@ def _lines(section: Mapping[str, Any], prefix: str, depth: int, origins: Mapping
 
 
 def _comes_from_variable(key: str, origins: Mapping[str, str]) -> bool:
-    """Among the engine's options: nobody but the engine knows which are secret, and secrets are in variables."""
+    """Tell whether an engine option comes from a variable. Only the engine knows which options are secret, so all such
+    values are masked."""
     return key.startswith(_OPTIONS) and any(
         origin.startswith("$")
         for name, origin in origins.items()
@@ -62,7 +63,7 @@ def _comes_from_variable(key: str, origins: Mapping[str, str]) -> bool:
 
 
 def _as_yaml(value: Any) -> str:
-    """On one line."""
+    """Format the value on one line."""
     if isinstance(value, str) and "\n" in value:
         return json.dumps(value, ensure_ascii=False)
     text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=float("inf"))

@@ -1,4 +1,4 @@
-"""The environment, and the `.env` file that stands in for variables it does not have."""
+"""Environment variables, and the `.env` file for variables that the environment does not have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PROVIDER_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "N
 
 
 def state_directory() -> Path:
-    """`$HERMES_HOME`, or `~/.hermes`."""
+    """Return `$HERMES_HOME`, or `~/.hermes`."""
     try:
         home = Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
     except RuntimeError:  # no home directory is known for this user
         raise ConfigError("this user has no home directory; set HERMES_HOME.") from None
     if not home.is_absolute():
-        # A relative name would be another directory in every folder, with settings and code of others.
+        # A relative path would mean another directory in every folder, with other people's settings and code.
         raise ConfigError(
             f"HERMES_HOME must be an absolute path; the state directory would be {str(home)!r}."
         )
@@ -27,18 +27,18 @@ def state_directory() -> Path:
 
 
 def environment(home: Path) -> ChainMap[str, str]:
-    """The process's variables first, then those of `.env` in the state directory."""
+    """Return the variables of the process first, then those of `.env` in the state directory."""
     return ChainMap(dict(os.environ), _dotenv(home / ".env"))
 
 
 def provider_keys() -> dict[str, str]:
-    """The model providers' keys that are set, by variable."""
+    """Return the model providers' keys that are set, by variable."""
     known = environment(state_directory())
     return {name: known[name] for name in PROVIDER_KEYS if known.get(name)}
 
 
 def save_secret(home: Path, name: str, value: str) -> Path:
-    """Writes the variable into `.env`, which only its owner can read. Gives the file's path."""
+    """Write the variable to `.env`, which only its owner can read. Return the path of the file."""
     from dotenv import set_key  # noqa: PLC0415 - only the setup writes
 
     path = home / ".env"
@@ -64,18 +64,18 @@ def _dotenv(path: Path) -> dict[str, str]:
 
 
 def relative_pythonpath() -> list[str]:
-    """The entries of `PYTHONPATH` that mean the current directory or a folder in it."""
+    """Return the entries of `PYTHONPATH` that mean the current directory or a folder in it."""
     entries = os.environ.get("PYTHONPATH", "")
     return [entry for entry in entries.split(os.pathsep) if not Path(entry).is_absolute()] if entries else []
 
 
 def notify_socket() -> str:
-    """Where the service manager that started this process listens; empty without one."""
+    """Return the socket of the service manager that started this process; empty without a service manager."""
     return os.environ.get("NOTIFY_SOCKET", "")
 
 
 def watchdog_seconds() -> float:
-    """How long the service manager waits for a sign of life of this process; 0 if it waits for none."""
+    """Return the watchdog interval of the service manager; 0 without a watchdog."""
     microseconds, pid = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
     if not microseconds.isdecimal() or pid not in ("", str(os.getpid())):
         return 0.0
@@ -83,21 +83,21 @@ def watchdog_seconds() -> float:
 
 
 def user_unit_directory() -> Path:
-    """Where systemd looks for the units of this user."""
+    """Return the directory in which systemd looks for units of this user."""
     configuration = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(configuration) if configuration.startswith("/") else Path("~/.config").expanduser()
     return base / "systemd" / "user"
 
 
 def missing_from_dotenv(home: Path, names: Iterable[str]) -> list[str]:
-    """Those of the variables that a service would not have: they are set here, but not in `.env`."""
+    """Return the variables that a service would not have: set in the environment, but not in `.env`."""
     kept = _dotenv(home / ".env")
     return [name for name in names if os.environ.get(name) and name not in kept]
 
 
 def prepare_litellm_environment() -> None:
-    """Must run before `import litellm`. A person's own settings are left as they are."""
-    # Otherwise the import fetches a price table and waits for the network; the package holds one of its own.
+    """Set litellm's variables; must run before `import litellm`. Variables that are already set stay."""
+    # Otherwise the import fetches a price table from the network; the package contains one.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # Otherwise the import looks for a `.env` file upwards from the working directory and loads it.
+    # Otherwise the import searches the working directory and its parents for a `.env` file and loads it.
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")

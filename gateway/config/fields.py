@@ -1,4 +1,4 @@
-"""What the sections of the configuration are made of."""
+"""Building blocks of the configuration schema: field types, the `setting` helper, the `Section` base class."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticKnownError
 
 URL_PATTERN = r"^https?://[^/@\s]+(/[^@\s]*)?$"
-"""Without user name and password: secrets have keys of their own, which are never shown."""
+"""Without user name and password: secrets have their own keys, which are never shown."""
 
 
 def reject_booleans(value: object) -> object:
-    """YAML reads `yes` and `on` as true, and pydantic would count that as 1."""
+    """Reject true and false, which pydantic would accept as 1 and 0. YAML reads `yes` and `on` as true."""
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
     return value
 
 
 def false_to_off(value: object) -> object:
-    """YAML reads `off` as false."""
+    """Accept `off`, which YAML reads as false."""
     return "off" if value is False else value
 
 
@@ -54,24 +54,24 @@ Url = Annotated[str, Field(pattern=URL_PATTERN)]
 
 
 class Section(BaseModel):
-    """A mapping in the file. Unknown keys are refused; nothing can be changed once it is read."""
+    """A mapping in the file. Rejects unknown keys; immutable."""
 
     # Validators are built on first use: `hermes --help` never needs them.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _leave_out_what_is_empty(cls, given: Any) -> Any:
-        """An empty value (`key:`, or an unset variable) means null, and for a section all its defaults."""
+    def _drop_empty(cls, given: Any) -> Any:
+        """Treat an empty value (`key:`, or an unset variable) as a missing one, so that the default applies."""
         if not isinstance(given, dict):
             return given
         return {
             key: value
             for key, value in given.items()
-            if value not in (None, "") or not cls._may_be_empty(key)
+            if value not in (None, "") or not cls._accepts_empty(key)
         }
 
     @classmethod
-    def _may_be_empty(cls, key: str) -> bool:
+    def _accepts_empty(cls, key: str) -> bool:
         field = cls.model_fields.get(key)
         return field is not None and (field.default is None or field.default_factory is not None)

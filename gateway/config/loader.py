@@ -1,8 +1,8 @@
-"""Finds the configuration, reads it, and says everything that is wrong with it at once.
+"""Finds and reads the configuration, and reports all of its problems at once.
 
 Searched in this order: `--config`, `$HERMES_CONFIG`, `$HERMES_HOME/hermes.yaml`, and last the `hermes.yaml` that comes
-with Hermes. A `hermes.yaml` in the current directory is never read unless it is one of these: a folder that comes from
-another person could otherwise send the owner's keys anywhere and switch off the sandbox.
+with Hermes. A `hermes.yaml` in the current directory is not read unless it is one of these: a folder from another
+person could otherwise send the owner's keys to any server and switch off the sandbox.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SHIPPED = Path(__file__).parents[2] / "hermes.yaml"
-"""The documented default; it lies beside the package, in a clone and in an installed wheel."""
+"""The documented defaults, beside the package in a clone and in an installed wheel."""
 
 _MAX_BYTES = 1_000_000
 _LINE = "line "
@@ -46,22 +46,22 @@ _LINE = "line "
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration and where it came from."""
+    """A configuration and its origin."""
 
     config: Config
     path: Path | None
-    """The file the person chose or keeps; None while only the shipped defaults are in use."""
+    """The user's file; None while only the shipped defaults are in use."""
     home: Path
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Which keys are set where: `line 3` or `$VARIABLE`; the others have their defaults."""
+    """Where each key is set: `line 3` or `$VARIABLE`. Keys that are missing here have their defaults."""
     ignored: Path | None = None
-    """A `hermes.yaml` in the current directory that is not in use, because the owner has not named it."""
+    """A `hermes.yaml` in the current directory that is not used, because the owner has not named it."""
     sections: PlatformSections = field(default_factory=dict, repr=False)
     """The configuration models of platforms that plugins add."""
 
     @property
     def source(self) -> str:
-        """The file in use, as a person reads it."""
+        """The file in use, for messages."""
         return str(self.path or f"the defaults in {SHIPPED}")
 
     @property
@@ -71,7 +71,7 @@ class LoadedConfig:
 
     @property
     def workspaces(self) -> Path:
-        """The agents' folders, one per conversation."""
+        """The agents' working folders, one per conversation."""
         return self.home / "workspaces"
 
     def with_platforms(self, sections: PlatformSections) -> LoadedConfig:
@@ -79,7 +79,7 @@ class LoadedConfig:
         return replace(load(self.path, sections=sections, strict=True), ignored=self.ignored)
 
     def place_of(self, key: str) -> str:
-        """`hermes.yaml:12`, for a complaint that only somebody else can make; or the file, if the key is not in it."""
+        """Return the position of a key for an error message: `hermes.yaml:12`, or the file if the key is not in it."""
         source = self.path or SHIPPED
         while key and not self.origins.get(key, "").startswith(_LINE):
             key = key.rpartition(".")[0]
@@ -116,8 +116,8 @@ def load(
 
 
 def load_lenient(explicit: Path | None = None) -> tuple[LoadedConfig, ConfigError | None]:
-    """For who only reads what is stored and logged, which needs next to nothing of the configuration: of a file that
-    cannot be used, the sections `storage` and `platforms.web` where they are sound; and what is wrong with it."""
+    """Load the configuration for a command that only reads the store or the log. Of an invalid file, use the sections
+    `storage` and `platforms.web` if they are valid. Return the problems, too."""
     try:
         return load(explicit), None
     except ConfigError as error:
@@ -146,12 +146,12 @@ def _if_valid(tree: Any, *names: str) -> dict[str, Any]:
 
 
 def find_config(explicit: Path | None, home: Path) -> Path | None:
-    """The file to read; None if there is none but the shipped one."""
+    """Return the file to read; None if only the shipped file exists."""
     if explicit is not None:
         return explicit
     if named := os.environ.get("HERMES_CONFIG"):
         if not Path(named).is_absolute():
-            # A relative name would be another file in every folder.
+            # A relative path would mean another file in every folder.
             raise ConfigError(f"HERMES_CONFIG must be an absolute path; it is {named!r}.")
         return Path(named)
     own = home / "hermes.yaml"
@@ -164,7 +164,7 @@ def find_config(explicit: Path | None, home: Path) -> Path | None:
 
 
 def ignored_file(explicit: Path | None, used: Path | None) -> Path | None:
-    """The `hermes.yaml` in the current directory, if it is not `used` and the person has named no other file."""
+    """Return the `hermes.yaml` in the current directory, if it is not `used` and the user has named no other file."""
     if explicit is not None or os.environ.get("HERMES_CONFIG") or (used and _is_started_in(used.parent)):
         return None
     if _is_started_in(SHIPPED.parent) and _has_only_defaults(SHIPPED):
@@ -184,7 +184,7 @@ def _has_only_defaults(path: Path) -> bool:
 
 
 def _is_started_in(folder: Path) -> bool:
-    """Whether the current directory is this very folder. A link in another folder does not make it so."""
+    """Tell whether the current directory is this folder, by inode and not by name."""
     try:
         return Path.cwd().samefile(folder)
     except OSError:
@@ -192,7 +192,7 @@ def _is_started_in(folder: Path) -> bool:
 
 
 def ensure_home(home: Path) -> None:
-    """The state directory exists, is ours alone if we made it, and can be read and written."""
+    """Create the state directory, private to this user, and check that it can be read and written."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -209,7 +209,7 @@ def read_text(path: Path) -> str:
         why = " (HERMES_CONFIG names it)" if str(path) == os.environ.get("HERMES_CONFIG") else ""
         raise ConfigError(f"{path}: cannot be read: {error.strerror}{why}.") from None
     if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; is that the right file?")
+        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes. Is it the right file?")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -238,7 +238,7 @@ def _plugin_variables(sections: PlatformSections) -> dict[str, str]:
 
 
 def _fill_in_tokens(document: Document, known: Mapping[str, str], variables: Mapping[str, str]) -> None:
-    """A bot whose token stands in its usual variable needs no line in the file."""
+    """Set the token of each platform from its usual variable, unless the file sets it."""
     for platform, variable in variables.items():
         settings = _section(_section(document.tree, "platforms"), platform)
         if known.get(variable) and settings is not None and "token" not in settings:
@@ -247,7 +247,7 @@ def _fill_in_tokens(document: Document, known: Mapping[str, str], variables: Map
 
 
 def _section(tree: Any, name: str) -> dict[str, Any] | None:
-    """The mapping of that name, made if it is missing or empty; None where something else is in its place."""
+    """Return the mapping of that name, created if missing or empty; None if the value is not a mapping."""
     if not isinstance(tree, dict):
         return None
     if tree.get(name) is None:
@@ -256,7 +256,7 @@ def _section(tree: Any, name: str) -> dict[str, Any] | None:
 
 
 def _origins(document: Document, path: Path | None) -> dict[str, str]:
-    """A line of the shipped file is a default like any other."""
+    """Return the origin of each key. Lines of the shipped file count as defaults."""
     lines = {dotted(place): f"{_LINE}{line}" for place, line in document.lines.items() if path}
     variables = {
         dotted(place): " ".join(f"${name}" for name in names) for place, names in document.variables.items()

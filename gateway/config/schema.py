@@ -1,7 +1,7 @@
-"""What can be configured: every key with its default, its range and a sentence about it.
+"""The settings: every key with its default, its range and a description.
 
 `hermes.yaml` shows the same keys with the same defaults, and `docs/configuration.md` is generated from here.
-Descriptions stand in `Field(...)` because reading docstrings back costs 30 ms at every start.
+Descriptions are arguments, not docstrings, because reading docstrings back costs 30 ms at every start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ If you do not know something, say so.
 
 
 def _none_to_empty(given: object) -> object:
-    """`options:` with every line below it commented out."""
+    """Accept `options:` with every line below it commented out."""
     return {} if given in (None, "") else given
 
 
@@ -31,17 +31,17 @@ def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ValueError("expected a path; `~` stands for no known directory here") from None
+        raise ValueError("expected a path; the home directory `~` is unknown here") from None
 
 
 class ModelChoice(Section):
-    """A model and where it is served. In a list of models, its bare id will do."""
+    """A model and its server. In a list of models, the bare id is enough."""
 
     name: Name = Field(description="A litellm id such as `openai/gpt-4.1-mini`.")
-    base_url: Url | None = Field(default=None, description="Where it is served, if not at its provider.")
-    api_key: SecretStr | None = Field(default=None, description="Its key, if not the provider's variable.")
+    base_url: Url | None = Field(default=None, description="The server, if not the provider's own.")
+    api_key: SecretStr | None = Field(default=None, description="The key, if not in the provider's variable.")
     context_length: Count | None = Field(
-        default=None, description="Its window in tokens, if litellm does not know it."
+        default=None, description="The context window in tokens, if litellm does not know it."
     )
 
     @model_validator(mode="before")
@@ -51,12 +51,12 @@ class ModelChoice(Section):
 
 
 class ModelConfig(Section):
-    """The model that answers."""
+    """The model that answers messages."""
 
     name: Name = setting(
         default="auto",
         reload="restart",
-        description="Any litellm id, such as `anthropic/claude-sonnet-4-5`. `auto` takes the provider whose "
+        description="Any litellm id, such as `anthropic/claude-sonnet-4-5`. `auto` uses the provider whose "
         "key is set (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `OPENROUTER_API_KEY`), else the embedded "
         "demonstration model, `embedded/smollm2`.",
     )
@@ -71,66 +71,66 @@ class ModelConfig(Section):
     context_length: Count | None = setting(
         default=None,
         reload="restart",
-        description="The model's window in tokens. Empty: what litellm's table says. If the server holds less, Hermes "
-        "notices and says what to set.",
+        description="The model's context window in tokens. Empty: the value in litellm's table. If the server's is "
+        "smaller, Hermes notices and says what to set.",
     )
     vision: bool | None = setting(
         default=None,
         reload="restart",
-        description="Whether the model sees images. Empty: what litellm's table says.",
+        description="Whether the model accepts images. Empty: the value in litellm's table.",
     )
     max_tokens: Count | None = setting(
         default=None,
         reload="restart",
-        description="The longest answer in tokens. Empty: the provider's limit.",
+        description="The maximum length of an answer in tokens. Empty: the provider's limit.",
     )
     fallbacks: tuple[ModelChoice, ...] = setting(
         default=(),
         reload="restart",
-        description="Models to ask, in this order, when the one above fails. Each is an id, or a mapping of "
+        description="Models to try, in this order, when the model above fails. Each is an id, or a mapping of "
         "`name`, `base_url`, `api_key` and `context_length`.",
     )
 
 
 class AgentConfig(Section):
-    """How it works on a message."""
+    """How the agent works on a message."""
 
     max_iterations: Steps = setting(
         default=50,
         reload="live",
-        description="Model calls for one message. The last one must answer without tools.",
+        description="The maximum number of model calls for one message. The last call must answer without tools.",
     )
     system_prompt: str = setting(
         default=DEFAULT_SYSTEM_PROMPT,
         reload="live",
-        description="What the model is told about itself. New sessions use it; running ones keep theirs.",
+        description="The instructions at the start of each session. Running sessions keep their prompt.",
     )
 
 
 class ToolsConfig(Section):
-    """What the model may do."""
+    """The tools that the model may use."""
 
     enabled: tuple[Name, ...] = setting(
         default=("todo", "memory", "session_search", "read_file", "write_file", "search_files", "send_file"),
         reload="restart",
-        description="The tools offered to the model. `terminal` runs commands and `fetch_url` reaches the "
-        "network: both are off unless named here.",
+        description="The tools offered to the model. `terminal` runs commands and `fetch_url` uses the network: "
+        "both are off unless listed here.",
     )
     platforms: Mapping[Name, tuple[Name, ...]] = setting(
         default={},
         reload="restart",
-        description="Other lists for single platforms, such as `web: [todo, memory]`.",
+        description="Different lists for some platforms, such as `web: [todo, memory]`.",
     )
     approval: Annotated[Literal["ask", "off"], BeforeValidator(false_to_off)] = setting(
         default="ask",
         reload="live",
-        description="Whether a dangerous tool, such as `terminal`, asks the person before each call.",
+        description="Whether Hermes asks the user before each call of a dangerous tool such as `terminal`.",
     )
     sandbox: SandboxConfig = Field(default_factory=SandboxConfig)
 
 
 class StorageConfig(Section):
-    """Where conversations are kept."""
+    """Where conversations are stored."""
 
     path: Annotated[Path, AfterValidator(_expand_home)] | None = setting(
         default=None,
@@ -140,18 +140,18 @@ class StorageConfig(Section):
 
 
 class ContextConfig(Section):
-    """What keeps a conversation inside the model's window."""
+    """The engine that keeps a conversation inside the model's context window."""
 
     engine: Name = setting(
         default="compressor",
         reload="restart",
-        description="The context engine: `compressor`, or a plugin's name in `plugins/context_engine/`.",
+        description="The context engine: `compressor`, or the name of a plugin in `plugins/context_engine/`.",
     )
     options: Annotated[Mapping[str, Any], BeforeValidator(_none_to_empty)] = setting(
         default={},
         reload="restart",
-        description="What the engine itself can be told; its documentation says what. `compressor` takes none: "
-        "its settings are under `compression`.",
+        description="Options of the engine; see its documentation. `compressor` has none: its settings are under "
+        "`compression`.",
     )
 
 
@@ -164,58 +164,58 @@ class CompressionConfig(Section):
     threshold: Share = setting(
         default=0.50,
         reload="restart",
-        description="Compress when the prompt fills this fraction of the window. 0.0: whenever something is gained.",
+        description="Compress when the prompt fills this fraction of the window. 0.0: whenever it saves tokens.",
     )
     target_ratio: TailShare = setting(
         default=0.20,
         reload="restart",
-        description="Newest messages kept as they are, as a fraction of the threshold in tokens.",
+        description="The newest messages that stay unchanged, as a fraction of the threshold in tokens.",
     )
     protect_last_n: Count = setting(
         default=20,
         reload="restart",
-        description="At least this many of the newest messages are kept as they are.",
+        description="At least this many of the newest messages stay unchanged.",
     )
     background_at: Share = setting(
         default=0.80,
         reload="restart",
-        description="From this fraction of the threshold on, the summary is prepared between turns, so that nobody "
-        "waits for it; it is used at the threshold. 1.0: only at the threshold itself.",
+        description="From this fraction of the threshold on, Hermes prepares the summary between turns and uses it at "
+        "the threshold, so that users do not wait. 1.0: prepare it only at the threshold.",
     )
     memory_flush: bool = setting(
         default=True,
         reload="restart",
-        description="Before a compaction, the model may note lasting facts with the `memory` tool.",
+        description="Whether the model may save lasting facts with the `memory` tool before a compaction.",
     )
 
 
 class AuxiliaryModelConfig(Section):
-    """A second model for one task."""
+    """The model that writes summaries."""
 
     model: Name | None = setting(
         default=None,
         reload="restart",
-        description="The model that writes summaries. Empty: the one that answers.",
+        description="The model that writes summaries. Empty: the model that answers.",
     )
     provider: Name = setting(
         default="auto",
         reload="restart",
-        description="Whom to ask for it. `main`: always the server and key of the model that answers. `auto`: the same "
-        "for a model of the same provider, else the provider in its id. Or a provider: `openrouter`, `nous`, "
+        description="The provider of that model. `main`: the server and key of the model that answers. `auto`: the "
+        "same for a model of the same provider, else the provider in its id. Or a provider: `openrouter`, `nous`, "
         "`anthropic`, ...",
     )
     base_url: Url | None = setting(
-        default=None, reload="restart", description="An OpenAI-compatible server to ask instead."
+        default=None, reload="restart", description="An OpenAI-compatible server to use instead."
     )
 
 
 class TranscriptionConfig(Section):
-    """Voice messages as text."""
+    """The model that transcribes voice messages."""
 
     model: Name | None = setting(
         default=None,
         reload="restart",
-        description="A litellm id such as `openai/whisper-1`. Empty: voice is not understood.",
+        description="A litellm id such as `openai/whisper-1`. Empty: voice messages are not transcribed.",
     )
     base_url: Url | None = setting(
         default=None, reload="restart", description="Where it is served, if not at its provider."
@@ -233,18 +233,18 @@ class AuxiliaryConfig(Section):
 
 
 class PromptCachingConfig(Section):
-    """Caching of the conversation's beginning by Anthropic's models."""
+    """Prompt caching by Anthropic's models."""
 
     cache_ttl: Literal["5m", "1h"] = setting(
         default="5m",
         reload="restart",
-        description="How long the provider keeps it. `1h` costs more to write and pays off when people take breaks.",
+        description="How long the provider keeps a cached prompt. `1h` costs more and pays off if users pause.",
     )
     strategy: Literal["system_and_3", "turn_aware"] = setting(
         default="system_and_3",
         reload="restart",
         description="`system_and_3` marks the system prompt and the last three messages. `turn_aware` chooses the "
-        "lifetime itself and keeps a marker where the last request wrote.",
+        "lifetime itself and keeps a marker where the last request ended.",
     )
 
 
@@ -254,24 +254,24 @@ class PluginsConfig(Section):
     enabled: tuple[Name, ...] = setting(
         default=(),
         reload="restart",
-        description="The plugins that are loaded, by the names of their folders. `hermes plugins` shows them.",
+        description="The plugins to load, by folder name. `hermes plugins` lists them.",
     )
 
 
 class LoggingConfig(Section):
-    """What is logged: to standard error, and to a file that `hermes logs` reads."""
+    """The log: on standard error, and in a file that `hermes logs` reads."""
 
     level: Literal["debug", "info", "warning", "error"] = setting(
         default="info", reload="live", description="The least severe event to write."
     )
     format: Literal["human", "json"] = setting(
-        default="human", reload="live", description="Lines for people or for machines."
+        default="human", reload="live", description="Log lines for people or for programs."
     )
     file: bool = setting(
         default=True,
         reload="live",
-        description="Whether `hermes run` also keeps it in `logs/hermes.log` in the state directory, as JSON lines, at "
-        "most 10 MB; `hermes logs` reads them.",
+        description="Whether `hermes run` also writes `logs/hermes.log` in the state directory: JSON lines, at most "
+        "10 MB, read by `hermes logs`.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be configured about the sandbox of the terminal."""
+"""Settings of the limits and of the terminal's sandbox."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Price = Annotated[float, Field(ge=0.0, allow_inf_nan=False), BeforeValidator(rej
 
 
 class LimitsConfig(Section):
-    """How much people may ask for, and what it may cost."""
+    """Limits on messages and on cost."""
 
     messages_per_minute: Count | None = setting(
         default=30,
         reload="live",
-        description="Messages taken from one person in a minute, in all chats together. Whoever sends more is told to "
-        "wait a minute. Empty: any number.",
+        description="Messages accepted from one person per minute, in all chats together. A person who sends more is "
+        "told to wait a minute. Empty: no limit.",
     )
     owner_messages_per_minute: Count | None = setting(
         default=300,
         reload="live",
-        description="The same for the owner at the chat page and its API. Empty: any number.",
+        description="The same for the owner on the chat page and its API. Empty: no limit.",
     )
     waiting_messages: Count = setting(
         default=100,
@@ -34,19 +34,19 @@ class LimitsConfig(Section):
     daily_usd_per_person: Dollars | None = setting(
         default=None,
         reload="live",
-        description="What the models may cost for one person in a day, in dollars, by the cost that is reported. "
-        "Days begin at midnight, local time. Empty: no limit.",
+        description="The maximum cost of the models for one person per day, in dollars, by the reported cost. Days "
+        "begin at midnight, local time. Empty: no limit.",
     )
     daily_usd_total: Dollars | None = setting(
         default=None,
         reload="live",
-        description="What they may cost in a day for everybody together, in dollars. Empty: no limit.",
+        description="The maximum cost of the models for all people per day, in dollars. Empty: no limit.",
     )
     unknown_price: Price = setting(
         default=10.0,
         reload="live",
-        description="What a model of unknown price counts against the two limits above, in dollars per million tokens. "
-        "Models on this machine are free.",
+        description="The assumed price of a model whose price is unknown, in dollars per million tokens. Models on "
+        "this machine are free.",
     )
 
 
@@ -58,29 +58,33 @@ CpuSeconds = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(reject_bool
 
 
 class SandboxConfig(Section):
-    """Where the commands of the terminal run. The limits are for each command."""
+    """The sandbox in which the `terminal` tool runs commands. The limits are per command."""
 
     mode: Annotated[Literal["bubblewrap", "off"], BeforeValidator(false_to_off)] = setting(
         default="bubblewrap",
         reload="restart",
-        description="`bubblewrap` must be installed, or `terminal` refuses to run anything. `off`: no sandbox; a "
-        "command may do whatever Hermes itself may, and the keys below count for nothing.",
+        description="`bubblewrap` must be installed, or `terminal` runs no command. `off`: no sandbox; a command may "
+        "do everything that Hermes may, and the keys below have no effect.",
     )
     network: bool = setting(
         default=False,
         reload="restart",
-        description="Whether commands reach the network: all of it, with whatever listens on this machine.",
+        description="Whether commands reach the network, including servers on this machine.",
     )
     memory_mb: Memory = setting(
         default=1024,
         reload="restart",
-        description="Memory of all its processes together, with what it puts into /tmp.",
+        description="Memory in MB of all processes of a command together, including its /tmp.",
     )
     processes: Processes = setting(
-        default=128, reload="restart", description="Processes and threads at the same time."
+        default=128, reload="restart", description="The maximum number of processes and threads."
     )
-    seconds: Seconds = setting(default=600, reload="restart", description="The longest a command may take.")
+    seconds: Seconds = setting(
+        default=600, reload="restart", description="The maximum run time of a command."
+    )
     cpu_seconds: CpuSeconds = setting(
-        default=300, reload="restart", description="Computing time of each of its processes."
+        default=300, reload="restart", description="CPU time of each process of a command."
     )
-    file_mb: Megabytes = setting(default=512, reload="restart", description="The largest file it may write.")
+    file_mb: Megabytes = setting(
+        default=512, reload="restart", description="The largest file in MB that a command may write."
+    )

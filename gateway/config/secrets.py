@@ -1,4 +1,4 @@
-"""Every secret that Hermes is given, so that none of them ever shows: see `agent/redaction/known.py`."""
+"""Collects the secrets of the configuration and the environment, for redaction (`agent/redaction/known.py`)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Secret(NamedTuple):
     value: str
     """Never empty."""
     for_own_server: bool
-    """A server of one's own asks for no key, or takes any word."""
+    """The key is for the owner's own server, which may accept any word."""
 
 
 def secret_values(value: object) -> Iterator[str]:
-    """Of a section and all that is in it."""
+    """Yield the secrets in a section, with all sections below it."""
     return (secret.value for secret in secrets_in(value))
 
 
 def secrets_in(value: object, *, for_own_server: bool = False) -> Iterator[Secret]:
-    """The same, with what they are for."""
+    """Yield the same secrets with their use."""
     if isinstance(value, SecretStr):
         if secret := value.get_secret_value().strip():
             yield Secret(secret, for_own_server)
@@ -55,14 +55,14 @@ def is_secret_name(name: str) -> bool:
 
 
 _PLAIN_WORD = re.compile(r"[a-z-]{1,15}", re.IGNORECASE)
-"""`anything`, `disabled`, `not-needed`: what stands where no key is asked for would be missed all over the place."""
+"""`anything`, `disabled`, `not-needed`: placeholders, whose redaction would remove ordinary words from texts."""
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
-"""`name=value,name=value`: how one shows a collector of traces that one may send it some."""
+"""`name=value,name=value`: credentials for a trace collector."""
 _A_PATH = ("/", "~", "./")
 
 
 def all_secrets(loaded: LoadedConfig) -> list[str]:
-    """From the configuration, and from the environment and `.env` by the names of the variables."""
+    """Return the secrets of the configuration, and those of the environment and `.env` by variable name."""
     return sorted(set(chain(_configured(loaded), _in_environment(loaded))))
 
 

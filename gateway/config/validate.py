@@ -1,4 +1,4 @@
-"""The schema in words: what a key expects, for error messages, documentation and `hermes config show`."""
+"""Validates a document and describes the schema in words, for error messages and documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Key:
     """One setting."""
 
     name: str
-    """With its sections: `platforms.web.port`."""
+    """The full key: `platforms.web.port`."""
     expected: str
     default: Any
     description: str
@@ -52,17 +52,17 @@ def _inline(schema: Any, definitions: JsonSchema) -> Any:
 
 
 def keys() -> Iterator[Key]:
-    """Every setting, in the order of the schema."""
+    """Yield every setting in the order of the schema."""
     return _keys_of(_root(), "")
 
 
 def sections() -> list[tuple[str, str]]:
-    """The top-level sections and what each is about."""
+    """Return the top-level sections with their descriptions."""
     return [(name, _resolve(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
 def schema_at(place: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
-    """What the schema says about this place; None where it knows no such key."""
+    """Return the schema of this key; None if there is no such key."""
     schema: JsonSchema | None = _root(of)
     for step in place:
         if schema is None:
@@ -77,7 +77,7 @@ def is_secret(place: KeyPath, of: type[Config] = Config) -> bool:
 
 
 def describe_type(schema: JsonSchema) -> str:
-    """A noun phrase: `a whole number from 0 to 65535`."""
+    """Describe the accepted values: `a whole number from 0 to 65535`."""
     if "pattern" in schema:
         return "an http or https URL without a password"
     if "enum" in schema:
@@ -98,12 +98,12 @@ def describe_type(schema: JsonSchema) -> str:
 
 
 def closest_key(place: KeyPath, of: type[Config] = Config) -> str | None:
-    """The known key that was probably meant by an unknown one."""
+    """Return the known key that is closest to an unknown one."""
     *parent, wrong = place
     siblings = _names(schema_at(tuple(parent), of))
     if close := difflib.get_close_matches(str(wrong), siblings, n=1):
         return dotted((*parent, close[0]))
-    # Where several keys end alike, the first is meant.
+    # If several keys have the same last name, the first one wins.
     by_last_name = {key.name.rpartition(".")[2]: key.name for key in reversed(list(keys()))}
     if close := difflib.get_close_matches(str(wrong), by_last_name, n=1, cutoff=0.8):
         return by_last_name[close[0]]
@@ -111,7 +111,7 @@ def closest_key(place: KeyPath, of: type[Config] = Config) -> str | None:
 
 
 def dotted(place: KeyPath) -> str:
-    """`model.fallbacks[0].name`"""
+    """Format a path: `model.fallbacks[0].name`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".")
 
@@ -132,7 +132,7 @@ def _keys_of(schema: JsonSchema, prefix: str) -> Iterator[Key]:
 
 
 def _resolve(schema: JsonSchema) -> JsonSchema:
-    """Without the null of an optional value."""
+    """Return the schema of an optional value without its null."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
             return _resolve(choice)
@@ -144,7 +144,7 @@ def _child(schema: JsonSchema, step: str | int) -> JsonSchema | None:
         child = schema.get("items")
     else:
         child = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
-    # `true` where anything may stand.
+    # `true` means that any value is accepted.
     return _resolve(child) if child and child is not True else None
 
 
@@ -160,11 +160,11 @@ def _range(schema: JsonSchema) -> str:
 
 
 MAX_SHOWN = 24
-"""Slips are short and keys in the wrong place are long: longer text is not repeated in a message."""
+"""Characters. Messages do not repeat longer text, because it may be a misplaced key."""
 
 
 def validate(document: Document, of: type[Config] = Config) -> Config | None:
-    """None if there are problems; the document has them all."""
+    """Return the configuration, or None and the problems in the document."""
     if not isinstance(document.tree, dict):
         document.complain((), f"expected a mapping of keys, found {_kind(document.tree)}")
         return None
@@ -180,7 +180,7 @@ def validate(document: Document, of: type[Config] = Config) -> Config | None:
 
 
 def problem_lines(document: Document, file: str) -> list[str]:
-    """`hermes.yaml:12: model.nmae: unknown key; did you mean model.name?`, in the order of the file."""
+    """Format the problems in the order of the file: `hermes.yaml:12: model.nmae: unknown key; did you mean ...?`"""
     ordered = sorted(document.problems, key=lambda problem: problem.line)
     return [f"{file}:{problem.line}: {_named(problem)}" for problem in ordered]
 
@@ -206,7 +206,7 @@ def _sentence(details: ErrorDetails, document: Document, of: type[Config]) -> st
 
 
 def _describe_value(value: Any, place: KeyPath, document: Document, of: type[Config]) -> str:
-    """The value, unless that could give away a secret."""
+    """Describe a value without revealing a secret."""
     if names := document.variables.get(place):
         return f"the value of {' and '.join(names)}"
     if is_secret(place, of) or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):

@@ -1,6 +1,6 @@
-"""A YAML file as plain data that still knows its lines, with variables filled in.
+"""Reads a YAML file into plain data with line numbers, and substitutes variables.
 
-Nothing is raised for what is wrong inside: problems are collected, so that a person sees all of them at once.
+Problems are collected, not raised, so that a person sees all of them at once.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 KeyPath = tuple[str | int, ...]
-"""The way to a value: `("model", "fallbacks", 0, "name")`."""
+"""The path to a value: `("model", "fallbacks", 0, "name")`."""
 
 MAX_NODES = 10_000
 MAX_DEPTH = 20
 
 _PLAIN_TAGS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
 _CONSTRUCTOR_ERRORS = (ValueError, IndexError, KeyError, AttributeError, OverflowError)
-"""From the library, for 2024-99-99, which looks like a date, and for `!!int ''` or `!!bool perhaps`."""
+"""Raised by PyYAML for 2024-99-99, which looks like a date, and for `!!int ''` or `!!bool perhaps`."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*))?\}|\$\{", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something to mend, and where."""
+    """A mistake in the file and its position."""
 
     place: KeyPath
     line: int
@@ -37,17 +37,17 @@ class Problem:
 
 @dataclass(slots=True)
 class Document:
-    """A file's content. `variables` names those whose value was filled in, by place."""
+    """The content of a file. `variables` lists the substituted variables by path."""
 
     tree: Any = field(default_factory=dict, repr=False)
     lines: dict[KeyPath, int] = field(default_factory=dict)
     variables: dict[KeyPath, list[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     unread: set[KeyPath] = field(default_factory=set)
-    """Places with a problem that left them without a value; there is nothing more to say about them."""
+    """Paths whose value could not be read. They get no further problems."""
 
     def line(self, place: KeyPath) -> int:
-        """Of the value, or of the nearest thing around it that is in the file."""
+        """Return the line of the value, or of the nearest section around it that is in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
@@ -57,7 +57,7 @@ class Document:
 
 
 def parse(text: str, variables: Mapping[str, str]) -> Document:
-    # Not the loader in C: it needs a stack as deep as the file nests, and ends the process on a hostile one.
+    # Not the C loader: it recurses as deep as the file nests, and a hostile file would crash the process.
     document = Document()
     try:
         loader = yaml.SafeLoader(text)
@@ -68,18 +68,18 @@ def parse(text: str, variables: Mapping[str, str]) -> Document:
         document.complain((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        document.complain((), "not valid YAML: it holds a control character", line=line)
+        document.complain((), "not valid YAML: it contains a control character", line=line)
     except (_TooLarge, RecursionError):
         document.complain((), f"expected at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
     return document
 
 
 class _TooLarge(Exception):
-    """A few aliases can stand for millions of values, or for themselves."""
+    """The document is too large. A few aliases can expand to millions of values, or to themselves."""
 
 
 class _TreeBuilder:
-    """Turns nodes into data and notes where each came from."""
+    """Converts nodes to data and records their lines."""
 
     def __init__(self, loader: yaml.SafeLoader, variables: Mapping[str, str], document: Document) -> None:
         self._loader = loader
@@ -136,7 +136,7 @@ class _TreeBuilder:
             return "${"
         if name is None:
             return self._give_up(
-                place, "expected a variable as ${NAME} or ${NAME:-default}; $${ is a plain ${"
+                place, "expected a variable as ${NAME} or ${NAME:-default}; write $${ for a literal ${"
             )
         value = self._variables.get(name)
         if value:
@@ -154,7 +154,7 @@ class _TreeBuilder:
 
 
 def _reason(error: yaml.MarkedYAMLError) -> str:
-    """Only the parser's words: its full message would show a line of the file, and that may hold a secret."""
+    """Return the parser's reason only: its full message quotes a line of the file, which may contain a secret."""
     if "'\\t'" in (error.problem or ""):
         return "a line begins with a tab; use spaces"
     return " ".join(part for part in (error.context, error.problem) if part)

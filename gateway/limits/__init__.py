@@ -1,4 +1,4 @@
-"""How much one person may ask for: messages in a minute, messages that wait, money in a day."""
+"""Limits per person: messages per minute, queued messages, cost per day."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The daily budget: what models may cost for one person, and for everybody together.
+"""The daily budget: the maximum cost of models for one person and for all people.
 
-It goes by the costs that are reported and stored, and is asked before each call: a call under way is finished, so a day
-can cost as much more as the calls of one moment do. Where a price is not known, one is assumed: counting nothing would
-leave the owner's money without a limit, and asking nothing would make every new model useless.
+It uses the reported and stored costs and is checked before each call. A running call is finished, so a day can exceed
+the budget by the calls of one moment. An unknown price is replaced by an assumed one: counting 0 would remove the
+limit, and refusing the call would make every new model useless.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from gateway.config.schema_limits import LimitsConfig
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """In seconds since 1970."""
+    """A local day, as Unix times."""
 
     begins: float
     ends: float
 
     @classmethod
     def of(cls, now: float) -> Day:
-        """Local dates, so that a day at a change of the clocks has its 23 or 25 hours."""
+        """Return the local day that contains `now`; 23 or 25 hours long when the clocks change."""
         midnight = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
         return cls(midnight.timestamp(), (midnight + timedelta(days=1)).timestamp())
 
 
 def format_duration(seconds: float) -> str:
-    """`5 h 12 min`, never nothing at all."""
+    """Format a duration: `5 h 12 min`, at least `1 min`."""
     hours, minutes = divmod(max(1, round(seconds / 60)), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
@@ -43,20 +43,20 @@ log = structlog.get_logger(__name__)
 
 _MILLION = 1_000_000
 _LEAST_TOKENS = 1_000
-"""What a call is taken to need where nobody says how much it was."""
+"""Assumed tokens of a call that reported no usage."""
 _EVERYBODY = None
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """What was spent today, and what may be."""
+    """Cost of today, and the limit."""
 
     reported: float
-    """In dollars."""
+    """Reported cost in dollars."""
     unknown_calls: int
-    """Those that nobody gave a price for."""
+    """Calls of unknown price."""
     assumed: float
-    """What those count, in dollars."""
+    """Assumed cost of those calls in dollars."""
     cap: float | None
 
     @property
@@ -70,7 +70,7 @@ class BudgetStatus:
 
 @dataclass(slots=True)
 class _Abandoned:
-    """Calls that were stopped before they told their price."""
+    """Calls that were cancelled before they reported their cost."""
 
     calls: int = 0
     usd: float = 0.0
@@ -84,15 +84,15 @@ class DailyBudget:
         self._clock = clock
         self.apply(config)
         self._prices: dict[str, float] = {}
-        """By model: what a token came to in its last call. It prices the calls that are stopped."""
+        """Cost per token of the last call, by model; used for cancelled calls."""
         self._abandoned: dict[str | None, _Abandoned] = {}
         self._abandoned_on = 0.0
-        """The day they belong to."""
+        """The day of `_abandoned`."""
         self._unpriced: set[str] = set()
-        """Models whose unknown price stands in the log."""
+        """Models whose unknown price was logged."""
 
     def apply(self, config: LimitsConfig) -> None:
-        """From the next question on; what was spent today stays spent."""
+        """Use new limits from the next check on. The cost of today still counts."""
         self._per_person = config.daily_usd_per_person
         self._total = config.daily_usd_total
         self._unknown_price = config.unknown_price / _MILLION
@@ -155,5 +155,5 @@ class DailyBudget:
 
 
 def format_usd(usd: float) -> str:
-    """`$1.20`, and `$0.0042` for what is less than ten cents."""
+    """Format an amount: `$1.20`, and `$0.0042` below ten cents."""
     return f"${usd:,.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"

@@ -1,4 +1,4 @@
-"""All limits together, as the gateway asks for them."""
+"""All limits of the `limits` section, as the gateway checks them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gateway.store.ports import QueueLimits
 from gateway.types import OWNER
 
 _QUEUED_PEOPLE = 4
-"""A conversation of many takes so many times what waits for one person."""
+"""The queue of a group conversation is this many times the queue of one person."""
 
 
 class Limits:
-    """What `limits` in the configuration says."""
+    """Checks rate limits, queue limits and the daily budget."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class Limits:
         clock: Callable[[], float] = time.monotonic,
         calendar: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` counts seconds; `calendar` tells the date as well."""
+        """`clock` is monotonic; `calendar` is the wall clock."""
         self.budget = DailyBudget(config, store, clock=calendar)
         self._clock = clock
         self._take_over(config)
 
     @classmethod
     def none(cls, store: SessionStore) -> Limits:
-        """Only what waits is bounded."""
+        """Return limits on the queue only."""
         return cls(LimitsConfig(messages_per_minute=None, owner_messages_per_minute=None), store)
 
     def apply(self, config: LimitsConfig) -> None:
-        """Other numbers from now on. Messages are counted anew; what was spent today stays spent."""
+        """Use new limits from now on. Message counts restart; the cost of today still counts."""
         if config != self._config:
             self.budget.apply(config)
             self._take_over(config)
@@ -49,19 +49,19 @@ class Limits:
         self.room = QueueLimits(
             _QUEUED_PEOPLE * config.waiting_messages, of_one_person=config.waiting_messages
         )
-        """In each conversation. Each message that waits becomes a turn that somebody pays for."""
+        """Per conversation. Each queued message becomes a paid turn."""
         people, owner = config.messages_per_minute, config.owner_messages_per_minute
         self._people = RateLimit(people, clock=self._clock) if people else None
-        # Whoever calls an interface reads every answer: they need not be spared, nor be kept waiting for longer.
+        # API clients read every response, so the owner gets no pause after a refusal.
         self._owner = RateLimit(owner, pause=0.0, clock=self._clock) if owner else None
 
     def refusal(self, person: str, written_at: float | None = None) -> Refusal | None:
-        """Asked once for each message that would begin a turn, before it is taken."""
+        """Count a message that would start a turn. Return a Refusal if the rate limit is reached."""
         rate = self._owner if person == OWNER else self._people
         return rate.refusal(person, written_at) if rate else None
 
     def give_back(self, person: str) -> None:
-        """A message that was counted could not be kept; it comes again, and counts then."""
+        """Uncount a message that could not be stored; it will be sent and counted again."""
         if person != OWNER and self._people:
             self._people.give_back(person)
 

@@ -1,4 +1,4 @@
-"""Voice as text, counted against the budget of whoever spoke."""
+"""Transcription that counts against the speaker's budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.models.transcription import SpeechToText, Transcript, estimated_tok
 
 
 class PaidTranscriber:
-    """Called with a file's name and content and the conversation it was sent in. Raises ModelError."""
+    """Transcribes a file of a conversation within the budget. Raises ModelError."""
 
     def __init__(self, transcribe: SpeechToText, store: SessionStore, budget: Budget) -> None:
         self._transcribe = transcribe
@@ -31,7 +31,7 @@ class PaidTranscriber:
             spender=spender(),
         )
         if not heard.text:
-            raise ModelError("It heard nothing in the recording.")
+            raise ModelError("It found no speech in the recording.")
         return heard.text
 
     async def _heard(self, name: str, data: bytes) -> Transcript:
@@ -43,7 +43,7 @@ class PaidTranscriber:
             may_cost = error.may_cost
             raise
         finally:
-            # Whoever does not wait for the answer pays all the same: the provider listens to the end.
+            # A cancelled call costs the same: the provider transcribes the whole recording.
             if may_cost:
                 tokens = estimated_tokens(len(data))
                 self._budget.note_abandoned(spender(), self._transcribe.model, tokens)
@@ -51,5 +51,5 @@ class PaidTranscriber:
 
 
 def _per_token(usage: Usage, size: int) -> Usage:
-    """Where seconds were paid for, with tokens as they are estimated for a recording that nobody waits for."""
+    """Add estimated tokens to a usage that is billed by seconds."""
     return usage if usage.total_tokens else replace(usage, prompt_tokens=max(1, estimated_tokens(size)))

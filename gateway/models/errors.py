@@ -1,4 +1,4 @@
-"""Foreign errors become ours, by one table."""
+"""Translates litellm's errors into ModelError, by one table."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _NO_KEY = r"missing credentials|missing \w+ api[ _]?key|no key is set|_API_KEY i
 _NO_PROVIDER = "LLM Provider NOT provided"
 _UNKNOWN_MODEL = rf"{_NO_PROVIDER}|model.{{0,80}}(does not exist|not found|not supported)|model_not_found"
 _LONGEST = 10_000
-"""Characters of an error that are read. A longer one quotes a conversation, and the cost of some patterns grows with
-the square."""
+"""Characters of an error that are examined. A longer error quotes a conversation, and some patterns take
+quadratic time."""
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ASK_LATER = r"(?:retry|try again) (?:in|after) ([\d.]+) ?s"
 
@@ -46,7 +46,7 @@ def _status(*statuses: int) -> Condition:
 
 
 def _matches(pattern: str, *statuses: int) -> Condition:
-    """Statuses bound what the words may mean: an answer can quote the person's own text."""
+    """Match the text only for these statuses, because an error can quote the user's text."""
     return lambda exc: (
         _status(*statuses)(exc)
         and re.search(pattern, str(exc)[:_LONGEST], re.IGNORECASE | re.DOTALL) is not None
@@ -62,7 +62,7 @@ def _comes_from(*causes: type[BaseException]) -> Condition:
 
 
 def _never_answered(exc: Exception) -> bool:
-    """No response came. litellm calls that an internal server error caused by the transport's error."""
+    """Tell whether no response came. litellm reports an internal server error caused by the transport's error."""
     import httpx  # noqa: PLC0415 - it costs 60 ms, and only a process that has called a model gets here
 
     if getattr(exc, "litellm_response_headers", None) is not None:
@@ -71,7 +71,7 @@ def _never_answered(exc: Exception) -> bool:
 
 
 def _never_connected(exc: Exception) -> bool:
-    """Nothing was sent, so nobody worked for it."""
+    """Tell whether nothing was sent, so that the call costs nothing."""
     import httpx  # noqa: PLC0415 - as above
 
     nobody = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError, gaierror)
@@ -93,20 +93,20 @@ TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (
     (_status(429), RateLimited),
     (_status(*range(400, 500)), BadRequest),
 )
-"""The first row that holds decides; a failure that none knows is the provider's."""
+"""The first row that matches decides. An error that matches no row is ModelOverloaded."""
 
 
 def translate(exc: Exception, *, model: str, api_key: str | None = None) -> ModelError:
-    """Our error for one of litellm's. Also takes the key out of the foreign one, which stays as the cause."""
+    """Return the ModelError for an error of litellm, and remove the key from the original, which stays as the cause."""
     exc = getattr(exc, "original_exception", None) or exc
     for link in _chain(exc):
         _redact_in_place(link, api_key)
     kind = next((kind for holds, kind in TABLE if holds(exc)), ModelOverloaded)
-    # litellm's own words are advice for programmers.
+    # litellm's own text is advice for programmers.
     detail = (
         f"{model} said: {_message(exc)}"
         if _NO_PROVIDER not in str(exc)
-        else f"Nobody is known to serve `{model}`."
+        else f"No provider is known for `{model}`."
     )
     if kind is RateLimited:
         return RateLimited(detail, retry_after=_retry_after(exc))
@@ -123,7 +123,7 @@ def translate(exc: Exception, *, model: str, api_key: str | None = None) -> Mode
 
 
 def _error_text(exc: Exception) -> str:
-    """All that the provider sent: its sentence, and the codes and fields beside it."""
+    """Return everything that the provider sent: its sentence, codes and fields."""
     bodies = (getattr(link, "body", None) for link in _chain(exc))
     fields = (json.dumps(body, ensure_ascii=False) for body in bodies if isinstance(body, dict))
     text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), _without_conversation(exc))
@@ -131,12 +131,12 @@ def _error_text(exc: Exception) -> str:
 
 
 def _without_conversation(exc: Exception) -> str:
-    """What the provider sent, without the conversation, which litellm may quote."""
+    """Return the provider's text without the conversation that litellm may quote."""
     return _decode_bytes_literal(str(exc).partition("Received Messages=")[0].strip())[:_LONGEST]
 
 
 def _chain(exc: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it."""
+    """Yield the error and its causes."""
     seen: set[int] = set()
     while exc is not None and id(exc) not in seen:
         seen.add(id(exc))
@@ -145,7 +145,7 @@ def _chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 
 def _message(exc: Exception) -> str:
-    """The provider's sentence without litellm's wrapping, and without the conversation it may quote."""
+    """Return the provider's sentence, without litellm's prefix and without a quoted conversation."""
     text = _without_conversation(exc)
     if quoted := re.search(r'"message":\s*("(?:[^"\\]|\\.)*")', text):
         with suppress(ValueError):  # it only looks like JSON
@@ -156,7 +156,7 @@ def _message(exc: Exception) -> str:
 
 
 def _decode_bytes_literal(text: str) -> str:
-    """Errors of streams hold the provider's body as a bytes literal."""
+    """Decode the bytes literal of the provider's body in an error of a stream."""
     begin = re.search(r"\bb(['\"])\{", text)
     end = text.rfind("}" + begin[1]) if begin else -1
     if begin is None or end < begin.end():
@@ -181,14 +181,14 @@ def _redact(value: Any, api_key: str | None) -> Any:
 
 
 def _redact_in_place(exc: BaseException, api_key: str | None) -> None:
-    """Tracebacks print causes too."""
+    """Remove the key from an error, because tracebacks print causes, too."""
     exc.args = tuple(_redact(arg, api_key) for arg in exc.args)
     if hasattr(exc, "message"):  # what litellm prints
         exc.message = _redact(exc.message, api_key)
 
 
 def _retry_after(exc: Exception) -> float | None:
-    """Seconds, from the headers or else from the sentence."""
+    """Return the seconds to wait, from the headers or else from the sentence."""
     headers: Mapping[str, Any] = getattr(exc, "litellm_response_headers", None) or {}
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000

@@ -1,4 +1,4 @@
-"""The LLMClient over litellm: one model, one attempt. Retries and fallbacks live in `agent.models.retry`."""
+"""LLM client that uses litellm: one model, one attempt. Retries and fallbacks are in `agent.models.retry`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from gateway.models.errors import translate
 from gateway.models.litellm_response import ResponseBuilder, build_whole, read_usage
 from gateway.models.litellm_runtime import Library, close_connections, load_litellm
 
-_IMAGE_PLACEHOLDER: ChatDict = {"type": "text", "text": "[an image, which this model cannot see]"}
+_IMAGE_PLACEHOLDER: ChatDict = {"type": "text", "text": "[an image that this model cannot see]"}
 
 
 def prepare_messages(messages: Iterable[ChatDict], *, images: bool = True) -> list[ChatDict]:
-    """Copies, because litellm rewrites messages in place.
+    """Copy the messages, because litellm changes them in place.
 
-    Without `images`: a conversation may have some from a model that saw them, and this one's provider refuses them.
+    Without `images`, replace them: a conversation may contain images from another model, and this model's provider
+    rejects them.
     """
     copies = [
         _with_json_calls(message) if message.get("tool_calls") else dict(message) for message in messages
@@ -48,10 +49,10 @@ def _with_json_calls(message: ChatDict) -> ChatDict:
 
 
 def _with_json_arguments(call: ChatDict) -> ChatDict:
-    """The call with an object as its arguments.
+    """Return the call with a JSON object as its arguments.
 
-    A model that once wrote broken JSON has it in its history for good. Anthropic takes objects only, and
-    litellm fails on anything else: the conversation would be over.
+    Broken JSON that a model once wrote stays in the history. Anthropic accepts only objects, and litellm fails on
+    anything else, so every later call would fail.
     """
     function = call["function"]
     if _is_object(function["arguments"]):
@@ -87,7 +88,7 @@ async def _cancel_call(call: asyncio.Task[Any]) -> None:
 
 
 async def _close_unread(stream: Any) -> None:
-    """Closes a stream that nobody has read from: its response is only in reach once reading has begun."""
+    """Close a stream that was never read: its response is reachable only after the first read."""
     reading = asyncio.create_task(anext(stream))
     await asyncio.sleep(0)
     reading.cancel()
@@ -96,7 +97,7 @@ async def _close_unread(stream: Any) -> None:
 
 
 async def close_stream(stream: Any) -> None:
-    """Closes the HTTP response under a stream; litellm's own close forgets it for Anthropic and others."""
+    """Close the HTTP response of a stream; litellm's own close does not do that for Anthropic and others."""
     source = stream.completion_stream
     await stream.aclose()
     lines = getattr(source, "async_response_iterator", None)
@@ -108,11 +109,11 @@ _NO_KEY = "not-needed"
 """Sent to a `base_url` that has no key: without it litellm would send the key of the real provider there."""
 
 _open_clients: WeakSet[LiteLLMClient] = WeakSet()
-"""litellm shares its connections between clients, so the last one that closes puts them away."""
+"""litellm shares its connections between clients, so the last client that closes closes them."""
 
 _THINKS_OR_USES_TOOLS = re.compile(r"openai/gpt-(5\.[4-9]|[6-9])")
-"""OpenAI's newest refuse tools on the chat route while they reason; litellm would take another route, and that one
-wants a package which is not part of Hermes."""
+"""OpenAI's newest models reject tools on the chat route while they reason. litellm would use another route, which
+needs a package that is not part of Hermes."""
 
 
 def endpoint_of(base_url: str | None) -> str:
@@ -137,8 +138,8 @@ class LiteLLMClient:
         litellm_model: str | None = None,
         missing_key: str = "",
     ) -> None:
-        """`is_free`: where nobody says what it costs, it costs nothing. `timeout` bounds each silence of the provider;
-        `litellm_model` is litellm's name for the model, `missing_key` a variable without which it cannot be asked."""
+        """`is_free`: the cost is 0 unless reported. `timeout` limits the time without data from the provider.
+        `litellm_model` is litellm's name of the model, `missing_key` the variable that must be set first."""
         self._model = model
         self._context_length = context_length
         self._supports_tools = supports_tools
@@ -178,14 +179,16 @@ class LiteLLMClient:
                     yield TextChunk(text)
                 if answer.usage is not None:
                     break
-                # Chunks that piled up are worked off without waiting: let other conversations in between.
+                # Buffered chunks arrive without waiting: let other conversations run in between.
                 await asyncio.sleep(0)
         except library.errors as exc:
-            raise self._broken_off(exc, answer) from exc
+            raise self._stream_error(exc, answer) from exc
         finally:
             await close_stream(stream)
         if not _has_finished(stream):
-            raise StreamCut(f"{self._model} ended it without a reason.", partial_text=answer.text)
+            raise StreamCut(
+                f"{self._model} ended the stream without a finish reason.", partial_text=answer.text
+            )
         yield self._completion(library, answer)
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -217,9 +220,9 @@ class LiteLLMClient:
             "timeout": self._timeout,
             "num_retries": 0,
             "max_retries": 0,
-            # Models that do not know a parameter (temperature, say) answer without it.
+            # Models that do not know a parameter, such as temperature, answer without it.
             "drop_params": True,
-            # Otherwise it wants the package `mcp` as soon as there are tools.
+            # Otherwise litellm needs the package `mcp` if there are tools.
             "_skip_mcp_handler": True,
         }
         if request.tools and self._supports_tools:
@@ -230,8 +233,8 @@ class LiteLLMClient:
                 arguments["tool_choice"] = "none"
         return {name: value for name, value in arguments.items() if value is not None}
 
-    def _broken_off(self, exc: Exception, answer: ResponseBuilder) -> ModelError:
-        """A failure in the middle. Once text has arrived, whatever could be tried again is a cut stream."""
+    def _stream_error(self, exc: Exception, answer: ResponseBuilder) -> ModelError:
+        """Translate a failure during a stream. After the first text, a transient error is a cut stream."""
         error = translate(exc, model=self._model, api_key=self._api_key)
         if isinstance(error, NetworkFailed) or (answer.text and error.transient):
             return StreamCut(error.detail, partial_text=answer.text)
@@ -245,5 +248,5 @@ class LiteLLMClient:
 
 
 def _has_finished(stream: Any) -> bool:
-    """Whether the provider gave a reason to stop: litellm makes one up in the chunks, but keeps the truth."""
+    """Tell whether the provider sent a finish reason. litellm invents one in the chunks, but keeps the real one."""
     return bool(stream.received_finish_reason or stream.intermittent_finish_reason)

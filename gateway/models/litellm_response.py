@@ -1,4 +1,4 @@
-"""litellm's chunks and responses put together into a Completion."""
+"""Builds a Completion from litellm's chunks or response."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _FINISH_REASONS = {
 
 @dataclass(slots=True)
 class _PartialToolCall:
-    """A tool call whose pieces are still arriving."""
+    """A tool call whose parts are still arriving."""
 
     id: str = ""
     name: str = ""
     arguments: str = ""
 
     def closed(self) -> ToolCall:
-        # Models leave out the arguments of tools without parameters.
+        # Models omit the arguments of tools without parameters.
         return ToolCall(self.id or new_id("call"), self.name, self.arguments or "{}")
 
 
@@ -113,7 +113,7 @@ def _first(source: Any, name: str) -> int:
 
 
 def _cost(litellm: Any, usage: Any, model: str) -> float | None:
-    """What the provider or litellm says it cost, else what the price table says, else None."""
+    """Return the cost that the provider or litellm reports, else the cost by the price table, else None."""
     reported = getattr(usage, "cost", None)
     if reported is not None:
         return float(reported)

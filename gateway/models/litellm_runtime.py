@@ -1,4 +1,4 @@
-"""litellm as a thing that is loaded late, configured once and put away cleanly."""
+"""Loads litellm on first use, configures it once, and closes its connections."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 from gateway.config.environment import prepare_litellm_environment
 
 _CHATTY_LOGGERS = ("LiteLLM", "httpx", "openai")
-"""Request addresses, which hold the key for some providers, and advice for people who run litellm's proxy."""
+"""They log request URLs, which contain the key for some providers, and advice for litellm's proxy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What the client needs of litellm."""
+    """The parts of litellm that Hermes uses."""
 
     litellm: Any
     errors: tuple[type[Exception], ...]
-    """All that a call may raise: litellm's own errors descend from the OpenAI SDK's."""
+    """All errors that a call may raise. litellm's errors are subclasses of the OpenAI SDK's."""
     close_clients: Callable[[], Awaitable[None]]
     blocking_client: type[Any]
     internal_call: ContextVar[bool]
-    """True: litellm keeps no records of the call. Its own would run in a task that outlives everything."""
+    """True: litellm does not record the call. Its recording task would outlive the client."""
 
 
 _CALLS = r"acompletion\w*|async_completion|async_streaming|transform_then_dispatch"
@@ -39,7 +39,7 @@ _loaded: Library | None = None
 
 
 async def load_litellm() -> Library:
-    """Imports it on first use, in a worker thread: that takes seconds and the event loop must go on."""
+    """Import litellm on first use, in a worker thread, because the import takes seconds."""
     global _loaded
     if _loaded is None:
         _loaded = await asyncio.to_thread(_load)
@@ -56,16 +56,16 @@ def _load() -> Library:
     prepare_litellm_environment()
     litellm: Any = import_module("litellm")
     warnings.filterwarnings("ignore", DROPPED_COROUTINE, RuntimeWarning)
-    # The SDK loads its hundreds of resource modules at the first request; here that stalls nobody.
+    # The SDK loads hundreds of resource modules at the first request; here that does not block the event loop.
     import_module("openai.resources")
     litellm.telemetry = False
     litellm.suppress_debug_info = True
-    # It would count tokens on the event loop when a stream breaks: seconds, for figures nobody asked for.
+    # When a stream breaks, litellm would count tokens on the event loop for seconds.
     litellm.disable_token_counter = True
     for name in _CHATTY_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     asyncio.run(_warm_up(litellm))
-    # Reads the certificates; litellm keeps them for every connection to come.
+    # Reads the certificates, which litellm keeps for every later connection.
     import_module("litellm.llms.custom_httpx.http_handler").get_ssl_configuration()
     openai, httpx, aiohttp = (import_module(name) for name in ("openai", "httpx", "aiohttp"))
     cleanup = import_module("litellm.llms.custom_httpx.async_client_cleanup")
@@ -79,14 +79,14 @@ def _load() -> Library:
 
 
 def _close_blocking_clients(library: Library) -> None:
-    """Transcription uses one, and litellm forgets it."""
+    """Close the blocking client that transcription uses; litellm does not close it."""
     for client in list(library.litellm.in_memory_llm_clients_cache.cache_dict.values()):
         if isinstance(client, library.blocking_client):
             client.close()
 
 
 async def _warm_up(litellm: Any) -> None:
-    """A call without a network: it builds what the first real call would build on the event loop."""
+    """Make a call without network, which builds what the first real call would build on the event loop."""
     stream = await litellm.acompletion(
         model="openai/gpt-4o-mini",
         messages=[{"role": "user", "content": "Hi"}],
@@ -102,12 +102,12 @@ async def _warm_up(litellm: Any) -> None:
 
 
 async def close_connections() -> None:
-    """Closes every connection litellm keeps open. Calls after this open new ones."""
+    """Close every connection that litellm keeps open. Later calls open new ones."""
     if _loaded is None:
         return
     await _loaded.close_clients()
     await asyncio.to_thread(_close_blocking_clients, _loaded)
-    # Closed clients must not be found again. The shared one below is not in the cache and opens itself anew.
+    # Remove the closed clients from the cache. The shared client below is not in the cache and reopens itself.
     _loaded.litellm.in_memory_llm_clients_cache.flush_cache()
     shared = vars(_loaded.litellm).get("module_level_aclient")
     if shared is not None:

@@ -1,7 +1,7 @@
-"""Recognises, in a provider's error, that a prompt did not fit the model, and the limit that the error names.
+"""Recognises a context overflow in a provider's error, and reads the limit that the error names.
 
-Providers agree on nothing here: some send a code, some a field, most only a sentence, in several languages.
-`tests/models/test_overflow_errors.py` holds what each of them sends.
+Providers have no common format: some send a code, some a field, most only a sentence, in several languages.
+`tests/models/test_overflow_errors.py` lists the errors of each provider.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 SMALLEST_WINDOW = 256
-"""Tokens. A smaller number in an error is something else."""
+"""Tokens. A smaller number in an error is not a context window."""
 _LARGEST_WINDOW = 100_000_000
 
 _CODES = (
@@ -58,10 +58,10 @@ _TOO_LONG = (
 _OVERFLOW = re.compile("|".join(_TOO_LONG), re.IGNORECASE)
 
 _OTHER_LIMIT = re.compile(
-    # How often it may be asked.
+    # Rate limits.
     r"rate.?limit|\bper[ -](?:minute|min|hour|day|month)\b|\b[TR]P[MD]\b|\bquota\b|too many requests|频率|限流"
     r"|\bpro (?:minute|stunde|tag|monat)\b|\bpor (?:minuto|hora|d[ií]a|mes|mês)\b|kontingent|\bcuota\b|\bcota\b"
-    # Pictures and the like.
+    # Images and other media.
     r"|\b(?:image|picture|photo|audio|video|attachment|pdf)s?\b.{0,80}(?:exceed|too (?:large|big|many)|limit|invalid)"
     r"|图片|图像|이미지|画像|\b(?:bild(?:er)?|imagen|imágenes|imagem|imagens)\b",
     re.IGNORECASE,
@@ -72,7 +72,7 @@ _OUTPUT_ALONE = re.compile(
     r"|maximum (?:allowed )?(?:number of )?(?:output|completion) tokens",
     re.IGNORECASE,
 )
-"""The answer may not be so long, whatever the prompt is."""
+"""Limits on the answer, not on the prompt."""
 _PROMPT = re.compile(r"input|prompt|messages|eingabe|entrada", re.IGNORECASE)
 
 _NUMBER = r"(\d{1,3}(?:[.,]\d{3})+|\d{3,12})(\s?k\b)?"
@@ -120,7 +120,7 @@ _EXPLAINED = re.compile(
 
 
 def is_overflow(said: str, status: int | None) -> bool:
-    """Whether the error says that the prompt is too long. Rate limits and limits of the answer do not count."""
+    """Tell whether the error says that the prompt is too long. Rate limits and limits on the answer do not count."""
     if status == 413:
         return True
     if status not in (400, 422, 500):
@@ -131,7 +131,7 @@ def is_overflow(said: str, status: int | None) -> bool:
 
 
 def limit_in(said: str) -> int | None:
-    """The window in tokens that the error names."""
+    """Return the context window in tokens that the error names."""
     if _OTHER_LIMIT.search(said):
         return None
     for pattern in _LIMITS:
@@ -143,5 +143,5 @@ def limit_in(said: str) -> int | None:
 
 
 def is_unexplained(sentence: str) -> bool:
-    """Whether a refusal leaves open what was wrong with the request."""
+    """Tell whether an error does not say what was wrong with the request."""
     return not (_EXPLAINED.search(sentence) or _OTHER_LIMIT.search(sentence))

@@ -1,6 +1,6 @@
-"""Which model answers, and why: the configured one, else what the keys allow, else the embedded one.
+"""Selects the models: the configured one, else one by the keys that are set, else the embedded one.
 
-The first decision reads litellm's table from the disk: on an event loop, make it with `asyncio.to_thread`.
+The first selection reads litellm's table from disk: on an event loop, call it with `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ AUTO = "auto"
 
 DEFAULT_MODELS = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
-    # Takes tools on the chat route, where its successors want settings of another route.
+    # Accepts tools on the chat route; its successors need settings of another route.
     "OPENAI_API_KEY": "openai/gpt-5.4",
     "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5",
 }
-"""What `auto` means: the model of the first key that is set."""
+"""The models for `auto`: the first key that is set decides."""
 
 _OLLAMA_URL = "http://127.0.0.1:11434"
 NOUS_URL = "https://inference-api.nousresearch.com/v1"
-"""Speaks OpenAI's language; litellm does not know the provider."""
+"""OpenAI-compatible; litellm does not know the provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ModelSpec:
     api_key: str | None = field(default=None, repr=False)
     context_length: int | None = None
     vision: bool | None = None
-    """Whether it sees images; None: what the table says."""
+    """Whether the model accepts images; None: the value in litellm's table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class ModelDecision:
 
 
 def choose_model(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> str:
-    """The full id of the model to use."""
+    """Return the full id of the model to use."""
     return explain_choice(name, base_url=base_url, keys=keys).model
 
 
 def explain_choice(name: str, *, base_url: str | None, keys: Mapping[str, str]) -> ModelDecision:
-    """The model and the reason. `keys` are environment variables by name, such as OPENAI_API_KEY."""
+    """Return the model and the reason. `keys` has environment variables by name, such as OPENAI_API_KEY."""
     if name == AUTO:
         return _choose_automatically(base_url, keys)
     model = _full_id(name, base_url)
@@ -80,7 +80,7 @@ def build_llm(
     max_tokens: int | None = None,
     server: EmbeddedServer | None = None,
 ) -> LLMClient:
-    """The chosen model with its fallbacks behind it. Several chains may share one embedded `server`."""
+    """Build the client of the chosen model and its fallbacks. Several clients may share one embedded `server`."""
     specs = resolve_specs(main, fallbacks, keys)
     return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
 
@@ -88,7 +88,7 @@ def build_llm(
 def build_named(
     name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
 ) -> LLMClient:
-    """One model alone. One that is not among the configured `specs` is found as a fallback would be."""
+    """Build the client of one model, without fallbacks. A model that is not in `specs` is treated as a fallback."""
     wanted = as_fallback(specs[0], ModelSpec(name), keys)
     spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
     variable = _key_variable(spec.name)
@@ -100,7 +100,7 @@ def build_named(
 def resolve_specs(
     main: ModelSpec, fallbacks: Sequence[ModelSpec], keys: Mapping[str, str]
 ) -> list[ModelSpec]:
-    """As they are asked: with full ids, and fallbacks with the address and the key they share with the main one."""
+    """Return the specs with full ids. Fallbacks get the address and the key that they share with the main model."""
     if main.name == AUTO and main.api_key:
         raise ModelNotAvailable("`model.api_key` is set: say in `model.name` which model it is for.")
     main = replace(main, name=choose_model(main.name, base_url=main.base_url, keys=keys))
@@ -117,7 +117,7 @@ def _choose_automatically(base_url: str | None, keys: Mapping[str, str]) -> Mode
 
 
 def _full_id(name: str, base_url: str | None) -> str:
-    """With a provider in front. What answers at a `base_url` is taken to speak OpenAI's language."""
+    """Return the id with its provider. A server at a `base_url` is assumed to be OpenAI-compatible."""
     provider = provider_of(name)
     if provider == "embedded" and name != embedded.MODEL_ID:
         raise ModelNotAvailable(f"`{name}` does not exist: the one embedded model is `{embedded.MODEL_ID}`.")
@@ -128,15 +128,15 @@ def _full_id(name: str, base_url: str | None) -> str:
     if provider is not None:
         return f"{provider}/{name}"
     if "/" in name:
-        # litellm knows providers that its own list leaves out.
+        # litellm knows providers that are missing in its own list.
         return name
     raise ModelNotAvailable(
-        f"Nobody is known to serve `{name}`: write it as `provider/{name}`, or set `model.base_url`."
+        f"No provider is known for `{name}`: write it as `provider/{name}`, or set `model.base_url`."
     )
 
 
 def as_fallback(main: ModelSpec, spec: ModelSpec, keys: Mapping[str, str]) -> ModelSpec:
-    """A fallback. One of the main model's provider is found at the same address and with the same key."""
+    """Return the spec of a fallback. A model of the main model's provider shares its address and key."""
     name = choose_model(spec.name, base_url=spec.base_url or main.base_url, keys=keys)
     if spec.base_url is None and provider_of(name) == provider_of(main.name):
         return replace(spec, name=name, base_url=main.base_url, api_key=spec.api_key or main.api_key)
@@ -149,14 +149,14 @@ def _client(
     if spec.name == embedded.MODEL_ID:
         window = spec.context_length or embedded.WINDOW
         return EmbeddedLLM(window, max_tokens or embedded.MAX_TOKENS, server=server)
-    # The provider's key is for the provider: an address of one's own gets only the key configured for it.
+    # The provider's key is only for the provider: another address gets only the key configured for it.
     api_key = spec.api_key or (None if spec.base_url else keys.get(_key_variable(spec.name)))
     litellm_model, base_url = _route(spec)
     facts = lookup(spec.name)
     return LiteLLMClient(
         spec.name,
         context_length=context_length_for(spec.name, spec.context_length),
-        # Unknown models are mostly new ones, and those use tools.
+        # Unknown models are mostly new models, which use tools.
         supports_tools=facts.supports_tools if facts else True,
         sees_images=spec.vision if spec.vision is not None else facts is None or facts.supports_vision,
         api_key=api_key,
@@ -179,14 +179,14 @@ def _route(spec: ModelSpec) -> tuple[str, str | None]:
 
 
 def missing_key(spec: ModelSpec, keys: Mapping[str, str]) -> str:
-    """The variable that has to be set before the model can be asked, where that is known for sure; else empty."""
+    """Return the variable that must be set before the model can be called; empty if none is known to be missing."""
     variable = _key_variable(spec.name)
     needed = variable in PROVIDER_KEYS and not (spec.base_url or spec.api_key or keys.get(variable))
     return variable if needed else ""
 
 
 def is_local(base_url: str | None) -> bool:
-    """What answers there costs nothing, unless it says otherwise."""
+    """Tell whether the server is on this machine. Its answers are free, unless it reports a cost."""
     return base_url is not None and is_loopback(urlsplit(base_url).hostname or "")
 
 
@@ -195,15 +195,15 @@ def _key_variable(model: str) -> str:
 
 
 def _ollama_route(url: str) -> str:
-    """Ollama's OpenAI route, which reports tool calls and usage in streams."""
+    """Return the URL of Ollama's OpenAI route, which reports tool calls and usage in streams."""
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
 
 
-# All of these read the table of models from disk, so none is for the event loop.
+# These functions read the table of models from disk: do not call them on the event loop.
 
 
 def configured_llm(model: ModelConfig) -> tuple[ModelDecision, LLMClient]:
-    """The chosen model with its fallbacks."""
+    """Return the chosen model and its client with fallbacks."""
     keys = provider_keys()
     choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
     fallbacks = [_spec(fallback) for fallback in model.fallbacks]
@@ -211,12 +211,12 @@ def configured_llm(model: ModelConfig) -> tuple[ModelDecision, LLMClient]:
 
 
 def configured_names(model: ModelConfig) -> list[str]:
-    """The full ids of the model and its fallbacks."""
+    """Return the full ids of the model and its fallbacks."""
     return list(dict.fromkeys(spec.name for spec in configured_specs(model)))
 
 
 def configured_models(model: ModelConfig) -> list[tuple[str, str | None]]:
-    """The full ids of the model and its fallbacks, and where each is served if not at its provider."""
+    """Return the full ids of the model and its fallbacks, with their `base_url`."""
     return [(spec.name, spec.base_url) for spec in configured_specs(model)]
 
 
@@ -227,12 +227,12 @@ def believed_window(spec: ModelSpec) -> tuple[str, str, int]:
 
 
 def named_llm(model: ModelConfig, name: str) -> LLMClient:
-    """Any model by its id, without fallbacks: a configured one as configured, another with its provider's key."""
+    """Build the client of any model by its id, without fallbacks. An unconfigured model uses its provider's key."""
     return build_named(name, configured_specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
 
 
 def configured_specs(model: ModelConfig) -> list[ModelSpec]:
-    """The model and its fallbacks as they are asked."""
+    """Return the resolved specs of the model and its fallbacks."""
     fallbacks = [_spec(fallback) for fallback in model.fallbacks]
     return resolve_specs(_spec(model), fallbacks, provider_keys())
 
@@ -245,22 +245,20 @@ def _spec(model: ModelConfig | ModelChoice) -> ModelSpec:
 
 _SAME_MODEL = ("auto", "main")
 _OWN_MODELS_ONLY = ("anthropic", "openai", "embedded")
-"""Providers that have no models of others."""
-
-# All of these read the table of models from disk, so none is for the event loop.
+"""Providers that serve only their own models."""
 
 
 def auxiliary_llm(config: AuxiliaryModelConfig, model: ModelConfig, main: LLMClient) -> LLMClient:
-    """The main model where nothing else is configured. Raises ModelNotAvailable."""
+    """Return the client for summaries; the main client if nothing else is configured. Raises ModelNotAvailable."""
     spec = auxiliary_spec(config, model)
     return main if spec is None else build_llm(spec, keys=provider_keys())
 
 
 def auxiliary_spec(config: AuxiliaryModelConfig, model: ModelConfig) -> ModelSpec | None:
-    """The model that writes summaries, and where it is asked; None: the main one. Raises ModelNotAvailable.
+    """Return the model that writes summaries; None: the main model. Raises ModelNotAvailable.
 
-    With `main` it is asked where the main model is, with `auto` also if it is of the same provider: what people tell a
-    server of one's own does not leave it.
+    With `main`, and with `auto` for a model of the same provider, the main model's server is used: conversations with
+    the owner's own server do not leave it.
     """
     keys = provider_keys()
     if config.model is None and config.base_url is None and config.provider in _SAME_MODEL:
@@ -280,7 +278,7 @@ def auxiliary_spec(config: AuxiliaryModelConfig, model: ModelConfig) -> ModelSpe
 
 
 def _with_main_provider(name: str, main: ModelSpec) -> str:
-    """The name with the main provider in front: its server is asked, whatever the name looks like."""
+    """Return the name with the main provider in front, because its server is used for any name."""
     provider = main.name.partition("/")[0]
     if name.startswith(f"{provider}/"):
         return name
@@ -294,5 +292,5 @@ def _with_main_provider(name: str, main: ModelSpec) -> str:
 
 
 def auxiliary_resolver(main: LLMClient, auxiliary: LLMClient) -> Resolver:
-    """Gives the model that answers people to those who ask for `main`, and the one for side tasks to all others."""
+    """Return a resolver: `main` is the model that answers messages, any other name the auxiliary model."""
     return lambda task, model: main if model == "main" else auxiliary

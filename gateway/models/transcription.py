@@ -1,4 +1,4 @@
-"""Voice as text, by the model of `auxiliary.transcription`."""
+"""Transcribes voice messages with the model of `auxiliary.transcription`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gateway.models.selection import is_local
 
 _SECONDS = 120.0
 _BYTES_PER_TOKEN = 250
-"""Of a recording whose length nobody tells: speech as chats record it, priced as most providers price a minute."""
+"""Estimate for a recording of unknown length: speech as chats record it, at the price per minute of most providers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
     text: str
-    """Empty where nobody spoke, which is paid for like any other."""
+    """Empty if nobody spoke; such a call costs the same."""
     model: str
     usage: Usage
 
@@ -33,7 +33,7 @@ class SpeechToText(Protocol):
 
 
 class Transcriber:
-    """Called with a file's name and content, gives what was said in it and what it cost. Raises ModelError."""
+    """Transcribes a file, given its name and content. Raises ModelError."""
 
     def __init__(self, settings: TranscriptionConfig) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class Transcriber:
         settings = self._settings
         key = settings.api_key.get_secret_value() if settings.api_key else None
         try:
-            # In a thread: its asynchronous form reads files on the event loop.
+            # In a thread: litellm's async function reads files on the event loop.
             answer = await asyncio.to_thread(
                 library.litellm.transcription,
                 model=settings.model,
@@ -74,12 +74,12 @@ class Transcriber:
 
 
 def estimated_tokens(size: int) -> int:
-    """Of a recording of so many bytes."""
+    """Estimate the tokens of a recording of `size` bytes."""
     return size // _BYTES_PER_TOKEN
 
 
 def _cost(prices: dict[str, Any], answer: Any, model: str) -> float | None:
-    """What litellm makes of the tokens, else the seconds that were reported at the price in its table."""
+    """Return litellm's cost by tokens, else the reported seconds at the price in its table."""
     by_tokens = answer._hidden_params.get("response_cost")
     if by_tokens is not None:
         return float(by_tokens)

@@ -59,7 +59,7 @@ async def test_a_name_the_provider_does_not_know(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "because"),
     [
-        ("gpt", "Nobody is known to serve `gpt`"),
+        ("gpt", "No provider is known for `gpt`"),
         ("nobody/knows", "nobody/knows"),
         ("anthropic/claude-sonnet-5", "ANTHROPIC_API_KEY is not set."),
         ("gpt-5.4", "OPENAI_API_KEY is not set."),

@@ -168,7 +168,7 @@ def test_binary_and_huge_files(tmp_path: Path) -> None:
     path.write_bytes(b"model:\n  name: \xff\xfe\n")
     with pytest.raises(ConfigError, match=r"hermes\.yaml:2: is not UTF-8 text\."):
         load(path)
-    with pytest.raises(ConfigError, match="is that the right file"):
+    with pytest.raises(ConfigError, match="Is it the right file"):
         load(Path("/dev/zero"))
 
 

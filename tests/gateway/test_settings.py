@@ -101,7 +101,7 @@ async def test_while_it_runs(tmp_path: Path) -> None:
         assert line["changed"] == {"limits.messages_per_minute": 1}
         await bob.chat.answer_after(await bob.says("One"))
         await bob.chat.answer_after(
-            await bob.says("Two"), lambda message: "Hermes takes 1 a minute" in message.text
+            await bob.says("Two"), lambda message: "Hermes accepts 1 a minute" in message.text
         )
 
         # Who becomes an admin sees the admins' commands behind the `/` button.

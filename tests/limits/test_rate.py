@@ -70,7 +70,7 @@ def test_the_sentence_says_what_to_do() -> None:
     limit = RateLimit(2, clock=clock)
     limit.refusal("ada"), limit.refusal("ada")
     assert str(limit.refusal("ada")) == (
-        "Too many messages: Hermes takes 2 a minute from one person. This one was not taken; try again in "
+        "Too many messages: Hermes accepts 2 a minute from one person. This one was not accepted; try again in "
         "60 s."
     )
     clock.now += 59.9

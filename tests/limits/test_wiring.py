@@ -69,7 +69,7 @@ async def test_the_page_is_told_when_it_sends_too_much(tmp_path: Path) -> None:
             await chat.ask("hi")
         async with world.http.post(path, json={"text": "hi"}) as response:
             assert response.status == 429 and 1 <= int(response.headers["Retry-After"]) <= 30
-            assert "Hermes takes 2 a minute" in (await response.json())["error"]
+            assert "Hermes accepts 2 a minute" in (await response.json())["error"]
         async with world.http.post(path, json={"text": "/stop"}) as response:
             assert response.status == 202
         assert len(await chat.transcript()) == 4

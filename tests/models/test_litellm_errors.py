@@ -106,7 +106,7 @@ async def test_a_model_id_without_a_provider(route: Route) -> None:
     client = route.another_client(model="brownie")
     with pytest.raises(ModelNotAvailable) as raised:
         await client.complete(ask())
-    assert str(raised.value).endswith("Nobody is known to serve `brownie`.")
+    assert str(raised.value).endswith("No provider is known for `brownie`.")
     assert not route.world.requests
     await client.close()
 
