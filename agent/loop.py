@@ -18,6 +18,7 @@ from agent.aio import finish_despite_cancel
 from agent.context.auto_compaction import AutoCompaction
 from agent.context.child_session import LiveContext
 from agent.context.compaction import EngineStatus, Outcome
+from agent.context.compaction_pace import CompactionPace
 from agent.context.overflow import OverflowRecovery, Refusals
 from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed, HermesError
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
@@ -195,6 +196,18 @@ class Agent:
     async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
         """Compact because a person asked for it."""
         return await self.keeper.compact_on_request(live, focus)
+
+    @property
+    def compacts_automatically(self) -> bool:
+        return self.keeper.enabled
+
+    def compaction_pace(self, live: LiveContext) -> CompactionPace:
+        """Return how often the conversation was compacted lately, and with what success."""
+        return self.keeper.compactor.pace_of(live)
+
+    async def compact_oversized(self, live: LiveContext, tokens: int) -> list[TurnEvent]:
+        """Compact a session that session hygiene found too large, and return what the person is told."""
+        return await self.keeper.compact(live, "hygiene", tokens)
 
     async def reset(self, live: LiveContext) -> None:
         """Begin a new session; the old one stays searchable."""

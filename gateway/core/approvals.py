@@ -1,7 +1,7 @@
-"""Dangerous tool calls that wait for a person.
+"""Asks a person to approve dangerous tool calls.
 
-A request is bound to the conversation, the person and the exact call; it expires, and it is answered once. What was
-granted for a conversation is forgotten when Hermes stops: after a restart it asks again.
+A request is bound to the conversation, the person and the exact call; it expires, and it is answered once. A grant for
+a conversation is forgotten when Hermes stops.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from agent.events import ApprovalAsked, ApprovalSettled, TurnEvent
 from agent.tool import ApprovalRequest, Approve, Choice
 from gateway.text.unicode import escape_confusables
 
+log = structlog.get_logger(__name__)
+
 
 def approval_parts(arguments: str) -> list[tuple[str, str]]:
-    """The arguments with their names, text as it is. A surface keeps them apart, so that none can pose as another."""
+    """Return each argument's name and value for people to read. A surface shows them apart, so that no value can pose as
+    another argument."""
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -36,23 +39,18 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-log = structlog.get_logger(__name__)
-
 _OVER = "This request is no longer open."
-_NOT_YOURS = "Only the person it was asked of can decide this."
+_NOT_YOURS = "Only the person who was asked can decide this."
 _DONE = {
-    "once": "Approved for this once.",
-    "conversation": "Approved; the same command is not asked about again in this conversation.",
+    "once": "Approved once.",
+    "conversation": "Approved; Hermes does not ask again about the same command in this conversation.",
     "deny": "Denied.",
 }
 _DENIED = (
-    "the person did not allow this. Do not try it again in another way; ask them what they would rather have."
+    "the person did not allow this. Do not try it again in another way; ask the person what to do instead."
 )
-_MAY_NOT = (
-    "this person may not have such a tool run here. In a group only people whom the owner has named in "
-    "`allowed_users` or `admins` may."
-)
-_NO_ANSWER = "the person was asked and did not answer in time, so it was not run."
+_MAY_NOT = "this person may not approve such a tool here. In a group, only people in `allowed_users` or `admins` may."
+_NO_ANSWER = "the person did not answer in time, so the tool was not run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class _Pending:
 
 
 class Approvals:
-    """What has been asked and not yet answered, and what was granted for good."""
+    """The open requests, and the calls that were approved for a whole conversation."""
 
     def __init__(self, publish: Callable[[str, TurnEvent], None], *, seconds: float = 600.0) -> None:
         self._publish = publish
@@ -72,12 +70,12 @@ class Approvals:
         self._granted: set[tuple[str, str, ApprovalRequest]] = set()
 
     def approver(
-        self, conversation_id: str, person: str, still_allowed: Callable[[], Awaitable[bool]] | None = None
+        self, conversation_id: str, person: str, may_speak: Callable[[], Awaitable[bool]] | None = None
     ) -> Approve:
-        """What a turn of this person asks. `still_allowed` tells whether they may speak here at all by now."""
+        """Return the function that a turn of this person calls. `may_speak` tells whether the person still has access."""
 
         async def approve(request: ApprovalRequest) -> str:
-            if still_allowed is not None and not await still_allowed():
+            if may_speak is not None and not await may_speak():
                 return await self.refuse(request)
             if (conversation_id, person, request) in self._granted:
                 return ""
@@ -92,7 +90,7 @@ class Approvals:
         return approve
 
     async def refuse(self, request: ApprovalRequest) -> str:
-        """What a turn asks whose author may not decide such things."""
+        """Refuse a call in a turn whose author may not approve it."""
         log.info("approval.refused", tool=request.tool)
         return _MAY_NOT
 
@@ -101,7 +99,8 @@ class Approvals:
         return pending.conversation_id if pending else None
 
     def decide(self, approval_id: str, choice: str, *, person: str, conversation_id: str) -> str:
-        """A sentence for whoever pressed. What is unknown, foreign, over or malformed all sounds the same."""
+        """Settle a request, and return a sentence for the person. An unknown, foreign, closed or malformed request gets
+        the same sentence."""
         pending = self._pending.get(approval_id)
         if pending is None or pending.conversation_id != conversation_id or pending.answer.done():
             return _OVER
@@ -128,7 +127,7 @@ class Approvals:
         except TimeoutError:
             pass
         finally:
-            # Also when the turn is stopped: a button pressed later must not count.
+            # Also when the turn is stopped, so that a button pressed later does not count.
             del self._pending[approval_id]
             self._publish(conversation_id, ApprovalSettled(approval_id, choice or "expired"))
         return choice

@@ -1,4 +1,4 @@
-"""Who is watching a conversation: publishes turn events and replays a turn to those who join late."""
+"""Publishes turn events to the watchers of a conversation, and replays a turn to a watcher that joins late."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from dataclasses import dataclass, field
 
 from agent.events import Queued, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 
-_SLOW_WATCHER = 10_000
-"""Events a watcher may lag behind before it is cut off; it reconnects and gets the turn replayed."""
-
-_IDLE_CHANNELS = 256
-"""Conversations whose last turn is kept for a watcher that lost its connection near the end."""
-
-_PIECE = 1_000
-"""Remembered text is joined up to this length: a long answer costs few entries and no quadratic copying."""
+_MAX_LAG = 10_000
+"""Unread events after which a watcher is disconnected; it reconnects and gets the turn replayed."""
+_MAX_IDLE_CHANNELS = 256
+"""Idle conversations whose last turn is kept, for a watcher that lost its connection near the end."""
+_CHUNK = 1_000
+"""Characters up to which remembered text is merged into one event: a long answer costs few events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An event with its number; numbers grow over all conversations and never repeat."""
+    """An event with its number. Numbers grow over all conversations and never repeat."""
 
     number: int
     event: TurnEvent
@@ -34,7 +32,8 @@ class _Channel:
     turn: list[Envelope] = field(default_factory=list)
     """The running or last turn, for replay."""
     running: TurnStarted | None = None
-    watchers: set[asyncio.Queue[Envelope | None]] = field(default_factory=set)
+    watchers: dict[asyncio.Queue[Envelope | None], bool] = field(default_factory=dict)
+    """Each watcher's unread events, and whether a watcher that lags is disconnected."""
 
 
 class EventHub:
@@ -43,8 +42,8 @@ class EventHub:
     def __init__(self) -> None:
         self._channels: dict[str, _Channel] = {}
         self._idle: dict[str, None] = {}
-        """Channels with no turn and no watcher, the longest idle first."""
-        # Begins above every number of an earlier process, so that a watcher can come back after a restart.
+        """Channels without a turn and without a watcher, the longest idle first."""
+        # Start above every number of an earlier process, so that a watcher can reconnect after a restart.
         self._last_number = time.time_ns() // 1_000_000
 
     def publish(self, conversation_id: str, event: TurnEvent) -> None:
@@ -55,107 +54,112 @@ class EventHub:
             channel.turn, channel.running = [], event
         elif isinstance(event, TurnDone | TurnFailed):
             channel.running = None
-        # What waits between two turns is no part of the one that is over, which nobody must see again for it.
+        # A message queued between two turns does not belong to the turn that ended, so it is not replayed with it.
         if channel.running or not isinstance(event, Queued):
             channel.number = envelope.number
             _remember(channel.turn, envelope)
-        for watcher in list(channel.watchers):
-            if watcher.qsize() >= _SLOW_WATCHER:
-                channel.watchers.discard(watcher)
+        for watcher, is_limited in list(channel.watchers.items()):
+            if is_limited and watcher.qsize() >= _MAX_LAG:
+                del channel.watchers[watcher]
                 watcher.put_nowait(None)
             else:
                 watcher.put_nowait(envelope)
-        self._let_rest(conversation_id, channel)
+        self._evict_idle(conversation_id, channel)
 
     def running(self, conversation_id: str) -> TurnStarted | None:
-        """The turn in progress, if there is one."""
+        """Return the start of the running turn, if there is one."""
         channel = self._channels.get(conversation_id)
         return channel.running if channel else None
 
     def last_number(self, conversation_id: str) -> int:
-        """Where a watcher that has read the store begins. A running turn counts as not yet read."""
+        """Return the number after which a watcher that has read the store continues. A running turn counts as unread."""
         channel = self._channels.get(conversation_id)
         if channel is None:
             return self._last_number
         return channel.turn[0].number - 1 if channel.running else channel.number
 
     @contextmanager
-    def watch(self, conversation_id: str, *, after: int) -> Iterator[AsyncIterator[Envelope]]:
-        """Events from now on. If any came after number `after`, first the whole last turn again, from its
-        TurnStarted: a watcher that sees a TurnStarted it knows begins that turn anew."""
+    def watch(
+        self, conversation_id: str, *, after: int, is_limited: bool = True
+    ) -> Iterator[AsyncIterator[Envelope]]:
+        """Yield the events from now on. If any has a number above `after`, the whole last turn comes first: a watcher
+        that sees a known TurnStarted shows that turn again from the start.
+
+        A watcher that lags is disconnected unless `is_limited` is False."""
         channel = self._channel(conversation_id)
         queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
-        # A number that was never given is from an earlier process whose clock was ahead: it says nothing.
+        # A number above the last one comes from an earlier process whose clock was ahead.
         if after < channel.number or after > self._last_number:
             for envelope in channel.turn:
                 queue.put_nowait(envelope)
-        channel.watchers.add(queue)
+        channel.watchers[queue] = is_limited
         try:
-            yield _drain(queue)
+            yield _read(queue)
         finally:
-            channel.watchers.discard(queue)
-            self._let_rest(conversation_id, channel)
+            channel.watchers.pop(queue, None)
+            self._evict_idle(conversation_id, channel)
 
     def _channel(self, conversation_id: str) -> _Channel:
         self._idle.pop(conversation_id, None)
         return self._channels.setdefault(conversation_id, _Channel())
 
-    def _let_rest(self, conversation_id: str, channel: _Channel) -> None:
+    def _evict_idle(self, conversation_id: str, channel: _Channel) -> None:
         if channel.watchers or channel.running or self._channels.get(conversation_id) is not channel:
             return
         self._idle[conversation_id] = None
-        if len(self._idle) > _IDLE_CHANNELS:
+        if len(self._idle) > _MAX_IDLE_CHANNELS:
             oldest = next(iter(self._idle))
             del self._idle[oldest], self._channels[oldest]
 
 
 def _remember(turn: list[Envelope], envelope: Envelope) -> None:
     last = turn[-1].event if turn else None
-    if isinstance(envelope.event, TextDelta) and isinstance(last, TextDelta) and len(last.text) < _PIECE:
+    if isinstance(envelope.event, TextDelta) and isinstance(last, TextDelta) and len(last.text) < _CHUNK:
         turn[-1] = Envelope(envelope.number, TextDelta(last.text + envelope.event.text))
     else:
         turn.append(envelope)
 
 
-async def _drain(queue: asyncio.Queue[Envelope | None]) -> AsyncIterator[Envelope]:
+async def _read(queue: asyncio.Queue[Envelope | None]) -> AsyncIterator[Envelope]:
     while (envelope := await queue.get()) is not None:
         yield envelope
 
 
 class EventDeduplicator:
-    """Lets every event through once.
+    """Passes every event once to a client that reconnects.
 
-    Whoever watches again gets the whole turn again, its text cut into other pieces. What was printed or sent
-    cannot be taken back, so what was seen is left out here.
+    A reconnected client gets the whole turn again, its text split differently. Text that was printed cannot be
+    deleted, so the deduplicator drops what the client has seen.
     """
 
     def __init__(self, after: int) -> None:
         self.last = after
         self._message_id = ""
-        self._text_seen = 0
-        self._text_to_skip = 0
-        # Before the first turn, too, what was seen may come again.
-        self._repeating = True
+        self._seen_chars = 0
+        self._chars_to_skip = 0
+        # Events before the first TurnStarted may be repeated as well.
+        self._is_replay = True
 
     def take(self, number: int, event: TurnEvent) -> TurnEvent | None:
+        """Return the event, the unseen part of its text, or None if the client has seen it."""
         if isinstance(event, TurnStarted):
-            self._begin(event.message_id, number)
-        known = self._repeating and number <= self.last
-        # Not the greater of the two: after a restart of the gateway, numbers begin anew.
-        self.last = self.last if known else number
+            self._start_turn(event.message_id, number)
+        is_known = self._is_replay and number <= self.last
+        # Not max(): after a restart of the gateway, numbers may be lower.
+        self.last = self.last if is_known else number
         if isinstance(event, TextDelta):
             return self._unseen_text(event.text)
-        return None if known else event
+        return None if is_known else event
 
-    def _begin(self, message_id: str, number: int) -> None:
-        """A turn that was begun anew, after a crash say, has a new number: its text is another."""
-        self._repeating = message_id == self._message_id and number <= self.last
-        if not self._repeating:
-            self._message_id, self._text_seen = message_id, 0
-        self._text_to_skip = self._text_seen
+    def _start_turn(self, message_id: str, number: int) -> None:
+        """A turn that was started again, as after a crash, has a new number: its text is new."""
+        self._is_replay = message_id == self._message_id and number <= self.last
+        if not self._is_replay:
+            self._message_id, self._seen_chars = message_id, 0
+        self._chars_to_skip = self._seen_chars
 
     def _unseen_text(self, text: str) -> TextDelta | None:
-        unseen = text[self._text_to_skip :]
-        self._text_to_skip -= len(text) - len(unseen)
-        self._text_seen += len(unseen)
+        unseen = text[self._chars_to_skip :]
+        self._chars_to_skip -= len(text) - len(unseen)
+        self._seen_chars += len(unseen)
         return TextDelta(unseen) if unseen else None

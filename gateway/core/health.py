@@ -1,4 +1,4 @@
-"""Whether messages can be taken now: `/readyz`. Says what is wrong, and nothing about anybody."""
+"""Checks whether Hermes can accept messages now, for `/readyz`. A report names problems, but no person."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Protocol
 from agent.errors import StoreCorrupt, StoreError
 from gateway.core.gateway import Gateway
 
-_WRITE_SECONDS = 2.0
-_REMEMBERED_SECONDS = 1.0
-"""Everybody may ask, and each look at the store writes to it."""
+_WRITE_TIMEOUT = 2.0
+_CACHE_SECONDS = 1.0
+"""How long a result is reused: anyone may ask, and each check writes to the store."""
 
-_NO_ANSWER = "The store does not answer; another program may hold the database, or the disk is busy."
-_STOPPING = "Hermes is stopping; what arrives now is answered after the next start."
+_NO_ANSWER = "The store does not respond: another program may have locked the database, or the disk is busy."
+_STOPPING = "Hermes is stopping; it answers new messages after the next start."
 
 
 class _Health(Protocol):
@@ -37,9 +37,9 @@ class _Platform(Protocol):
 @dataclass(frozen=True, slots=True)
 class HealthReport:
     platforms: Mapping[str, str]
-    """The state of each."""
+    """The state of each platform."""
     problems: Mapping[str, str]
-    """A sentence for each part that keeps messages from being taken: a platform, `store` or `gateway`."""
+    """A sentence for each part that cannot accept messages: a platform, `store` or `gateway`."""
 
     @property
     def is_ready(self) -> bool:
@@ -55,8 +55,8 @@ class Readiness:
         self._gateway = gateway
         self._platforms = platforms
         self._store_problem = ""
-        self._looked_at: float | None = None
-        self._looking = asyncio.Lock()
+        self._checked_at: float | None = None
+        self._lock = asyncio.Lock()
 
     async def check(self) -> HealthReport:
         problems = {
@@ -64,27 +64,27 @@ class Readiness:
             for platform in self._platforms
             if platform.health.state != "up"
         }
-        if problem := await self._problem_of_the_store():
+        if problem := await self._check_store():
             problems["store"] = problem
         if self._gateway.is_closing:
             problems["gateway"] = _STOPPING
         return HealthReport({each.name: each.health.state for each in self._platforms}, problems)
 
-    async def _problem_of_the_store(self) -> str:
+    async def _check_store(self) -> str:
         clock = asyncio.get_running_loop().time
-        async with self._looking:
-            if self._looked_at is None or clock() - self._looked_at > _REMEMBERED_SECONDS:
-                self._store_problem = await self._try_to_write()
-                self._looked_at = clock()
+        async with self._lock:
+            if self._checked_at is None or clock() - self._checked_at > _CACHE_SECONDS:
+                self._store_problem = await self._store_error()
+                self._checked_at = clock()
             return self._store_problem
 
-    async def _try_to_write(self) -> str:
+    async def _store_error(self) -> str:
         try:
-            async with asyncio.timeout(_WRITE_SECONDS):
+            async with asyncio.timeout(_WRITE_TIMEOUT):
                 await self._gateway.store.health.check_writable()
         except TimeoutError:
             return _NO_ANSWER
         except StoreError as error:
-            # The sentence alone: the detail may name files.
+            # Without its detail, which may name files.
             return (type(error).__doc__ or "").strip()
         return (StoreCorrupt.__doc__ or "").strip() if self._gateway.store.health.damage else ""

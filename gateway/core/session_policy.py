@@ -1,11 +1,9 @@
-"""Session hygiene: the safety net before the agent sees a message.
+"""Policies that run before a turn: automatic session resets, and compaction of an oversized session (hygiene).
 
-A session that escaped the agent's own compressor, or grew between two turns, is compacted when it fills 85 % of the
-window. The threshold is fixed and lies above the compressor's on purpose: at the same height every turn of a long
-conversation would begin with a compaction.
-
-Hygiene leaves a session alone where it cannot help: the messages are too small a part of the prompt, or the last
-compaction left the window nearly full, and it is too early to try again.
+Hygiene compacts a session that fills 85 % of the window, because it escaped the agent's own compressor or grew between
+two turns. The threshold is fixed and above the compressor's: at the same threshold, every turn of a long conversation
+would begin with a compaction. Hygiene does nothing where it cannot help: if the messages are too small a part of the
+prompt, or if the last compaction left the window nearly full and it is too early to try again.
 """
 
 from __future__ import annotations
@@ -24,33 +22,36 @@ from gateway.config.schema_platforms import SessionsConfig
 
 
 async def reset_if_due(agent: Agent, conversation: Conversation, settings: SessionsConfig) -> str | None:
-    """Called before a message is stored. The sentence to announce, if a new session has begun."""
+    """Begin a new session if the configuration asks for it, and return the sentence that announces it. Called before
+    the message is stored."""
     if settings.reset == "none":
         return None
     live = await agent.open(conversation)
     if not live.history:
         return None
-    # Who has just gone back to an old session with /resume means to go on in it.
+    # A person who has just gone back to an old session with /resume wants to continue it.
     last = max(live.history[-1].created_at, await last_step(agent.store, conversation))
     if not is_due(settings, last, time.time()):
         return None
     await agent.reset(live)
-    return f"{_why(settings)} a new session begins. What was said before stays searchable; /resume goes back."
+    return (
+        f"{_reason(settings)} a new session begins. What was said before stays searchable; /resume goes back."
+    )
 
 
 def is_due(settings: SessionsConfig, last: float, now: float) -> bool:
     if settings.reset == "idle":
         return now - last >= settings.idle_minutes * 60
-    return last < _last_day_break(now, settings.daily_hour)
+    return last < _last_daily_reset(now, settings.daily_hour)
 
 
-def _last_day_break(now: float, hour: int) -> float:
+def _last_daily_reset(now: float, hour: int) -> float:
     today = datetime.fromtimestamp(now).astimezone()
     at = today.replace(hour=hour, minute=0, second=0, microsecond=0)
     return (at if at <= today else at - timedelta(days=1)).timestamp()
 
 
-def _why(settings: SessionsConfig) -> str:
+def _reason(settings: SessionsConfig) -> str:
     if settings.reset == "daily":
         return "It is a new day:"
     hours, minutes = divmod(settings.idle_minutes, 60)
@@ -60,29 +61,29 @@ def _why(settings: SessionsConfig) -> str:
 
 HYGIENE_THRESHOLD = NEARLY_FULL
 MIN_MESSAGES = 4
-_SMALLEST_GAIN = 0.10
-"""The share of the window that the messages must fill at least: no more than that can be gained."""
+_MIN_GAIN = 0.10
+"""The smallest share of the window that the messages must fill: a compaction cannot gain more than that."""
 
 
 async def compact_if_oversized(agent: Agent, live: LiveContext) -> list[TurnEvent]:
-    """Compacts the live session if it must; the events tell what was done."""
-    if not agent.keeper.enabled or len(live.history) < MIN_MESSAGES:
+    """Compact the live session if it fills the window, and return what the person is told."""
+    if not agent.compacts_automatically or len(live.history) < MIN_MESSAGES:
         return []
     tokens, window = last_prompt_tokens(live), (await agent.models.in_use(live.conversation)).context_length
     if tokens < HYGIENE_THRESHOLD * window:
         return []
-    pace, fixed = agent.keeper.compactor.pace_of(live), fixed_tokens(live)
-    if tokens - fixed < _SMALLEST_GAIN * window:
+    pace, fixed = agent.compaction_pace(live), fixed_tokens(live)
+    if tokens - fixed < _MIN_GAIN * window:
         if pace.has_advised:
             return []
         pace.has_advised = True
-        return [Notice(_too_many_tools(fixed, window), for_admins=True)]
+        return [Notice(_large_prompt_advice(fixed, window), for_admins=True)]
     if pace.in_vain.is_waiting:
         return []
-    return await agent.keeper.compact(live, "hygiene", tokens)
+    return await agent.compact_oversized(live, tokens)
 
 
-def _too_many_tools(fixed: int, window: int) -> str:
+def _large_prompt_advice(fixed: int, window: int) -> str:
     return (
         f"The tools and the system prompt alone take about {fixed:,} of the {window:,} tokens of this model's window, "
         "so little of the conversation fits. Enable fewer tools or choose a model with a larger window."

@@ -419,5 +419,5 @@ async def test_whose_word_is_enough_for_danger(
             await until(lambda: any(shown.buttons for shown in here.service.messages))
         else:
             await here.asked(2)
-            assert "may not have such a tool run here" in str(here.llm.requests[-1].messages[-1])
+            assert "may not approve such a tool here" in str(here.llm.requests[-1].messages[-1])
             assert not any(shown.buttons for shown in here.service.messages)

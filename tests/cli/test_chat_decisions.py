@@ -152,7 +152,7 @@ async def test_a_question_taken_into_another_turn_denies_nothing(tmp_path: Path)
         gate.set()
         async for event in window.events():
             if isinstance(event, ApprovalAsked):
-                assert await window.decide(event.approval_id, "once") == "Approved for this once."
+                assert await window.decide(event.approval_id, "once") == "Approved once."
                 break
         await asking
         assert told(house) == "42\n[exit code 0]"

@@ -68,7 +68,7 @@ async def test_only_who_was_asked_decides(surface: ChatSurface, model: Model) ->
     assert "Only the person it was asked of" in await bob.presses(asked, "Once")
     assert await ada.is_asked()
     assert len(model.requests("do the sum")) == 1
-    assert await ada.presses(asked, "Once") == "Approved for this once."
+    assert await ada.presses(asked, "Once") == "Approved once."
     await ada.is_answered("It is 42.")
     assert await ada.presses(asked, "Once") == OVER
     assert not any(shown.buttons for shown in ada.messages())

@@ -48,7 +48,7 @@ async def test_once_is_once() -> None:
     """The same command is asked about again."""
     chat = Chat()
     waiting, approval_id = await chat.ask(LIST)
-    assert chat.press(approval_id, "once") == "Approved for this once."
+    assert chat.press(approval_id, "once") == "Approved once."
     assert await waiting == ""
     again, _ = await chat.ask(LIST)
     again.cancel()
@@ -78,7 +78,7 @@ async def test_somebody_else_cannot_decide() -> None:
     """The request stays open for the one it was asked of."""
     chat = Chat()
     waiting, approval_id = await chat.ask(REMOVE)
-    assert chat.press(approval_id, "once", person=BOB) == "Only the person it was asked of can decide this."
+    assert chat.press(approval_id, "once", person=BOB) == "Only the person who was asked can decide this."
     assert not waiting.done()
     chat.press(approval_id, "deny")
     await waiting

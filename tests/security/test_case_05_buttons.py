@@ -62,7 +62,7 @@ async def test_a_press_is_used_up(tmp_path: Path) -> None:
         await here.hears("do it")
         first = await _asked(here, Place("1"))
         once, conversation, deny = [button.data for button in first.buttons]
-        assert await _press(here, ANNA, Place("1"), once) == "Approved for this once."
+        assert await _press(here, ANNA, Place("1"), once) == "Approved once."
         for data in (once, conversation, deny):
             assert await _press(here, ANNA, Place("1"), data) == OVER
         await here.asked(2)
@@ -127,7 +127,7 @@ async def test_two_conversations_ask_at_once(tmp_path: Path) -> None:
         assert in_private.buttons[0].data != in_group.buttons[0].data
         assert await _press(here, ANNA, GROUP, in_private.buttons[0].data) == OVER
         assert await _press(here, BOB, GROUP, in_group.buttons[0].data) == (
-            "Only the person it was asked of can decide this."
+            "Only the person who was asked can decide this."
         )
         assert "in this conversation" in await _press(here, ANNA, GROUP, in_group.buttons[1].data)
         await here.asked(3)

@@ -117,7 +117,7 @@ async def test_what_was_granted_for_the_conversation_is_not_run_any_more(tmp_pat
             message["content"] for message in here.llm.requests[-1].messages if message["role"] == "tool"
         ]
         assert results[0] == "done"
-        assert "may not have such a tool run" in str(results[1])
+        assert "may not approve such a tool" in str(results[1])
 
 
 def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:

@@ -44,7 +44,7 @@ async def test_once_runs_it_this_time_only(chat: Chat) -> None:
     async with asked(chat) as (events, question):
         assert question["tool"] == "terminal"
         assert question["arguments"] == RUN.arguments
-        assert await chat.decide(question["approval_id"], "once") == "Approved for this once."
+        assert await chat.decide(question["approval_id"], "once") == "Approved once."
         finished = await result(events)
         assert finished["ok"] and finished["result"].startswith("42\n")
         await events.until("TurnDone")

@@ -17,7 +17,7 @@ from gateway.chat.delivery.send_queue import Sender, SendQueue
 from gateway.chat.delivery.text_message import Style, TextMessage
 from gateway.chat.delivery.turn_view import TurnView
 from gateway.chat.errors import DeliveryError, SlowDown
-from gateway.core.events import EventDeduplicator, EventHub
+from gateway.core.events import EventHub
 from gateway.core.observer import NULL_OBSERVER, DeliveryObserver
 from gateway.store.ports import Outbox, OutboxItem
 from gateway.types import Button, Place
@@ -153,9 +153,12 @@ class ConversationDelivery:
         self._on_end = on_end
         self._sender = Sender(view.queue, view.tracker)
         self._typing = TypingIndicator(view)
-        self._deduplicator = EventDeduplicator(after=hub.last_number(conversation_id))
+        self._last_number = hub.last_number(conversation_id)
         self._subscription = ExitStack()
-        self._subscribe()
+        # Applying an event takes no time, so the reader does not lag and needs no limit.
+        self._envelopes = self._subscription.enter_context(
+            hub.watch(conversation_id, after=self._last_number, is_limited=False)
+        )
         self._reader = asyncio.create_task(self._read(), name=f"event reader {conversation_id}")
         self._loop = asyncio.get_running_loop()
         self._last_activity = self._loop.time()
@@ -181,23 +184,14 @@ class ConversationDelivery:
         self._sender.wake()
         return self._sender.task
 
-    def _subscribe(self) -> None:
-        self._envelopes = self._subscription.enter_context(
-            self._hub.watch(self._conversation_id, after=self._deduplicator.last)
-        )
-
     async def _read(self) -> None:
         structlog.contextvars.bind_contextvars(conversation=self._conversation_id)
-        while True:
-            async for envelope in self._envelopes:
-                try:
-                    if event := self._deduplicator.take(envelope.number, envelope.event):
-                        self._apply(event)
-                except Exception as error:  # noqa: BLE001 - adapter code (`measure`) may raise anything
-                    await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
-            # The hub disconnects a slow reader; a new subscription replays the events that it missed.
-            self._subscription.close()
-            self._subscribe()
+        async for envelope in self._envelopes:
+            self._last_number = envelope.number
+            try:
+                self._apply(envelope.event)
+            except Exception as error:  # noqa: BLE001 - adapter code (`measure`) may raise anything
+                await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
 
     def _apply(self, event: TurnEvent) -> None:
         self._last_activity = self._loop.time()
@@ -220,7 +214,7 @@ class ConversationDelivery:
 
     @property
     def _is_busy(self) -> bool:
-        is_behind = self._hub.last_number(self._conversation_id) > self._deduplicator.last
+        is_behind = self._hub.last_number(self._conversation_id) > self._last_number
         return self._view.running or is_behind or self._sender.task is not None
 
     def _stop_reading(self) -> None:

@@ -82,7 +82,7 @@ async def _window(context: DashboardContext, conversation: Conversation) -> Cont
 
 def _rule(context: DashboardContext, window: ContextWindow) -> str:
     hygiene, engine = window.limits
-    if not context.gateway.agent.keeper.enabled:
+    if not context.gateway.agent.compacts_automatically:
         return (
             f"The window of {window.model} holds {window.tokens:,} tokens. `compression.enabled` is off, so Hermes "
             "compacts only on request; the lines show where it would compact."
