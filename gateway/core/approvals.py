@@ -24,8 +24,8 @@ log = structlog.get_logger(__name__)
 
 
 def approval_parts(arguments: str) -> list[tuple[str, str]]:
-    """Return each argument's name and value for people to read. A surface shows them apart, so that no value can pose as
-    another argument."""
+    """Return each argument's name and value for people to read. A surface shows them apart, so that no value can look
+    like another argument."""
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -72,7 +72,7 @@ class Approvals:
     def approver(
         self, conversation_id: str, person: str, may_speak: Callable[[], Awaitable[bool]] | None = None
     ) -> Approve:
-        """Return the function that a turn of this person calls. `may_speak` tells whether the person still has access."""
+        """Return the function that a turn of this person calls. `may_speak`: whether the person still has access."""
 
         async def approve(request: ApprovalRequest) -> str:
             if may_speak is not None and not await may_speak():

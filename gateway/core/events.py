@@ -72,7 +72,7 @@ class EventHub:
         return channel.running if channel else None
 
     def last_number(self, conversation_id: str) -> int:
-        """Return the number after which a watcher that has read the store continues. A running turn counts as unread."""
+        """Return where a watcher that has read the store continues. A running turn counts as unread."""
         channel = self._channels.get(conversation_id)
         if channel is None:
             return self._last_number
