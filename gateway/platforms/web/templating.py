@@ -34,7 +34,7 @@ def templates(*, has_token: bool = False) -> Environment:
         with_code=_with_code,
         count=_count,
         short=short_count,
-        format_usd=format_usd,
+        dollars=format_usd,
     )
     environment.globals["has_token"] = has_token
     return environment

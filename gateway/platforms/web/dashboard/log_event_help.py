@@ -5,7 +5,7 @@ from __future__ import annotations
 EXPLANATIONS = {
     "budget.price_unknown": "The price of a model is unknown, so limits count an assumed price; see Spend.",
     "chat.flooded": "A person wrote faster than Hermes answers; Hermes refused some of their messages.",
-    "chat.not_taken": "Hermes could not store a message from a chat and told the person.",
+    "chat.not_accepted": "Hermes could not store a message from a chat and told the person.",
     "compaction.failed": "A conversation could not be compacted; `hermes logs` says why.",
     "compression.summary_failed": "A summary could not be written; `hermes logs` says why.",
     "config.restart_required": "Some changed settings take effect only after a restart.",
