@@ -120,7 +120,7 @@ async def test_a_reply_is_delivered_after_all(house: Watched) -> None:
 
 async def an_undelivered_reply(house: Watched, here: Bot) -> None:
     for verb in ("send", "typing"):
-        here.service.fail(verb, Undeliverable(), for_ever=True)
+        here.service.fail(verb, Undeliverable(), permanent=True)
     await here.hears("hello")
     await parked(house)
 
