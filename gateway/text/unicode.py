@@ -35,7 +35,8 @@ def _grapheme_pattern() -> Any:
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415  most commands split no text, and the import takes 10 ms
 
     return regex.compile(
-        r"(?P<plain>[\n\p{GCB=Other}]+)(?=[\n\p{GCB=Other}])"  # all but the last character, which a mark may follow
+        # Characters that join with no other one, up to the last of them, which a mark may follow.
+        r"(?P<plain>[^\P{GCB=Other}\ud800-\udfff]+)(?=[^\P{GCB=Other}\ud800-\udfff])"
         r"|[\ud800-\udbff][\udc00-\udfff]"  # an emoji that a broken stream left in two halves
         # Flags by pairs: \X alone counts the halves before each one again, which is quadratic.
         r"|[\U0001f1e6-\U0001f1ff]{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+"

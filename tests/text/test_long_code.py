@@ -101,3 +101,10 @@ def test_code_in_a_list_or_quotation() -> None:
 def test_an_unclosed_block() -> None:
     """An incomplete answer gives the code that is there."""
     assert find_long_code("```py\nx = 1\ny = 2", longer_than=5) == [CodeFile("code-1.py", "x = 1\ny = 2\n")]
+
+
+def test_a_very_long_answer_is_not_searched() -> None:
+    """The search runs on the event loop, so its input is bounded."""
+    code = f"```\n{'x' * 1_000}\n```\n"
+    assert len(find_long_code(code * 100, longer_than=500)) == 100
+    assert find_long_code(code * 200, longer_than=500) == []
