@@ -16,9 +16,9 @@ from typing import Literal
 
 from agent.aio import finish_despite_cancel
 from agent.context.auto_compaction import AutoCompaction
-from agent.context.child_session import LiveContext
 from agent.context.compaction import EngineStatus, Outcome
 from agent.context.compaction_pace import CompactionPace
+from agent.context.live import LiveContext
 from agent.context.overflow import OverflowRecovery, Refusals
 from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed, HermesError
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
@@ -28,7 +28,7 @@ from agent.llm.budget import spender
 from agent.llm.selection import ModelSelector
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.prompt_caching import PromptCaching
-from agent.redaction.stream import redact_stream
+from agent.redaction.stream import StreamRedactor
 from agent.remembered import to_tell
 from agent.store import Conversation, SessionStore, Split
 from agent.system_prompt import render_system_prompt
@@ -112,7 +112,6 @@ class Agent:
         self._caching = caching
         self.instructions = instructions
         self.max_iterations = max_iterations
-        keeper.compactor.request_now = self._request_now
 
     def with_store(self, store: SessionStore) -> Agent:
         """Return this agent writing to `store`, a view of the same database; everything else is shared."""
@@ -151,7 +150,7 @@ class Agent:
                         yield event
             said = Message("assistant", answer.text, tool_calls=answer.tool_calls, id=steps.present)
             is_whole = not answer.tool_calls
-            await self._add(live, said, answers=turn.message.id, settles=[turn.message.id] * is_whole)
+            await live.append(said, answers=turn.message.id, settles=[turn.message.id] * is_whole)
             if is_whole:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
@@ -164,7 +163,7 @@ class Agent:
             async with aclosing(run_tools(toolbox, answer.tool_calls, self._context(turn, live))) as outcomes:
                 async for outcome in outcomes:
                     if isinstance(outcome, Message):
-                        live.history.append(outcome)
+                        live.add_stored(outcome)
                     else:
                         yield outcome
             for message in await finish_despite_cancel(self._steer(turn, live)):
@@ -181,7 +180,7 @@ class Agent:
             prompt = render_system_prompt(self.instructions, facts=facts, has_tools=llm.supports_tools)
             session = await self.store.pin(session.id, system_prompt=prompt, model=llm.model)
         history, tools = await self.store.history(session.id), await self.tools_tokens(conversation)
-        return LiveContext(self.store, conversation, session, history, tools)
+        return LiveContext(self.store, conversation, session, history, tools, self._request_now)
 
     async def tools_tokens(self, conversation: Conversation) -> int:
         """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
@@ -270,7 +269,7 @@ class Agent:
     async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
         """Not to be cut in half: either they are stored, or they still wait."""
         arrived = await turn.steering()
-        await self._add(live, *arrived.messages, settles=arrived.settles)
+        await live.append(*arrived.messages, settles=arrived.settles)
         arrived.on_stored()
         return arrived.messages
 
@@ -284,27 +283,64 @@ class Agent:
     async def _answer(
         self, steps: _Steps, live: LiveContext, llm: LLMClient, toolbox: Toolbox, *, last_step: bool
     ) -> AsyncGenerator[TurnEvent | Completion, None]:
-        """One model call; if the provider says that it does not fit, again after a compaction."""
+        """Ask the model. If the provider says that the prompt does not fit, compact and ask again."""
         refusals = Refusals()
         while True:
             request = self._request(live, llm, toolbox, last_step=last_step)
+            redactor, shown, told = StreamRedactor(), list[str](), set[str]()
+            yield StepStarted(steps.next())
             try:
-                async with aclosing(self._ask(steps, live, llm, request)) as events:
-                    async for event in events:
-                        yield event
-            except (ContextOverflow, BadRequest) as refusal:
-                compacted = await self._recovery.after_refusal(live, refusal, request, refusals)
-                if compacted is None:
-                    raise
-            except BaseException:
-                await self._recovery.given_up(live, refusals)
-                raise
-            else:
+                async with aclosing(llm.stream(request)) as stream:
+                    async for item in stream:
+                        if isinstance(item, TextChunk):
+                            if text := redactor.feed(item.text):
+                                shown.append(text)
+                                yield TextDelta(text)
+                        elif isinstance(item, Retrying):
+                            if item.reason not in told:
+                                told.add(item.reason)
+                                yield Notice(f"{item.reason} Hermes asks again by itself.")
+                        else:
+                            if text := redactor.flush():
+                                shown.append(text)
+                                yield TextDelta(text)
+                            answer = replace(item, text=redactor.redact(item.text))
+                            yield await self._record(live, answer)
+                            if request.tool_choice == "none" or not request.tools:
+                                answer = replace(answer, tool_calls=())
+                            if not answer.text and not answer.tool_calls:
+                                raise EmptyAnswer
+                            yield answer
                 for event in self._recovery.answered(live, refusals):
                     yield event
                 return
+            except (ContextOverflow, BadRequest) as refusal:
+                await self._store_partial(steps, live, shown)
+                compacted = await self._recovery.after_refusal(live, refusal, request, refusals)
+                if compacted is None:
+                    raise
+            except (asyncio.CancelledError, HermesError):
+                # After any other error, a bug, the turn is parked: half an answer is no answer.
+                await self._store_partial(steps, live, shown)
+                await self._recovery.given_up(live, refusals)
+                raise
             for event in compacted:
                 yield event
+
+    async def _record(self, live: LiveContext, answer: Completion) -> UsageReported:
+        """Record the usage of a model call and tell the engine."""
+        usage, model = answer.usage, answer.model
+        record = live.store.record_usage(live.session.id, usage, model=model, spender=spender())
+        await finish_despite_cancel(record)
+        used = await self.models.note_use(live.conversation, model, answer.context_length)
+        await self.keeper.after_call(live, usage)
+        return UsageReported(usage, model, used.context_length)
+
+    async def _store_partial(self, steps: _Steps, live: LiveContext, shown: Sequence[str]) -> None:
+        """Store the text that was shown before the call was stopped or failed, unless the turn will resume."""
+        if shown and not steps.turn.will_resume():
+            said = Message("assistant", "".join(shown), id=steps.present)
+            await live.append(said, answers=steps.turn.message.id)
 
     async def _toolbox(self, live: LiveContext) -> Toolbox:
         platform = live.conversation.address.platform
@@ -328,58 +364,11 @@ class Agent:
         choice: Literal["auto", "none"] = "none" if must_answer else "auto"
         return ChatRequest(marked.messages, marked.tools, tool_choice=choice)
 
-    async def _ask(
-        self, steps: _Steps, live: LiveContext, llm: LLMClient, request: ChatRequest
-    ) -> AsyncGenerator[TurnEvent | Completion, None]:
-        """One model call. If it is stopped or fails, the text already shown is stored."""
-        shown: list[str] = []
-        told: set[str] = set()
-        yield StepStarted(steps.next())
-        try:
-            async with aclosing(redact_stream(llm.stream(request))) as stream:
-                async for item in stream:
-                    if isinstance(item, TextChunk):
-                        shown.append(item.text)
-                        yield TextDelta(item.text)
-                    elif isinstance(item, Retrying):
-                        if item.reason not in told:
-                            told.add(item.reason)
-                            yield Notice(f"{item.reason} Hermes asks again by itself.")
-                    else:
-                        await finish_despite_cancel(
-                            live.store.record_usage(
-                                live.session.id, item.usage, model=item.model, spender=spender()
-                            )
-                        )
-                        used = await self.models.note_use(live.conversation, item.model, item.context_length)
-                        await self.keeper.after_call(live, item.usage)
-                        yield UsageReported(item.usage, item.model, used.context_length)
-                        if request.tool_choice == "none" or not request.tools:
-                            item = replace(item, tool_calls=())
-                        if not item.text and not item.tool_calls:
-                            raise EmptyAnswer
-                        yield item
-                        return
-        except (asyncio.CancelledError, HermesError):
-            # After any other error, a bug, the turn is parked: half an answer is no answer.
-            if shown and not steps.turn.will_resume():
-                said = Message("assistant", "".join(shown), id=steps.present)
-                await self._add(live, said, answers=steps.turn.message.id)
-            raise
-
     async def _accept(self, turn: Turn) -> LiveContext:
         live = await self.open(turn.conversation)
         said = [] if turn.has_begun else [turn.message]
-        await self._add(live, *_close_abandoned(live.history), *said, settles=turn.also_answers)
+        await live.append(*_close_abandoned(live.history), *said, settles=turn.also_answers)
         return live
-
-    async def _add(
-        self, live: LiveContext, *messages: Message, answers: str = "", settles: Sequence[str] = ()
-    ) -> None:
-        """What was shown or taken is stored, also when a stop comes just now."""
-        if messages or settles:
-            append = live.store.append(live.session.id, messages, answers=answers, settles=settles)
-            live.history += await finish_despite_cancel(append)
 
     def _context(self, turn: Turn, live: LiveContext) -> ToolContext:
         return ToolContext(

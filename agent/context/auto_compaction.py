@@ -8,9 +8,10 @@ from typing import Any
 
 import structlog
 
-from agent.context.child_session import LiveContext, for_engine, is_request
+from agent.context.child_session import for_engine, is_request
 from agent.context.compaction import Compactor, Outcome, Trigger
 from agent.context.engine_runner import HINT_SECONDS, EngineRunner
+from agent.context.live import LiveContext
 from agent.context.prompt_size import believed_usage, next_prompt_tokens
 from agent.errors import EngineFailed, ToolError
 from agent.events import Notice, TurnEvent

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.context.child_session import LiveContext, child_session_from, for_engine, is_request
+from agent.context.child_session import child_session_from, for_engine, is_request
+from agent.context.live import LiveContext
 from agent.messages import Message, repair, without_notes
 from agent.store import Conversation, Session, SessionStore, Split, SplitReason
 from agent.untrusted import without_marks

@@ -28,7 +28,6 @@ from agent.messages import (
     repair,
     text_of,
 )
-from agent.store import Conversation, Session, SessionStore
 from agent.tokens import estimate_message_tokens
 
 _KEYS = ("role", "content", "tool_calls", "tool_call_id", "name", MESSAGE_ID, CREATED_AT, KIND, STATE)
@@ -36,23 +35,6 @@ _ATTACHMENTS = ("image_url", "input_audio", "file")
 """Types of content parts beside text. Each has its data under the name of its type."""
 _RECOGNISABLE = 24
 """Characters of a shortened request, from its beginning or its end, that must be left as they were."""
-
-
-@dataclass(slots=True)
-class LiveContext:
-    """What the model sees of a conversation right now. A compaction moves it to the child session."""
-
-    store: SessionStore
-    """The store that this turn writes to."""
-    conversation: Conversation
-    session: Session
-    history: list[Message]
-    tools_tokens: int = 0
-    """Estimate of the tool definitions that go with every prompt."""
-
-    @property
-    def system_prompt(self) -> str:
-        return self.session.system_prompt or ""
 
 
 @dataclass(frozen=True, slots=True)

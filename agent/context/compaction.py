@@ -18,19 +18,19 @@ from typing import Literal
 import structlog
 
 from agent import auxiliary_client
-from agent.aio import finish_despite_cancel
 from agent.auxiliary_client import models_for_engine
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
-from agent.context.child_session import LiveContext, child_session_from, for_engine
+from agent.context.child_session import child_session_from, for_engine
 from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, SummaryTimeout, advice
 from agent.context.drafts import Draft, Drafts
 from agent.context.engine_pool import EnginePool, Pause
 from agent.context.engine_runner import EngineRunner
+from agent.context.live import LiveContext
 from agent.context.prompt_size import is_plausible
 from agent.context.reinjected_state import carried_state, with_state
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
-from agent.llm import ChatRequest, LLMClient
+from agent.llm import LLMClient
 from agent.llm.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
 from agent.messages import ChatDict, Message
 from agent.store import Compaction, Conversation, Split, SplitReason
@@ -45,8 +45,6 @@ _UNASKED: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
 """Compactions that a turn waits for and nobody asked for."""
 
 _PAUSED = "The context engine failed a moment ago, so nothing was compressed; it is tried again later."
-
-RequestNow = Callable[[], ChatRequest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,6 @@ class Compactor:
         self._pauses: dict[str, Pause] = {}
         """By conversation: the engine raised, hung or returned nonsense, so it is not asked again for a while."""
         self._patience = patience or SummaryTimeout()
-        self.request_now: Callable[[LiveContext], Awaitable[RequestNow]] | None = None
-        """Set by the agent: the request it would send now, for a summary that reuses the provider's cache."""
 
     async def is_due(self, live: LiveContext, tokens: int) -> bool:
         """Whether to compact now: at the threshold, or later where that happened too often."""
@@ -234,8 +230,7 @@ class Compactor:
 
     async def add_note(self, live: LiveContext, text: str) -> None:
         """Behind all that was said so far, for the model alone."""
-        append = live.store.append(live.session.id, [Message("user", text, kind="note")])
-        live.history += await finish_despite_cancel(append)
+        await live.append(Message("user", text, kind="note"))
 
     @asynccontextmanager
     async def models_for_tool(self, live: LiveContext) -> AsyncIterator[None]:
@@ -335,9 +330,9 @@ class Compactor:
     async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
         """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
         resolver = await self._models_beside(live)
-        if self.request_now is None:
+        if live.request_now is None:
             return resolver
-        request_now = await self.request_now(live)
+        request_now = await live.request_now(live)
 
         def resolve(task: str, model: str | None) -> LLMClient:
             found = resolver(task, model)
@@ -372,14 +367,12 @@ class Compactor:
         except HeadMoved:
             attempt.result = "lost"
             log.info("compaction.lost", session=live.session.id)
-            live.conversation = await live.store.conversation(live.conversation.id)
-            live.session = await live.store.session(live.conversation.live_session_id)
-            live.history = await live.store.history(live.session.id)
+            await live.reload()
             return Outcome(None, "The conversation had moved on already.")
         attempt.result = record.outcome
         self._pauses.pop(live.conversation.id, None)
         self.drafts.forget_size(live)
-        live.session, live.history = child, await live.store.history(child.id)
+        await live.enter(child)
         await self.engines.on_split(live)
         event = Compacted(
             child.id,

@@ -11,7 +11,8 @@ import structlog
 
 from agent.auxiliary_client import Deadline
 from agent.compression.outcome import CompressionOutcome
-from agent.context.child_session import LiveContext, for_engine
+from agent.context.child_session import for_engine
+from agent.context.live import LiveContext
 from agent.errors import EngineFailed, HermesError, InvalidCompaction
 from agent.messages import ChatDict
 

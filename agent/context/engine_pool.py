@@ -13,8 +13,9 @@ from typing import Any
 
 from agent.aio import mark_exception_seen
 from agent.compression.backoff import Backoff
-from agent.context.child_session import LiveContext, for_engine, newest_request
+from agent.context.child_session import for_engine, newest_request
 from agent.context.engine_runner import DEADLINES, EngineRunner
+from agent.context.live import LiveContext
 from agent.context.prompt_size import last_prompt_tokens
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
@@ -124,7 +125,7 @@ class EnginePool:
         Raises nothing: an engine that fails on the way is replaced by another, which begins with the next message.
         """
         left = replace(live)
-        live.session, live.history = child, []
+        live.begin(child)
         with suppress(EngineFailed):
             runner = await self.get(left)
             if runner.busy:

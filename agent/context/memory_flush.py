@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from agent.context.child_session import LiveContext
+from agent.context.live import LiveContext
 from agent.errors import HermesError, LeaseLost
 from agent.llm import ChatRequest, LLMClient
 from agent.llm.budget import spender

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.context.auto_compaction import AutoCompaction
-from agent.context.child_session import LiveContext
+from agent.context.live import LiveContext
 from agent.errors import BadRequest, ContextOverflow
 from agent.events import Notice, TurnEvent
 from agent.llm import ChatRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.context.child_session import LiveContext
+from agent.context.live import LiveContext
 from agent.llm import Usage
 from agent.messages import as_chat
 from agent.tokens import estimate_messages_tokens_rough

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.compression.summary_state import with_block
-from agent.context.child_session import ChildSession, LiveContext
+from agent.context.child_session import ChildSession
+from agent.context.live import LiveContext
 from agent.messages import Message
 from agent.store import SessionStore
 from agent.tools.todo import task_list

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.context.branches import COMPACTIONS, branch_off, context_of, go_to
-from agent.context.child_session import LiveContext, for_engine
+from agent.context.child_session import for_engine
+from agent.context.live import LiveContext
 from agent.errors import StoreError
 from agent.messages import Message, without_notes
 from agent.store import Conversation, Session, SessionStore

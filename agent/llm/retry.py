@@ -7,7 +7,7 @@ model is asked to go on from there, and what it repeats of its own words is drop
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 
@@ -59,6 +59,11 @@ class _Answer:
         self.failure = None
         self._trimmer = OverlapTrimmer(self.text)
         self._in_pieces = False
+
+    def fail(self, error: ModelError, client: LLMClient) -> None:
+        if isinstance(error, ContextOverflow):
+            error.model, error.context_length = client.model, client.context_length
+        self.failure = error
 
     def take(self, event: TextChunk | Completion) -> str:
         """Adds what is new in the event, and returns it."""
@@ -145,10 +150,10 @@ class RetryingLLM:
         return self._clients[0].endpoint
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
-        return self._ask_in_turn(request, streamed=True)
+        return self._ask(request, streamed=True)
 
     async def complete(self, request: ChatRequest) -> Completion:
-        async with aclosing(self._ask_in_turn(request, streamed=False)) as events:
+        async with aclosing(self._ask(request, streamed=False)) as events:
             async for event in events:
                 if isinstance(event, Completion):
                     return event
@@ -158,16 +163,37 @@ class RetryingLLM:
         for client in self._clients:
             await client.close()
 
-    async def _ask_in_turn(self, request: ChatRequest, *, streamed: bool) -> AsyncGenerator[LLMEvent, None]:
-        """Model after model, until one has answered."""
+    async def _ask(self, request: ChatRequest, *, streamed: bool) -> AsyncGenerator[LLMEvent, None]:
+        """Ask model after model, each as often as that may help, until one has answered."""
         answer = _Answer(request)
         for client in self._clients:
             if answer.failure is not None:
                 log.warning("model.fallback", model=client.model, error=type(answer.failure).__name__)
                 yield Retrying(str(answer.failure), client.model)
-            async with aclosing(self._ask_again_and_again(client, answer, streamed)) as events:
-                async for event in events:
-                    yield event
+            with suppress(ModelError):  # the answer holds it
+                async for attempt in self._attempts_at(client):
+                    answer.begin()
+                    try:
+                        if not streamed:
+                            answer.take(await client.complete(answer.next_request(client)))
+                        else:
+                            async with aclosing(client.stream(answer.next_request(client))) as events:
+                                async for event in events:
+                                    if isinstance(event, Retrying):
+                                        yield event
+                                    elif new := answer.take(event):
+                                        yield TextChunk(new)
+                        if answer.completion is None:
+                            raise StreamCut(f"{client.model} ended it without a completion.")
+                        break
+                    except ModelError as error:
+                        answer.fail(error, client)
+                    assert answer.failure is not None
+                    if attempt.num < self._attempts and self._worth_waiting(answer.failure) is not False:
+                        log.info("model.retry", model=client.model, error=type(answer.failure).__name__)
+                        yield Retrying(str(answer.failure), client.model)
+                    with attempt:
+                        raise answer.failure
             if answer.completion is not None:
                 yield replace(answer.completion, model=client.model, context_length=client.context_length)
                 return
@@ -175,29 +201,16 @@ class RetryingLLM:
                 break
         raise answer.error()
 
-    async def _ask_again_and_again(
-        self, client: LLMClient, answer: _Answer, streamed: bool
-    ) -> AsyncGenerator[LLMEvent, None]:
-        """One model, until it has answered, its attempts are used up, or trying again is of no use."""
-        with suppress(ModelError):  # the answer holds it
-            async for attempt in stamina.retry_context(
-                on=self._worth_waiting,
-                attempts=self._attempts,
-                timeout=None,
-                wait_initial=self._first_wait,
-                wait_max=self._longest_wait,
-                wait_jitter=self._first_wait,
-            ):
-                async with aclosing(_ask_once(client, answer, streamed)) as events:
-                    async for event in events:
-                        yield event
-                if answer.failure is None:
-                    return
-                if attempt.num < self._attempts and self._worth_waiting(answer.failure) is not False:
-                    log.info("model.retry", model=client.model, error=type(answer.failure).__name__)
-                    yield Retrying(str(answer.failure), client.model)
-                with attempt:
-                    raise answer.failure
+    def _attempts_at(self, client: LLMClient) -> AsyncIterator[stamina.Attempt]:
+        """Attempts with pauses between them, until they are used up or another one is of no use."""
+        return stamina.retry_context(
+            on=self._worth_waiting,
+            attempts=self._attempts,
+            timeout=None,
+            wait_initial=self._first_wait,
+            wait_max=self._longest_wait,
+            wait_jitter=self._first_wait,
+        ).__aiter__()
 
     def _worth_waiting(self, error: Exception) -> bool | float:
         """For stamina: no, yes, or so many seconds."""
@@ -207,37 +220,6 @@ class RetryingLLM:
             # All conversations were told the same moment; spread them.
             return error.retry_after + random.uniform(0, self._first_wait)  # noqa: S311 - guards no secret
         return isinstance(error, ModelError) and error.transient
-
-
-async def _ask_once(client: LLMClient, answer: _Answer, streamed: bool) -> AsyncGenerator[LLMEvent, None]:
-    """One call. Leaves a completion or a failure in `answer`."""
-    answer.begin()
-    try:
-        async with aclosing(_events(client, answer.next_request(client), streamed)) as events:
-            async for event in events:
-                if isinstance(event, Retrying):
-                    yield event
-                elif new := answer.take(event):
-                    yield TextChunk(new)
-        if answer.completion is None:
-            raise StreamCut(f"{client.model} ended it without a completion.")
-    except ModelError as error:
-        if isinstance(error, ContextOverflow):
-            error.model, error.context_length = client.model, client.context_length
-        answer.failure = error
-
-
-async def _events(client: LLMClient, request: ChatRequest, streamed: bool) -> AsyncGenerator[LLMEvent, None]:
-    if not streamed:
-        yield await client.complete(request)
-        return
-    stream = client.stream(request)
-    try:
-        async for event in stream:
-            yield event
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
 
 
 class OverlapTrimmer:

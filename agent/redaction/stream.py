@@ -7,42 +7,38 @@ Keys in what tools return never reach the model (`agent/toolbox.py`), so it cann
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import replace
 
-from agent.llm import Completion, LLMEvent, TextChunk
 from agent.redaction import REDACTED
 from agent.redaction.known import known_forms
 
 
-async def redact_stream(answer: AsyncGenerator[LLMEvent, None]) -> AsyncGenerator[LLMEvent, None]:
-    """The same stream. A chunk is held back only while it may be the beginning of a secret."""
-    secrets = _Secrets(known_forms())
-    held = ""
-    async with aclosing(answer) as events:
-        async for event in events:
-            if isinstance(event, TextChunk):
-                said, held = secrets.said(held + event.text)
-                if said:
-                    yield TextChunk(said)
-            elif isinstance(event, Completion):
-                if held:
-                    yield TextChunk(secrets.said(held, is_whole=True)[0])
-                yield replace(event, text=secrets.said(event.text, is_whole=True)[0])
-            else:
-                yield event
+class StreamRedactor:
+    """Redacts the chunks of one answer. A chunk is held back only while it may be the beginning of a secret."""
 
+    def __init__(self, secrets: list[str] | None = None) -> None:
+        """`secrets` are those of this installation unless others are given."""
+        self._forms = known_forms() if secrets is None else secrets
+        self._beginnings = {form[0] for form in self._forms}
+        self._longest = max(map(len, self._forms), default=0)
+        self._pattern = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
+        self._held = ""
 
-class _Secrets:
-    def __init__(self, forms: list[str]) -> None:
-        self._forms = forms
-        self._beginnings = {form[0] for form in forms}
-        self._longest = max(map(len, forms), default=0)
-        self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
+    def feed(self, chunk: str) -> str:
+        """Return the text that may be shown now."""
+        shown, self._held = self._split(self._held + chunk)
+        return shown
 
-    def said(self, text: str, *, is_whole: bool = False) -> tuple[str, str]:
-        """What may be shown of it, and what has to wait for more."""
+    def flush(self) -> str:
+        """Return what was held back, at the end of the answer."""
+        held, self._held = self._held, ""
+        return self.redact(held)
+
+    def redact(self, text: str) -> str:
+        """Redact a whole text."""
+        return self._split(text, is_whole=True)[0]
+
+    def _split(self, text: str, *, is_whole: bool = False) -> tuple[str, str]:
+        """Return what may be shown of the text, and what has to wait for more."""
         if self._pattern is None:
             return text, ""
         shown: list[str] = []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from agent.context.child_session import LiveContext
+from agent.context.live import LiveContext
 from agent.context.overflow import in_words
 from agent.context.prompt_size import last_prompt_tokens
 from agent.llm import LLMClient

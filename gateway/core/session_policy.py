@@ -12,8 +12,8 @@ import time
 from datetime import datetime, timedelta
 
 from agent.context.branches import last_step
-from agent.context.child_session import LiveContext
 from agent.context.compaction_pace import NEARLY_FULL
+from agent.context.live import LiveContext
 from agent.context.prompt_size import fixed_tokens, last_prompt_tokens
 from agent.events import Notice, TurnEvent
 from agent.loop import Agent

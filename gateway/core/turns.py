@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 
 from agent.aio import finish_despite_cancel, keyed_lock
-from agent.context.child_session import LiveContext
+from agent.context.live import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id

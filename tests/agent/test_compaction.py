@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent.auxiliary_client import Deadline
-from agent.context.child_session import LiveContext, for_engine
+from agent.context.child_session import for_engine
 from agent.context.compaction_pace import SummaryTimeout
 from agent.context.drafts import Draft, Drafts
+from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, ContextOverflow, LeaseLost
@@ -25,9 +26,8 @@ from agent.store import Address, Conversation, Session, SessionStore
 from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.untrusted import wrap_untrusted
-from gateway.commands import CommandContext, Commands
+from gateway.commands import Commands
 from gateway.core.session_policy import compact_if_oversized
-from gateway.limits import Limits
 from tests.support.stores import temporary_store
 from tests.worlds.agents import make_agent
 
@@ -399,17 +399,7 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
     await fill(at, 1)
     first = await at.live()
     conversation = await at.store.conversation(at.conversation_id)
-    context = CommandContext(
-        conversation,
-        at.store,
-        at.agent,
-        COMMANDS,
-        lambda _: False,
-        author="owner",
-        is_admin=True,
-        budget=Limits.none(at.store).budget,
-    )
-    await COMMANDS.run("/reset", context)
+    await at.agent.reset(await at.agent.open(conversation))
     await fill(at, 1)
     await at.agent.close()
     second = await at.live()

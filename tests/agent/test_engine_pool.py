@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.child_session import LiveContext
 from agent.context.engine_pool import EnginePool, Troubles
 from agent.context.engine_runner import DEADLINES, HINT_SECONDS
+from agent.context.live import LiveContext
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
 from agent.llm.selection import ModelSelector

@@ -11,7 +11,8 @@ import pytest
 from agent.compression.ledger import Ledger
 from agent.compression.summary_message import find_earlier, ledger_of
 from agent.compression.summary_state import state_of_engine, text_of_engine
-from agent.context.child_session import LiveContext, child_session_from, for_engine
+from agent.context.child_session import child_session_from, for_engine
+from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor
 from agent.errors import InvalidCompaction
 from agent.loop import Agent

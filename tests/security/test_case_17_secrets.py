@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import TextDelta, ToolFinished, ToolStarted, TurnDone, TurnEvent
-from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
+from agent.llm import ChatRequest
 from agent.llm.selection import ModelSelector
 from agent.loop import Turn
 from agent.messages import Message, ToolCall
 from agent.redaction import REDACTED, keeping_secret, redact
 from agent.redaction.known import known_rules
-from agent.redaction.stream import redact_stream
+from agent.redaction.stream import StreamRedactor
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tool import ApprovalRequest, Tool, ToolContext, tool
@@ -278,17 +278,10 @@ def test_an_export_leaves_out_what_people_wrote() -> None:
 # An answer while it is written
 
 
-async def _stream(chunks: Sequence[str]) -> AsyncGenerator[LLMEvent, None]:
-    for chunk in chunks:
-        yield TextChunk(chunk)
-    yield Completion("".join(chunks))
-
-
-async def _shown(chunks: Sequence[str]) -> tuple[list[str], str]:
-    events = [event async for event in redact_stream(_stream(chunks))]
-    completion = events.pop()
-    assert isinstance(completion, Completion)
-    return [event.text for event in events if isinstance(event, TextChunk)], completion.text
+def _shown(chunks: Sequence[str]) -> tuple[list[str], str]:
+    redactor = StreamRedactor()
+    shown = [*map(redactor.feed, chunks), redactor.flush()]
+    return list(filter(None, shown)), redactor.redact("".join(chunks))
 
 
 PIECES = [
@@ -312,7 +305,7 @@ async def test_a_secret_cut_across_chunks(pieces: list[str], sizes: list[int]) -
         position += size
     chunks.append(text[position:])
     with keeping_secret([CONFIGURED, "correct horse battery staple"]):
-        shown, whole = await _shown(chunks)
+        shown, whole = _shown(chunks)
         assert whole == redact(text, known_rules())
     assert "".join(shown) == whole
     assert CONFIGURED not in whole
@@ -321,7 +314,7 @@ async def test_a_secret_cut_across_chunks(pieces: list[str], sizes: list[int]) -
 async def test_nothing_waits_that_need_not() -> None:
     """A chunk is held back only while it may be the beginning of a secret."""
     with keeping_secret([CONFIGURED]):
-        shown, _ = await _shown(["All is ", "correct", " here. corr", "ect hors", "e battery!"])
+        shown, _ = _shown(["All is ", "correct", " here. corr", "ect hors", "e battery!"])
     assert shown == ["All is ", "correct here. ", f"{REDACTED}!"]
 
 

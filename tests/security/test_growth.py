@@ -35,7 +35,7 @@ from agent.context.branches import first_words
 from agent.llm.retry import OverlapTrimmer
 from agent.messages import CREATED_AT
 from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
-from agent.redaction.stream import _Secrets
+from agent.redaction.stream import StreamRedactor
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
 from agent.tool_support.html_text import html_to_text
@@ -70,7 +70,7 @@ from tests.security.growth import Work, grows_too_fast, hostile_texts, repeated
 _QUERY = fts_text.parse_query('hello "big world" 漢字 abc')
 _ME = User(1, "Bot", is_bot=True, username="bot")
 _OFFER = "1. the night train\n2. the early train\nWhich one?"
-_STREAM = _Secrets(["sk-" + "a1b2c3d4" * 3, "`" * 20 + "x"])
+_STREAM = StreamRedactor(["sk-" + "a1b2c3d4" * 3, "`" * 20 + "x"])
 
 
 def _said(text: str) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ WORK: dict[str, Work] = {
     "redact": redact,
     "rules_that_may_fire": lambda text: rules_that_may_fire(text.split()),
     "known secrets in a stream": lambda text: [
-        _STREAM.said(text[at : at + 500]) for at in range(0, len(text), 500)
+        _STREAM.feed(text[at : at + 500]) for at in range(0, len(text), 500)
     ],
     "logs.redact_event": lambda text: logs.redact_event(None, "", {"event": text, "of": {"a": [text]}}),
     # the summary and its ledger
