@@ -1,4 +1,4 @@
-"""One Hermes per state directory and database: two would answer the same messages twice."""
+"""The lock that keeps a second Hermes from using the same state directory or database."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from gateway.errors import AlreadyRunning, RestoreUnfinished, StateDirectoryUnus
 from gateway.store.sqlite import file_swap as swap
 
 _ADDRESS = "hermes.address"
-"""Beside the lock. It counts only while somebody holds that."""
+"""The file with the address of the running Hermes; valid only while the lock is held."""
 
 
 @contextmanager
 def hold_lock(home: Path, database: Path | None = None) -> Iterator[None]:
-    """Held until the process ends, also by a crash: the operating system releases it.
+    """Hold the lock of the state directory; the operating system releases it when the process ends or crashes.
 
-    A database that is kept elsewhere could be shared by two state directories, so it is locked too.
+    A database outside the state directory gets its own lock, because two state directories could share it. Finishes
+    an interrupted restore. Raises AlreadyRunning.
     """
     with ExitStack() as stack:
-        stack.enter_context(_locked(home / "hermes.lock"))
+        stack.enter_context(_hold(home / "hermes.lock"))
         if database is not None and database.parent != home:
-            stack.enter_context(_locked(database.with_name(f"{database.name}.lock")))
+            stack.enter_context(_hold(database.with_name(f"{database.name}.lock")))
         if database is not None:
             _finish_restore(database)
-        _forget_address(home)  # of one that has crashed
+        _forget_address(home)  # left by a process that crashed
         stack.callback(_forget_address, home)
         yield
 
 
 def write_address(home: Path, url: str) -> None:
-    """For `only_process`, while it is held: where the other commands reach this Hermes, whatever the configuration
-    says by then. Without it they go by that."""
+    """Write the URL under which other commands reach this Hermes, even if the configuration changes meanwhile."""
     path = home / _ADDRESS
     with suppress(OSError):
         path.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def write_address(home: Path, url: str) -> None:
 
 
 def read_address(home: Path) -> str | None:
-    """Of the Hermes that holds this state directory; None where none does, or it has no page."""
+    """Return the URL of the Hermes that holds the state directory; None if none runs or it has no web page."""
     try:
         noted = (home / _ADDRESS).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -58,15 +58,16 @@ def _forget_address(home: Path) -> None:
 
 
 def is_running(home: Path) -> bool:
-    """Whether a process holds this state directory now. Nothing is made by looking. The lock is tried only where the
-    system says that somebody may hold it, or does not say: a Hermes that starts in that moment would be refused."""
+    """Tell whether a process holds the state directory. Creates nothing.
+
+    Tries the lock only if /proc/locks lists it or does not exist: a Hermes that starts meanwhile would be refused."""
     lock = home / "hermes.lock"
     locks = Path("/proc/locks")
     try:
         place = f":{lock.stat().st_ino} "
         if locks.exists() and place not in locks.read_text(encoding="ascii"):
             return False
-        with _locked(lock):
+        with _hold(lock):
             return False
     except FileNotFoundError:
         return False
@@ -77,7 +78,6 @@ def is_running(home: Path) -> bool:
 
 
 def _finish_restore(database: Path) -> None:
-    """One that was interrupted."""
     try:
         swap.finish(database)
     except OSError as error:
@@ -86,14 +86,14 @@ def _finish_restore(database: Path) -> None:
 
 def restore_instructions(database: Path, error: OSError) -> str:
     return (
-        f"{error.filename or database}: {error.strerror}. What has to be renamed, in this order, stands in "
-        f"{swap.journal(database)}. Mend the cause (unmount what is mounted there, give the right to write), leave "
-        "that file where it is, and start Hermes again: it goes on by itself."
+        f"{error.filename or database}: {error.strerror}. {swap.journal(database)} lists the files to rename, in "
+        "order. Fix the cause (unmount the path, or allow writing), leave that file in place and start Hermes again: "
+        "it finishes the restore."
     )
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _hold(path: Path) -> Iterator[None]:
     lock = FileLock(path, mode=0o600)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

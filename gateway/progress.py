@@ -1,6 +1,6 @@
-"""How far a long piece of work has come, for whoever watches. Most of the time nobody does.
+"""Progress of long tasks.
 
-The work may happen on any thread and far below whoever asked for it, so it is told to the process and not handed down.
+A task may run on any thread and far below its caller, so listeners are registered for the whole process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Listener = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and how much there is; 0 where nobody knows."""
+"""Called with the name of the task, the amount done and the total amount; the total is 0 if it is unknown."""
 
 _listeners: list[Listener] = []
 
@@ -32,7 +32,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def open_with_progress(path: Path, what: str) -> io.BufferedReader:
-    """The file, opened; whoever listens hears how much of it has been read."""
+    """Open a file that reports how much of it has been read."""
     return io.BufferedReader(_ProgressFile(path, what))
 
 

@@ -1,4 +1,4 @@
-"""The shape of a conversation's family tree: straight lines of sessions, and the lines that leave them."""
+"""The session tree of a conversation: straight lines of sessions, and the branches that leave them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Generic, Protocol, TypeVar
 
 _FIRST, _LAST = 3, 10
-"""Of a long line, how many sessions are shown at its beginning and its end."""
+"""How many sessions are shown at the start and the end of a long line."""
 _SMALLEST_GAP = 3
 
 
 class HasParent(Protocol):
-    """What has a place in the tree."""
+    """A node of the tree."""
 
     @property
     def id(self) -> str: ...
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=HasParent)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Sessions of a straight line that are not shown."""
+    """Sessions of a line that are not shown."""
 
     sessions: int
     first_id: str
@@ -35,52 +35,55 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class SessionBranch(Generic[S]):
-    """A straight line of sessions, each the parent of the next, and the lines that leave it."""
+    """A line of sessions, each the parent of the next, and the branches that leave it."""
 
     line: Sequence[S | Gap]
     branches: Mapping[str, Sequence[SessionBranch[S]]]
-    """By the session they come of."""
+    """Branches by the session that they leave."""
 
 
 def build_tree(
     sessions: Sequence[S], live_id: str, *, everything: bool = False, also: Collection[str] = ()
 ) -> SessionBranch[S]:
-    """The line to the live session; where others leave it, they go on along their heaviest child. Unless everything is
-    asked for, the middle of long lines is left out, but for those that are asked for `also`.
+    """Return the line to the live session with its branches. Without `everything`, the middle of long lines becomes a
+    gap, except for the sessions in `also`.
 
-    So branches nest no deeper than the logarithm of the number of sessions, however they came to be.
+    A branch continues along the child with the most descendants, so branches nest no deeper than the logarithm of the
+    number of sessions.
     """
     children: dict[str | None, list[S]] = {}
     for session in sessions:
         children.setdefault(session.parent_id, []).append(session)
     weight = _weights(sessions, live_id)
 
-    def strand_from(first: S) -> SessionBranch[S]:
+    def branch_from(first: S) -> SessionBranch[S]:
         line, branches = [first], dict[str, list[SessionBranch[S]]]()
-        while born := sorted(children.get(line[-1].id, ()), key=lambda child: weight[child.id]):
-            heir = None if line[-1].id == live_id else born.pop()
-            if born:
-                branches[line[-1].id] = [strand_from(child) for child in born]
+        while heirs := sorted(children.get(line[-1].id, ()), key=lambda child: weight[child.id]):
+            heir = None if line[-1].id == live_id else heirs.pop()
+            if heirs:
+                branches[line[-1].id] = [branch_from(child) for child in heirs]
             if heir is None:
                 break
             line.append(heir)
         return SessionBranch(line if everything else list(_with_gaps(line, {*branches, *also})), branches)
 
     (root,) = children[None]
-    return strand_from(root)
+    return branch_from(root)
 
 
-def shown(strand: SessionBranch[S]) -> Iterator[S]:
-    for member in strand.line:
+def shown_sessions(branch: SessionBranch[S]) -> Iterator[S]:
+    for member in branch.line:
         if not isinstance(member, Gap):
             yield member
-    for branches in strand.branches.values():
-        for branch in branches:
-            yield from shown(branch)
+    for branches in branch.branches.values():
+        for each in branches:
+            yield from shown_sessions(each)
 
 
 def _weights(sessions: Sequence[S], live_id: str) -> dict[str, int]:
-    """How many sessions hang on each; the live one outweighs all others together. Children come after parents."""
+    """Return the number of descendants of each session; the line of the live session outweighs all others.
+
+    Expects parents before children."""
     weight = {session.id: 1 for session in sessions}
     weight[live_id] += len(sessions)
     for session in reversed(sessions):

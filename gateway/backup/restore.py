@@ -20,11 +20,11 @@ from gateway.store.errors import as_store_error
 from gateway.store.sqlite import file_swap as swap
 from gateway.store.sqlite.backup import (
     Contents,
-    bring_up_to_date,
+    checkpoint,
     copy_database,
-    held_by,
     newest_message,
-    take_in_log,
+    prepare_copy,
+    read_contents,
     verify,
 )
 
@@ -111,14 +111,14 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
         raise
     except StoreError as error:
         raise BackupUnusable(error.detail) from error
-    bring_up_to_date(new)
-    return replace(staged, newest=newest_message(new), replaces=held_by(database))
+    prepare_copy(new)
+    return replace(staged, newest=newest_message(new), replaces=read_contents(database))
 
 
 def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:
     """With the databases of engines that an earlier restore has kept aside together with this one."""
     contents = verify(new, copy_database(file, new))
-    ending = swap.kept_under(file.name, database)
+    ending = swap.kept_suffix(file.name, database)
     kept = home.glob(f"*{ending}") if ending else ()
     engines = {name: path for path in kept if is_engine_name(name := path.name.removesuffix(ending or ""))}
     for name, path in engines.items():
@@ -155,7 +155,7 @@ def _take_place(database: Path, engines: Sequence[Path], workspaces: Path | None
     moves: list[swap.Move] = []
     for each in databases:
         if each.exists():
-            take_in_log(each)
+            checkpoint(each)
         moves += swap.moves_for_database(each, _new_database(each), stamp)
     if workspaces is not None:
         if workspaces.exists():
@@ -168,7 +168,7 @@ def _take_place(database: Path, engines: Sequence[Path], workspaces: Path | None
 
 def _refuse_mounted(places: Sequence[Path]) -> None:
     for place in places:
-        if swap.is_fixed(place):
+        if swap.is_mount_point(place):
             raise RestoreFailed(
                 f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and "
                 f"copy the files to it afterwards, or mount {place.parent} as a whole instead."

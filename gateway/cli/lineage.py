@@ -13,7 +13,7 @@ from rich.tree import Tree
 from agent.store import Compaction, Overview, Session, SessionStore
 from gateway.cli.output import local_time, one_line
 from gateway.cli.sessions_format import shortest_apart
-from gateway.session_tree import Gap, SessionBranch, build_tree, shown
+from gateway.session_tree import Gap, SessionBranch, build_tree, shown_sessions
 
 _LEFT_BEHIND = "left behind"
 
@@ -44,7 +44,7 @@ async def read_lineage(store: SessionStore, overview: Overview, *, everything: b
     conversation = overview.conversation
     sessions = await store.sessions(conversation.id)
     tree = build_tree(sessions, conversation.live_session_id, everything=everything)
-    sizes = {session.id: await _size(store, session.id) for session in shown(tree)}
+    sizes = {session.id: await _size(store, session.id) for session in shown_sessions(tree)}
     return Lineage(overview, sessions, sizes, dict(await store.compactions(conversation.id)), tree)
 
 

@@ -21,11 +21,11 @@ log = structlog.get_logger(__name__)
 LEASE_SECONDS = 30.0
 
 
-_TRY_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 
 
 class LeaseHolder:
-    """This process, as a holder of leases."""
+    """This process as a holder of leases."""
 
     def __init__(self, leases: Leases, *, seconds: float = LEASE_SECONDS) -> None:
         self.id = new_id("proc")
@@ -40,13 +40,13 @@ class LeaseHolder:
         token = await self._acquire(conversation_id)
         self._held.add(conversation_id)
         if self._renewing is None:
-            # It outlives the turn that begins it, and is no part of it.
+            # An empty context: the task outlives the turn that starts it and must not inherit its log fields.
             self._renewing = asyncio.create_task(self._renew(), name="leases", context=Context())
         try:
             yield Fence(conversation_id, token)
         finally:
             self._held.discard(conversation_id)
-            with suppress(StoreError):  # then it expires
+            with suppress(StoreError):  # the lease expires by itself
                 await self._leases.release(conversation_id, holder=self.id)
 
     async def close(self) -> None:
@@ -60,7 +60,7 @@ class LeaseHolder:
             token = await retry_store(acquire)
             if token is not None:
                 return token
-            await asyncio.sleep(_TRY_AGAIN_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _renew(self) -> None:
         while True:

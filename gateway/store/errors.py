@@ -1,4 +1,4 @@
-"""What SQLite and the file system say, mapped by one table to the errors of `agent.errors`."""
+"""Maps errors of SQLite and the file system to the store errors of `agent.errors`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _BY_SQLITE_CODE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_LOCKED: StoreBusy,
     sqlite3.SQLITE_PROTOCOL: StoreBusy,
     sqlite3.SQLITE_FULL: StoreFull,
-    sqlite3.SQLITE_IOERR_SHMSIZE: StoreFull,  # no room to grow the shared memory file
+    sqlite3.SQLITE_IOERR_SHMSIZE: StoreFull,  # the shared memory file cannot grow
     sqlite3.SQLITE_READONLY: StoreReadOnly,
     sqlite3.SQLITE_PERM: StoreReadOnly,
     sqlite3.SQLITE_CANTOPEN: StoreReadOnly,
-    # What a disk that turned read-only under a running program, a file size limit or a failing disk look like.
+    # A disk that became read-only, a file size limit or a failing disk.
     sqlite3.SQLITE_IOERR_WRITE: StoreReadOnly,
     sqlite3.SQLITE_IOERR_FSYNC: StoreReadOnly,
     sqlite3.SQLITE_IOERR_TRUNCATE: StoreReadOnly,
     sqlite3.SQLITE_CORRUPT: StoreCorrupt,
-    sqlite3.SQLITE_CORRUPT_VTAB: SearchIndexDamaged,  # the only virtual table we have
+    sqlite3.SQLITE_CORRUPT_VTAB: SearchIndexDamaged,  # the search index is the only virtual table
     sqlite3.SQLITE_NOTADB: StoreCorrupt,
 }
 
@@ -38,14 +38,12 @@ _ADVICE: dict[int, str] = {
 }
 
 _PRIMARY_CODE = 0xFF
-"""The low byte of an extended result code is the general one."""
+"""The mask for the primary code in an extended result code."""
 
 
 def as_store_error(error: sqlite3.Error | OSError | MemoryError) -> StoreError:
-    """The error of ours that says the same."""
-    if isinstance(
-        error, MemoryError
-    ):  # a damaged block of the index names a length for which no memory suffices
+    """Return the store error for a foreign error."""
+    if isinstance(error, MemoryError):  # a damaged block of the index claims a length that exceeds the memory
         return SearchIndexDamaged("(out of memory)")
     if isinstance(error, OSError):
         return _BY_ERRNO.get(error.errno or 0, StoreError)(str(error))
@@ -56,7 +54,7 @@ def as_store_error(error: sqlite3.Error | OSError | MemoryError) -> StoreError:
 
 
 class translated:
-    """Foreign errors raised in this block come out as ours."""
+    """Context manager that turns errors of SQLite and the file system into store errors."""
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What every reader of a foreign file makes of it."""
+"""Conversations read from files of other programs, ready to import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.messages import Message
 from agent.store import Address, SplitReason
 
 PLATFORM = "import"
-"""Of the addresses of all that was taken in."""
+"""The platform of imported conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,12 @@ class ImportedSession:
     id: str
     created_at: float
     messages: Sequence[Message]
-    """In order, with ids made from those they had."""
+    """The messages in order, with ids derived from their original ids."""
     parent_id: str | None = None
     reason: SplitReason | None = None
     model: str = ""
     context: Sequence[str | Message] = ()
-    """What it began with: messages of its ancestors by id, a summary whole."""
+    """The context of the session: messages of its ancestors by id, summaries in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class ImportedConversation:
     address: Address
     person: str
     sessions: Sequence[ImportedSession]
-    """At least one, parents before their children."""
+    """At least one session, parents before children."""
     live_session_id: str
     left_out: int = 0
-    """Messages that are none: what a service notes by itself, and what was taken back."""
+    """The number of skipped entries, such as service notices and deleted messages."""
 
     @property
     def id(self) -> str:
@@ -47,7 +47,7 @@ class ImportedConversation:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """One conversation of a file that cannot be taken in, although the file is good."""
+    """A conversation that cannot be imported although its file can be read."""
 
     address: Address
     detail: str
@@ -55,17 +55,17 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What came of one conversation."""
+    """The result of importing one conversation."""
 
     conversation_id: str
     is_new: bool
     messages: int
-    """That were not there before."""
+    """The number of new messages."""
     known: int
 
 
 def address_of(source: str, chat_id: str) -> Address:
-    """`telegram:4711`, of the platform `import`."""
+    """Return an address of the platform `import`, such as `telegram:4711`."""
     return Address(PLATFORM, f"{source}:{chat_id}")
 
 

@@ -1,4 +1,4 @@
-"""The port to what an operator wants to know of conversations: all of them, and the story of one."""
+"""Reports for the operator: spending, queues, parked items, conversations and compactions."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ class ParkedItem:
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """A conversation as a line in a list."""
+    """A conversation in a list."""
 
     conversation: Conversation
     title: str
     messages: int
     sessions: int
     prompt_tokens: int | None
-    """In the window, as the provider last reported it; after a compaction, as it was estimated."""
+    """Tokens in the context window as the provider last reported them; after a compaction, an estimate."""
     usd: float
-    """Of the calls with a price."""
+    """The cost of calls with a known price."""
     unpriced_calls: int
     updated_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationPage:
-    """A page of them."""
+    """A page of a list of conversations."""
 
-    listed: list[ConversationRow]
+    rows: list[ConversationRow]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """What a list can be narrowed to."""
+    """The values by which a list of conversations can be filtered."""
 
     platforms: list[str]
     people: list[tuple[str, str]]
-    """The key of each, and the name that people read."""
+    """Key and display name of each person."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as a node of the family tree."""
+    """A session in the session tree."""
 
     id: str
     parent_id: str | None
@@ -68,16 +68,16 @@ class SessionInfo:
     engine: str
     model: str
     prompt_tokens: int | None
-    said: int
-    """Messages in the session itself."""
+    messages: int
+    """The number of messages in the session itself."""
     compaction: Compaction | None
     has_summary: bool = False
-    """Whether the compaction wrote one; else it only shortened or left out."""
+    """Whether the compaction wrote a summary; otherwise it only truncated or dropped messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSample:
-    """A call of the model that answers, and how full the window was."""
+    """How full the context window was at a model call."""
 
     session_id: str
     at: float
@@ -86,35 +86,35 @@ class ContextSample:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPage:
-    """Some of what was said, in order, and where it stands among all of it."""
+    """Some messages of a transcript, in order."""
 
     messages: list[Message]
     first: int
-    """The number of the first one, from 1."""
+    """The position of the first message, from 1."""
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionDiff:
-    """What a split put into the context, and what it took out."""
+    """The changes that a split made to the context."""
 
     written: list[Message]
-    """Summaries and shortened copies, as the engine wrote them."""
+    """Summaries and truncated copies, as the engine wrote them."""
     kept: int
-    """Messages that stayed as they were."""
+    """The number of messages that stayed unchanged."""
     left: TranscriptPage
     left_characters: int
     originals: list[Message] = field(default_factory=list)
-    """Of the shortened copies."""
+    """The originals of the truncated copies."""
 
 
 class ConversationReports(Protocol):
-    """What names an id raises NotFound."""
+    """Reports on conversations. Methods that take an id raise NotFound."""
 
     async def page(
         self, *, person: str | None, platform: str | None, first: int, limit: int
     ) -> ConversationPage:
-        """Newest activity first, from number `first` (0 is the newest); none in which nothing was said."""
+        """Return conversations with messages by latest activity, from position `first` (0 is the latest)."""
         ...
 
     async def rows(self, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]: ...
@@ -124,38 +124,40 @@ class ConversationReports(Protocol):
     async def search(
         self, text: str, *, person: str | None, platform: str | None, limit: int
     ) -> list[SearchHit]:
-        """Over all conversations, best first."""
+        """Search all conversations, best match first."""
         ...
 
     async def last_seq(self) -> int:
-        """Grows whenever anything is said anywhere."""
+        """Return a number that grows with every stored message."""
         ...
 
     async def version(self, conversation_id: str) -> tuple[object, ...]:
-        """Changes whenever anything was said or split."""
+        """Return a value that changes with every message and split of the conversation."""
         ...
 
     async def transcript_page(self, session_id: str, *, first: int | None, limit: int) -> TranscriptPage:
-        """Of all that was said up to this session, through its ancestors. Without `first`, the newest. With the
-        results of the tool calls at its end, whatever the limit; those at its beginning are in the one before."""
+        """Return messages of the session and its ancestors from position `first`; without it, the newest.
+
+        Tool results stay on the page of their call: a page may exceed the limit by the results at its end, and does not
+        begin with results of the page before."""
         ...
 
     async def locate_message(self, conversation_id: str, message_id: str) -> tuple[str, int]:
-        """The session to look at it from, and its number there: the live one, where it leads to the message."""
+        """Return a session whose transcript contains the message, the live one if possible, and the position there."""
         ...
 
     async def sessions(self, conversation_id: str) -> list[SessionInfo]:
-        """All of them, oldest first."""
+        """Return all sessions, oldest first."""
         ...
 
     async def context_samples(self, session_id: str) -> list[ContextSample]:
-        """Through all ancestors, in order."""
+        """Return the samples of the session and its ancestors, in order."""
         ...
 
     async def compaction_diff(self, session_id: str, *, first: int, limit: int) -> CompactionDiff: ...
 
     async def reply_place(self, conversation: Conversation) -> Place | None:
-        """Where its replies were last brought to; None where people come and read, or it was too long ago."""
+        """Return the chat to which replies were last delivered; None if there is none or it was too long ago."""
         ...
 
 
@@ -164,27 +166,27 @@ GroupBy = Literal["day", "person", "model"]
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What the calls of one model came to, for one person on one day; or of several."""
+    """The cost of model calls by day, person and model, or added up over some of these."""
 
     day: str
-    """In local time: `2026-11-17`. Empty where days were added up."""
+    """The local date, such as `2026-11-17`; empty if days are added up."""
     person: str
-    """Whose budget they counted against; empty where nobody asked, or where people were added up."""
+    """The person whose budget paid; empty for calls without a person, or if people are added up."""
     model: str
     calls: int
     prompt_tokens: int
-    """Those from the cache included."""
+    """Including tokens read from the cache."""
     completion_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
     usd: float
-    """Of the calls with a price."""
+    """The cost of calls with a known price."""
     unpriced_calls: int
 
 
 @dataclass(slots=True)
 class UsageTotal:
-    """What many of them come to: all of a day, a person or a model."""
+    """The total of a day, a person or a model."""
 
     name: str
     calls: int = 0
@@ -207,28 +209,28 @@ class UsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """How much is under way, and how much was given up on."""
+    """The sizes of the queues."""
 
     waiting: int
-    """Messages that are not dealt with yet."""
+    """Messages that are not answered yet."""
     waiting_since: float | None
-    """When the oldest of them came."""
-    on_its_way: int
-    """Replies that have not arrived yet."""
+    """When the oldest waiting message came."""
+    undelivered: int
+    """Replies that are not delivered yet."""
     parked_messages: int
     parked_replies: int
     compactions: int
-    """Since the time that was asked for."""
+    """The number of compactions since the requested time."""
     freed_tokens: int
-    """By those."""
+    """The tokens that these compactions freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedDetail(ParkedItem):
-    """With what it says."""
+    """A parked item with its text."""
 
     text: str
-    """Its beginning; the name of a file. Empty where nothing is left of it."""
+    """The beginning of the text, or the name of the file; empty if nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +274,7 @@ class Reports(Protocol):
     def conversations(self) -> ConversationReports: ...
 
     async def spending(self, *, since: float, by: Sequence[GroupBy]) -> list[Spending]:
-        """From the day of that moment on, a sum for each of these; oldest day first."""
+        """Return totals grouped `by` these from the day of `since` on, oldest day first."""
         ...
 
     async def queue_status(self, *, since: float) -> QueueStatus: ...

@@ -87,7 +87,7 @@ def test_an_interrupted_restore(state: StateDirectory) -> None:
     (state.home / "state.db.restore").write_text("[]")
     (finding,) = examined()
     assert finding.level == "fail"
-    assert "A restore of it was interrupted; start `hermes run` to finish it." in finding.text
+    assert "A restore of this database was interrupted; start `hermes run` to finish it." in finding.text
 
 
 def test_what_was_given_up_on(state: StateDirectory) -> None:

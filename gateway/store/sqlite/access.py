@@ -1,4 +1,4 @@
-"""Who was approved and who is asking: `gateway.store.ports.People` in the store's database."""
+"""`Access` in SQLite: pairing requests, approved people and signed-out cookies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _is_pending(connection: sqlite3.Connection, platform: str, digest: str, now:
 
 
 def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, limits: AskingLimits) -> bool:
-    """What is older than the limits look back is of no use to anybody."""
+    """Store a request; requests older than the period of the limits are deleted."""
     now, who = request.asked_at, {"platform": request.platform, "user": request.user_id}
     _correct_future_times(connection, now)
     connection.execute("DELETE FROM pairing_requests WHERE asked_at <= ?", (now - limits.period_seconds,))
@@ -79,7 +79,7 @@ def _ask(connection: sqlite3.Connection, request: PairingRequest, digest: str, l
     ).fetchone()
     if given >= limits.per_person:
         return False
-    # The person's own code, and where there are too many, the oldest: strangers who ask must not keep others out.
+    # Replaces the person's own code and, over the limit, the oldest ones, so that strangers cannot block newcomers.
     connection.execute(
         """
         UPDATE pairing_requests SET state = 'replaced'
@@ -137,7 +137,7 @@ def _approve_request(connection: sqlite3.Connection, seq: int, by: str, now: flo
 
 
 def _correct_future_times(connection: sqlite3.Connection, now: float) -> None:
-    """What lies in the future was noted before the clock was set back. It counts from now."""
+    """Move times in the future to now: the clock was set back."""
     connection.execute(
         """
         UPDATE pairing_requests SET asked_at = :now, expires_at = :now + (expires_at - asked_at)
@@ -148,7 +148,7 @@ def _correct_future_times(connection: sqlite3.Connection, now: float) -> None:
 
 
 def _find(connection: sqlite3.Connection, digest: str, now: float) -> int | None:
-    """Every one is compared, in constant time: how long it takes tells nothing about how near a guess was."""
+    """Compare every code in constant time, so that the duration reveals nothing about a guess."""
     rows = connection.execute(
         "SELECT seq, code_hash FROM pairing_requests WHERE state = 'pending' AND expires_at > ?", (now,)
     ).fetchall()
@@ -168,7 +168,8 @@ def _find_person(connection: sqlite3.Connection, platform: str, user_id: str, no
 
 
 def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
-    """Attempts made meanwhile are not counted, else a lock would never end. Nor are those of a clock that was ahead."""
+    """Raise PairingLocked after too many wrong codes. Attempts during a lock do not count, or it would never end,
+    nor do attempts with times in the future."""
     wrong, latest = connection.execute(
         "SELECT count(*), max(at) FROM pairing_failures WHERE at <= ?", (now,)
     ).fetchone()
@@ -180,7 +181,7 @@ def _refuse_while_locked(connection: sqlite3.Connection, now: float, limits: Gue
 
 
 def _record_wrong_code(connection: sqlite3.Connection, now: float, limits: GuessingLimits) -> None:
-    """Only those that count together with this one are kept."""
+    """Count a wrong code, and delete those that no longer count."""
     connection.execute("DELETE FROM pairing_failures WHERE at <= ? OR at > ?", (now - limits.seconds, now))
     connection.execute("INSERT INTO pairing_failures (at) VALUES (?)", (now,))
 

@@ -1,4 +1,4 @@
-"""A copy of the database while others write to it, and what a copy must stand up to before anybody relies on it."""
+"""Copies of the database while others write to it, and checks of such copies."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from urllib.parse import quote
 from agent.errors import StoreCorrupt, StoreError
 from gateway.progress import report
 from gateway.store.errors import translated
-from gateway.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, refuse_half_restored
+from gateway.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, refuse_unfinished_restore
 from gateway.store.sqlite.migrate import check_not_newer, load_migrations, migrate, schema_version
 from gateway.store.sqlite.search_index import index_damage, rebuild_index
 
 STEP_PAGES = 256
 PAUSE_SECONDS = 0.002
-"""A megabyte at a time: between two steps the disk belongs to whoever is writing messages."""
+"""The pause after each megabyte, in which the gateway can write."""
 
 
 class Contents(NamedTuple):
-    """What a database holds."""
+    """The numbers by which a copy is compared with its original."""
 
     schema: int
     conversations: int
@@ -31,14 +31,14 @@ class Contents(NamedTuple):
 
 
 def copy_database(source: Path, target: Path) -> Contents:
-    """All that was committed when it began, into a new file that needs no other beside it."""
-    refuse_half_restored(source)
+    """Copy all committed data into a new single file."""
+    refuse_unfinished_restore(source)
     with translated():
         create_private(target)
         with opened(source, "ro") as original, opened(target, "rw") as copy:
             check_not_newer(original, load_migrations())
-            # One view of the database to the end. Without it SQLite starts over whenever somebody writes, and beside
-            # a busy gateway it would never arrive. Writers do not wait for a reader.
+            # One read transaction to the end. Without it SQLite restarts the copy after each write, and beside a busy
+            # gateway it would never finish. Writers do not wait for a reader.
             original.execute("BEGIN")
             held = contents(original)
             copied(original, copy)
@@ -46,7 +46,7 @@ def copy_database(source: Path, target: Path) -> Contents:
 
 
 def copied(original: sqlite3.Connection, copy: sqlite3.Connection) -> None:
-    copy.execute("PRAGMA synchronous = OFF")  # whoever made it waits for the disk, once
+    copy.execute("PRAGMA synchronous = OFF")  # the caller waits for the disk once
     original.backup(
         copy,
         pages=STEP_PAGES,
@@ -57,16 +57,16 @@ def copied(original: sqlite3.Connection, copy: sqlite3.Connection) -> None:
 
 
 def contents(connection: sqlite3.Connection) -> Contents:
-    """In tables that every version of the schema has."""
+    """Count rows in tables that every version of the schema has."""
     if schema_version(connection) == 0:
-        raise StoreError("It is an empty database.")
+        raise StoreError("The database is empty.")
     (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
     (messages,) = connection.execute("SELECT count(*) FROM messages").fetchone()
     return Contents(schema_version(connection), conversations, messages)
 
 
 def verify(path: Path, expected: Contents | None = None) -> Contents:
-    """Reads all of it. Raises StoreCorrupt, or NewerSchema."""
+    """Read the whole database. Raises StoreCorrupt or NewerSchema."""
     report("Checking the database", 0, 0)
     with translated(), opened(path, "ro") as connection:
         check_not_newer(connection, load_migrations())
@@ -75,22 +75,22 @@ def verify(path: Path, expected: Contents | None = None) -> Contents:
             raise StoreCorrupt(f"({'; '.join(found)})")
         dangling = connection.execute("PRAGMA foreign_key_check").fetchone()
         if dangling is not None:
-            raise StoreCorrupt(f"(a row of `{dangling[0]}` refers to one that is not there)")
+            raise StoreCorrupt(f"(a row of `{dangling[0]}` refers to a missing row)")
         held = contents(connection)
     if expected is not None and held != expected:
-        raise StoreCorrupt(f"(it holds {held.messages} messages, and {expected.messages} are expected)")
+        raise StoreCorrupt(f"(it contains {held.messages} messages instead of {expected.messages})")
     return held
 
 
 def newest_message(path: Path) -> float | None:
-    """When it was stored; None where there is none."""
+    """Return the time of the newest message; None if there is none."""
     with translated(), opened(path, "ro") as connection:
         (newest,) = connection.execute("SELECT max(created_at) FROM messages").fetchone()
     return None if newest is None else float(newest)
 
 
-def held_by(path: Path) -> tuple[Contents, float | None] | None:
-    """What a database holds, and when the newest message was stored; None where that cannot be read."""
+def read_contents(path: Path) -> tuple[Contents, float | None] | None:
+    """Return the contents of a database and the time of its newest message; None if it cannot be read."""
     if not path.exists():
         return None
     try:
@@ -101,11 +101,11 @@ def held_by(path: Path) -> tuple[Contents, float | None] | None:
         return None
 
 
-def bring_up_to_date(path: Path) -> None:
-    """To the schema of this Hermes and with a search index that works, in a file that nobody else uses yet.
+def prepare_copy(path: Path) -> None:
+    """Migrate a copy that no other process uses, rebuild a damaged search index and write the file to disk.
 
-    What was on its way to a chat may have arrived since the copy was made, so it counts as begun: it is sent again
-    with a word about that. On the disk when this returns.
+    Replies that were pending when the copy was made may have been sent since. They count as `sending`, so that they are
+    sent again with a note about the possible duplicate.
     """
     with translated():
         with opened(path, "rw") as connection:
@@ -119,8 +119,8 @@ def bring_up_to_date(path: Path) -> None:
             os.fsync(file.fileno())
 
 
-def take_in_log(path: Path) -> None:
-    """What stands in the log goes into the file, so that the file is all there is. A damaged one stays as it is."""
+def checkpoint(path: Path) -> None:
+    """Move the write-ahead log into the database file. A damaged database stays as it is."""
     with suppress(sqlite3.Error), opened(path, "rw") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -1,9 +1,9 @@
-"""One writer for everybody: what is waiting is committed together.
+"""A writer that commits queued operations together.
 
-A commit waits for the disk, and the way to the database thread costs as much again. So while one transaction
-is on its way, the operations that arrive form the next one, and all of them share its cost. When one of them
-fails, they are run again with a savepoint around each: that one is undone and reported to its caller, and the
-others never notice. So an operation keeps no state of its own.
+A commit waits for the disk, and the hop to the database thread costs as much again. While one transaction runs, the
+operations that arrive form the next one and share its cost. If one of them fails, all are run again with a savepoint
+around each: the failing one is undone and reported to its caller, the others succeed. So an operation must not keep
+state of its own.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gateway.store.sqlite.connection import ThreadedConnection
 T = TypeVar("T")
 
 MAX_TOGETHER = 256
-"""Bounds how long the first of a transaction waits for the last."""
+"""How many operations share a transaction; bounds how long the first waits for the last."""
 
 EXPECTED_ERRORS = (sqlite3.Error, MemoryError, HermesError, ValueError, TypeError)
-"""What an operation may raise to refuse. Anything else is a bug, and fails the whole transaction."""
+"""Errors with which an operation may refuse. Any other error is a bug and fails the whole transaction."""
 
 Operation = Callable[[sqlite3.Connection], Any]
 
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class Writer:
-    """Driven by callbacks and not by a task of its own, so that nobody's cancellation can stop it."""
+    """Groups operations into transactions. Runs in callbacks instead of a task, so that no cancellation stops it."""
 
     def __init__(self, connection: ThreadedConnection) -> None:
         self._connection = connection
@@ -51,21 +51,21 @@ class Writer:
         self._idle.set()
         self._closed = False
         self.last_shared = False
-        """Whether the last transaction held the work of more than one."""
+        """Whether the last transaction had more than one operation."""
 
     async def write(self, work: Callable[..., T], *arguments: Any, durable: bool = True) -> T:
-        """`work(connection, *arguments)` in a transaction, on the disk when this returns.
+        """Run `work(connection, *arguments)` in a transaction that is on the disk when this returns.
 
-        What is not `durable` does not wait for the disk by itself: a power cut may undo it, whole.
+        A write that is not `durable` does not wait for the disk: a power cut may undo the whole write.
         """
         if self._closed:
-            raise StoreError("It is closed.")
+            raise StoreError("The store is closed.")
         with translated():
             done = self._submit(lambda connection: work(connection, *arguments), durable)
             return cast(T, await done)
 
     async def close(self) -> None:
-        """Everything accepted before is committed first."""
+        """Commit the accepted operations and refuse further ones."""
         self._closed = True
         await self._idle.wait()
 
@@ -74,7 +74,7 @@ class Writer:
         self._waiting.append(Waiting(operation, done, durable))
         if self._idle.is_set():
             self._idle.clear()
-            # Not at once: whoever else is ready to write in this turn of the loop comes along.
+            # Later in this iteration of the loop, so that other tasks that are ready to write can join.
             self._loop.call_soon(self._start_batch)
         return done
 
@@ -99,12 +99,12 @@ class Writer:
                 done.set_result(outcome.result)
             else:
                 done.set_exception(outcome.error)
-        # After the callers that this has just woken: what they write next shares the next transaction.
+        # After the callers that have just been woken, so that their next writes share the next transaction.
         self._loop.call_soon(self._start_batch)
 
 
 def commit_together(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """One transaction, one wait for the disk. Raises when nothing of it was stored."""
+    """Commit all operations in one transaction. Raises if nothing was stored."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         outcomes = _run_all(connection, operations)
@@ -116,7 +116,7 @@ def commit_together(connection: sqlite3.Connection, operations: Sequence[Operati
 
 
 def commit_without_sync(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """The same without a wait for the disk: that is left to whoever commits next."""
+    """Commit without waiting for the disk; the next commit does that."""
     connection.execute("PRAGMA synchronous = NORMAL")
     try:
         return commit_together(connection, operations)
@@ -125,7 +125,7 @@ def commit_without_sync(connection: sqlite3.Connection, operations: Sequence[Ope
 
 
 def _run_all(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Outcome]:
-    """Without the savepoints first: they cost a third of an insert, and hardly ever does one fail."""
+    """Run the operations without savepoints first, which cost a third of an insert and are rarely needed."""
     try:
         return [Outcome(operation(connection)) for operation in operations]
     except EXPECTED_ERRORS:
@@ -142,7 +142,7 @@ def _run_isolated(connection: sqlite3.Connection, operation: Operation) -> Outco
         outcome = Outcome(operation(connection))
     except EXPECTED_ERRORS as error:
         if not connection.in_transaction:
-            raise  # a full disk, say: SQLite has undone the whole transaction
+            raise  # SQLite has undone the whole transaction, for example because the disk is full
         connection.execute("ROLLBACK TO operation")
         outcome = Outcome(error=error)
     connection.execute("RELEASE operation")

@@ -1,4 +1,4 @@
-"""Connections to the database file, each on a thread of its own."""
+"""Connections to the database file, each on its own thread."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 BUSY_TIMEOUT_SECONDS = 5.0
 
 WAL_LIMIT_BYTES = 8_000_000
-"""A log that grew while somebody read for long, as a backup does, gives the room back down to this."""
+"""The size to which the write-ahead log shrinks again after a long read, such as a backup."""
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",
-    # INSERT OR REPLACE deletes behind the back of triggers without this, and messages are never deleted.
+    # Without this, INSERT OR REPLACE deletes rows without firing the triggers that forbid it.
     "PRAGMA recursive_triggers = ON",
     "PRAGMA temp_store = MEMORY",
 )
@@ -63,7 +63,7 @@ class ThreadedConnection(aiosqlite.Connection):
     def submit(self, work: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Queue `work(connection, *arguments)`; it is queued when this returns."""
         if self._connection is None:
-            raise StoreError("It is closed.")
+            raise StoreError("The store is closed.")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._tx.put_nowait((done, partial(work, self._conn, *arguments)))
         return done
@@ -74,12 +74,12 @@ class ThreadedConnection(aiosqlite.Connection):
 
 
 async def open_writer(path: Path) -> ThreadedConnection:
-    """Creates and migrates the database where needed."""
+    """Open the connection for writing; creates and migrates the database if needed."""
     return await _open(lambda: connect_writer(path))
 
 
 async def open_reader(path: Path) -> ThreadedConnection:
-    """Can write nothing, waits for nobody, sees what was committed before its query began."""
+    """Open a read-only connection, which does not wait for writers."""
     return await _open(lambda: connect_reader(path))
 
 
@@ -95,53 +95,53 @@ async def _open(connect: Callable[[], sqlite3.Connection]) -> ThreadedConnection
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """The same on the caller's own thread."""
+    """Connect for writing on the calling thread; creates and migrates the database if needed."""
 
     def prepare(connection: sqlite3.Connection) -> None:
-        # Before anything is written: it may be somebody else's, or from a newer Hermes.
+        # Before the first write: the file may belong to another program or to a newer Hermes.
         check_not_newer(connection, load_migrations())
         path.chmod(0o600)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
         migrate(connection, load_migrations())
 
-    refuse_half_restored(path)
+    refuse_unfinished_restore(path)
     _create_private_file(path)
     return _connect(f"file:{quote(str(path))}?mode=rw", prepare)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """The same on the caller's own thread."""
+    """Connect read-only on the calling thread."""
 
     def prepare(connection: sqlite3.Connection) -> None:
         check_current(connection, load_migrations())
 
-    refuse_half_restored(path)
+    refuse_unfinished_restore(path)
     if not path.exists():
         raise StoreError(f"There is no database at {path} yet; start `hermes run` once.")
     return _connect(f"file:{quote(str(path))}?mode=ro", prepare)
 
 
 def _connect(uri: str, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
-    """In autocommit mode: every transaction is one that the code begins."""
-    with ExitStack() as if_it_fails:
+    """Connect in autocommit mode: every transaction is explicit."""
+    with ExitStack() as on_error:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
-        if_it_fails.callback(connection.close)
+        on_error.callback(connection.close)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         prepare(connection)
-        if_it_fails.pop_all()
+        on_error.pop_all()
     return connection
 
 
-def refuse_half_restored(path: Path) -> None:
-    """Old and new files may lie beside each other; whoever holds the state directory puts that in order."""
+def refuse_unfinished_restore(path: Path) -> None:
+    """Raise StoreError after an interrupted restore, which the process that holds the state directory finishes."""
     if is_unfinished(path):
-        raise StoreError("A restore of it was interrupted; start `hermes run` to finish it.")
+        raise StoreError("A restore of this database was interrupted; start `hermes run` to finish it.")
 
 
 def _create_private_file(path: Path) -> None:
-    """Conversations are nobody else's business. SQLite gives its side files the mode of this one."""
+    """Create the file for its owner only. SQLite gives its side files the same mode."""
     for directory in reversed(path.parents):
         if not directory.is_dir():
             directory.mkdir(mode=0o700, exist_ok=True)

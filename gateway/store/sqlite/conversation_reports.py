@@ -28,10 +28,10 @@ from gateway.store.sqlite.search import Scope, search
 from gateway.store.sqlite.validation import title_from
 from gateway.types import Place
 
-_MOST_RESULTS = 50
-"""Of tool calls at the end of an excerpt that are shown beyond its limit."""
+_MAX_EXTRA_RESULTS = 50
+"""How many tool results at the end of a page are shown beyond its limit."""
 
-_DESCRIBED = f"""
+_ROWS = f"""
     WITH listed AS (
         SELECT *, {reads.LAST_SEQ} AS last_seq FROM conversations WHERE id IN (SELECT value FROM json_each(?))
     )
@@ -52,15 +52,15 @@ _DESCRIBED = f"""
     FROM listed
 """
 
-_WANTED = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
+_FILTER = "(:person IS NULL OR person = :person) AND (:platform IS NULL OR platform = :platform)"
 
-_SAID_UP_TO = f"""
+_MESSAGES_UP_TO = f"""
     {reads.ANCESTRY}
     SELECT seq FROM messages
     WHERE session_id IN (SELECT session_id FROM ancestry) AND kind = 'said'
 """
 
-_LEFT = """
+_REMOVED = """
     FROM (
         SELECT position AS place, message_seq FROM session_context WHERE session_id = :parent
         UNION ALL
@@ -71,7 +71,7 @@ _LEFT = """
         WHERE session_context.session_id = :child
     )
 """
-"""What the model saw in the parent and sees neither whole nor shortened in the child."""
+"""Messages in the context of the parent of which the child has neither the original nor a truncated copy."""
 
 
 class SqliteConversationReports:
@@ -122,23 +122,23 @@ class SqliteConversationReports:
 def _page(
     connection: sqlite3.Connection, person: str | None, platform: str | None, first: int, limit: int
 ) -> ConversationPage:
-    """Only those on the page are described."""
-    heard = connection.execute(
-        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_WANTED}",
+    """Return a page of conversations; only the rows on the page are read."""
+    active = connection.execute(
+        f"SELECT {reads.LAST_SEQ} AS last_seq, seq, id FROM conversations WHERE {_FILTER}",
         {"person": person, "platform": platform},
     )
-    newest = sorted((row for row in heard if row[0] is not None), reverse=True)
+    newest = sorted((row for row in active if row[0] is not None), reverse=True)
     ids = [conversation_id for _, _, conversation_id in newest[first : first + limit]]
     described = _rows(connection, ids)
     return ConversationPage([described[each] for each in ids], len(newest))
 
 
 def _rows(connection: sqlite3.Connection, conversation_ids: Sequence[str]) -> dict[str, ConversationRow]:
-    rows = connection.execute(_DESCRIBED, (json.dumps(list(conversation_ids)),)).fetchall()
-    return {row[0]: _listed(row) for row in rows}
+    rows = connection.execute(_ROWS, (json.dumps(list(conversation_ids)),)).fetchall()
+    return {row[0]: _row_from(row) for row in rows}
 
 
-def _listed(row: tuple[Any, ...]) -> ConversationRow:
+def _row_from(row: tuple[Any, ...]) -> ConversationRow:
     *conversation, title, messages, sessions, tokens, usd, unpriced, updated_at = row
     return ConversationRow(
         conversation_from(tuple(conversation)),
@@ -153,7 +153,7 @@ def _listed(row: tuple[Any, ...]) -> ConversationRow:
 
 
 def _filter_options(connection: sqlite3.Connection) -> FilterOptions:
-    """A bot's name is its service's, and perhaps one of its own; people are known to the service."""
+    """Return the filter options. People are named by service, so the name of a bot (`telegram/work`) is cut off."""
     platforms = connection.execute("SELECT DISTINCT platform FROM conversations ORDER BY platform").fetchall()
     names = {
         f"{platform.partition('/')[0]}:{user_id}": name
@@ -185,13 +185,13 @@ def _version(connection: sqlite3.Connection, conversation_id: str) -> tuple[obje
 def _transcript_page(
     connection: sqlite3.Connection, session_id: str, first: int | None, limit: int
 ) -> TranscriptPage:
-    """Chosen in the index alone, before a message is touched."""
-    (total,) = connection.execute(f"SELECT count(*) FROM ({_SAID_UP_TO})", (session_id,)).fetchone()
+    """Return a page of messages; the index selects them before any is read."""
+    (total,) = connection.execute(f"SELECT count(*) FROM ({_MESSAGES_UP_TO})", (session_id,)).fetchone()
     first = max(1, total - limit + 1) if first is None else first
     rows = connection.execute(
         f"SELECT {MESSAGE_COLUMNS} FROM messages "
-        f"WHERE seq IN ({_SAID_UP_TO} ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq",
-        (session_id, limit + _MOST_RESULTS, first - 1),
+        f"WHERE seq IN ({_MESSAGES_UP_TO} ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq",
+        (session_id, limit + _MAX_EXTRA_RESULTS, first - 1),
     )
     found = messages_from(rows)
     early = len(list(takewhile(_is_result, found))) if first > 1 else 0
@@ -220,13 +220,13 @@ def _locate_message(connection: sqlite3.Connection, conversation_id: str, messag
     ).fetchone()
     session_id = live if leads_there else own
     (before,) = connection.execute(
-        f"SELECT count(*) FROM ({_SAID_UP_TO} AND seq < ?)", (session_id, seq)
+        f"SELECT count(*) FROM ({_MESSAGES_UP_TO} AND seq < ?)", (session_id, seq)
     ).fetchone()
     return session_id, before + 1
 
 
 def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[SessionInfo]:
-    """Without their prompts, which are long."""
+    """Return the sessions without their system prompts, which are long."""
     reads.conversation(connection, conversation_id)
     rows = connection.execute(
         """
@@ -244,11 +244,11 @@ def _sessions(connection: sqlite3.Connection, conversation_id: str) -> list[Sess
         """,
         (conversation_id,),
     ).fetchall()
-    return [_session_line(row) for row in rows]
+    return [_session_from(row) for row in rows]
 
 
-def _session_line(row: tuple[Any, ...]) -> SessionInfo:
-    """The trigger is the first column of a compaction, and empty where there was none."""
+def _session_from(row: tuple[Any, ...]) -> SessionInfo:
+    """Decode a row; the trigger, the first column of the compaction, is NULL if there was none."""
     session_id, parent_id, reason, created_at, engine, model, tokens, said, has_summary, *compaction = row
     done = None if compaction[0] is None else Compaction(*compaction)
     return SessionInfo(
@@ -288,10 +288,11 @@ def _compaction_diff(
         "SELECT count(*) FROM session_context WHERE session_id = ?", (child.id,)
     ).fetchone()
     total, characters = connection.execute(
-        f"SELECT count(*), coalesce(sum(length(content) + coalesce(length(tool_calls), 0)), 0) {_LEFT}", named
+        f"SELECT count(*), coalesce(sum(length(content) + coalesce(length(tool_calls), 0)), 0) {_REMOVED}",
+        named,
     ).fetchone()
     rows = connection.execute(
-        f"SELECT {MESSAGE_COLUMNS} {_LEFT} ORDER BY place LIMIT :limit OFFSET :first",
+        f"SELECT {MESSAGE_COLUMNS} {_REMOVED} ORDER BY place LIMIT :limit OFFSET :first",
         {**named, "limit": limit, "first": first - 1},
     )
     left = TranscriptPage(messages_from(rows), first, total)

@@ -81,7 +81,7 @@ class Database:
         power cut.
         """
         if self._writer is None:
-            raise StoreReadOnly("It was opened for reading only.")
+            raise StoreReadOnly("The store was opened for reading only.")
         with self._noting_damage():
             if fence is None:
                 return await self._writer.write(work, *arguments, durable=durable)

@@ -1,8 +1,8 @@
-"""Puts a database, and what belongs to it, in the place of another: all of it or nothing, whenever the power goes.
+"""Replaces a database and its related files atomically, also across a power cut.
 
-Several files change places, and no file system does that at once. So what is to be done is written down first, in a
-file beside the database. Before that file is there, nothing has happened; from then on the change counts, and whoever
-holds the state directory next carries it out.
+Several files are renamed, which no file system does at once. So a journal of the renames is written first, beside the
+database. Without the journal nothing has happened; once it exists, the next process that holds the state directory
+finishes the renames.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Move(NamedTuple):
 
 
 _STAGING = ".restoring"
-_KEPT = ".before-restore-"
+_KEPT_MARK = ".before-restore-"
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4
-"""The column of that table."""
+"""The column of that table with the mount point."""
 
 
 def journal(database: Path) -> Path:
-    """Where what is to be done is written down."""
+    """Return the path of the journal."""
     return database.with_name(f"{database.name}.restore")
 
 
@@ -37,10 +37,10 @@ def is_unfinished(database: Path) -> bool:
     return journal(database).exists()
 
 
-def is_fixed(place: Path) -> bool:
-    """Something is mounted there, so it cannot be given another name, however many rights one has."""
+def is_mount_point(place: Path) -> bool:
+    """Tell whether the path is a mount point, which cannot be renamed."""
     try:
-        # Numbers of devices are not enough: two volumes may lie on one disk, and layered file systems have several.
+        # Device numbers do not suffice: two volumes can share a disk, and layered file systems have several.
         return place.parent.resolve() / place.name in _mount_points()
     except FileNotFoundError:  # not on Linux
         return os.path.lexists(place) and place.lstat().st_dev != place.parent.stat().st_dev
@@ -56,32 +56,32 @@ def _mount_points() -> list[Path]:
 
 
 def staging(place: Path) -> Path:
-    """A directory on the same disk, for what is to stand at `place`."""
+    """Return the directory on the same disk that holds the new content of `place`."""
     return place.with_name(f".{place.name}{_STAGING}")
 
 
 def aside(place: Path, stamp: str) -> Path:
-    """Where that which stands at `place` is kept."""
-    return place.with_name(f"{place.name}{_KEPT}{stamp}")
+    """Return the path under which the old content of `place` is kept."""
+    return place.with_name(f"{place.name}{_KEPT_MARK}{stamp}")
 
 
-def kept_under(name: str, place: Path) -> str | None:
-    """What was added to the names of all that was kept aside together; None if this was never at `place`."""
-    before = f"{place.name}{_KEPT}"
+def kept_suffix(name: str, place: Path) -> str | None:
+    """Return the suffix of the files kept by the same restore; None if `name` is not an old content of `place`."""
+    before = f"{place.name}{_KEPT_MARK}"
     return name.removeprefix(place.name) if name.startswith(before) else None
 
 
 def moves_for_database(database: Path, new: Path, stamp: str) -> list[Move]:
-    """The log goes first and under the name that SQLite looks for: a log beside the wrong file would ruin it."""
+    """Return the renames for a database, its log first: a log beside the wrong file would corrupt that file."""
     old = aside(database, stamp)
     moves = [Move(_beside(database, "-wal"), _beside(old, "-wal")), Move(database, old)]
-    # A scratch file that SQLite makes anew, and a wrong one confuses it.
+    # SQLite creates this scratch file again; an old one beside the new database would mislead it.
     moves.insert(0, Move(_beside(database, "-shm"), new.with_name("old-shm")))
     return [*(move for move in moves if move.source.exists()), Move(new, database)]
 
 
 def commit(database: Path, moves: Iterable[Move]) -> None:
-    """When this returns it has happened, even if the machine stops in the next instant."""
+    """Write the journal to disk. From then on the replacement is certain to happen."""
     draft = staging(database) / "moves.json"
     with draft.open("w", encoding="utf-8") as file:
         json.dump([[str(move.source), str(move.target)] for move in moves], file)
@@ -92,12 +92,12 @@ def commit(database: Path, moves: Iterable[Move]) -> None:
 
 
 def finish(database: Path) -> None:
-    """Carries out what was committed, from wherever it stopped, and clears up."""
+    """Do the renames of the journal that are left, and clean up."""
     if is_unfinished(database):
         listed = json.loads(journal(database).read_text(encoding="utf-8"))
         for move in [Move(Path(source), Path(target)) for source, target in listed]:
-            # Done before if the source is gone, or if something stands at the target: the next move may have put
-            # the new file where the old one was.
+            # Done already if the source is gone or the target exists: the next move may have put the new file where
+            # the old one was.
             if move.source.exists() and not move.target.exists():
                 move.source.rename(move.target)
                 sync_directory(move.target.parent)
@@ -110,7 +110,7 @@ def finish(database: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """A new name is on the disk when this returns."""
+    """Write renames in the directory to disk."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Takes in a conversation from elsewhere, with the times it had: all of it in one transaction, or nothing."""
+"""Imports of conversations in SQLite, each in one transaction and with its original times."""
 
 from __future__ import annotations
 
@@ -20,25 +20,21 @@ class SqliteImports:
         self._database = database
 
     async def add(self, imported: ImportedConversation) -> ImportResult:
-        """On the disk when this returns. What is there already stays as it is."""
         return await self._database.write(_add, imported, fence=None)
 
     async def preview(self, imported: ImportedConversation) -> ImportResult:
-        """What `take_in` would do, without doing it."""
         return await self._database.read(_preview, imported)
 
 
 def _preview(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
-    return _compared(connection, imported, _known(connection, imported))
+    return _compare(connection, imported, _known(connection, imported))
 
 
 def _known(connection: sqlite3.Connection, imported: ImportedConversation) -> set[str]:
     return reads.known(connection, [message.id for message in imported.messages])
 
 
-def _compared(
-    connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]
-) -> ImportResult:
+def _compare(connection: sqlite3.Connection, imported: ImportedConversation, known: set[str]) -> ImportResult:
     for session in imported.sessions:
         _check_order(connection, session, known)
     is_new = _live_session(connection, imported.id) is None
@@ -47,12 +43,12 @@ def _compared(
 
 def _add(connection: sqlite3.Connection, imported: ImportedConversation) -> ImportResult:
     known = _known(connection, imported)
-    found = _compared(connection, imported, known)
+    found = _compare(connection, imported, known)
     live = _live_session(connection, imported.id)
     if live is None:
-        began = imported.sessions[0].created_at
+        started = imported.sessions[0].created_at
         conversation = Conversation(
-            imported.id, imported.address, imported.person, imported.live_session_id, began
+            imported.id, imported.address, imported.person, imported.live_session_id, started
         )
         insert_conversation(connection, conversation)
         stored: set[str] = set()
@@ -64,7 +60,7 @@ def _add(connection: sqlite3.Connection, imported: ImportedConversation) -> Impo
         check_appended(session.messages)
         append(connection, session.id, [message for message in session.messages if message.id not in known])
     ours = {session.id for session in imported.sessions}
-    # It went on there, and nobody has led it elsewhere here.
+    # The conversation continued in the source, and it was not moved to another session here.
     if live in ours and live != imported.live_session_id:
         reads.session(connection, imported.live_session_id)
         connection.execute(
@@ -91,7 +87,7 @@ def _insert(connection: sqlite3.Connection, imported: ImportedConversation, sess
 
 
 def _check_order(connection: sqlite3.Connection, session: ImportedSession, known: set[str]) -> None:
-    """What was stored stays where it is, so nothing can be put before it any more."""
+    """Refuse messages older than stored ones: the order of stored messages does not change."""
     are_known = [message.id in known for message in session.messages]
     is_in_order = are_known == sorted(are_known, reverse=True)
     if session.messages and not any(are_known):
@@ -101,8 +97,8 @@ def _check_order(connection: sqlite3.Connection, session: ImportedSession, known
         is_in_order = newest is None or newest <= session.messages[0].created_at
     if not is_in_order:
         raise ImportRefused(
-            "it holds messages older than those that were imported before, and nothing can be put in between. "
-            "Import the older file first, into a state directory of its own."
+            "it contains messages that are older than imported ones, and messages cannot be inserted between them. "
+            "Import the older file first, into a new state directory."
         )
 
 

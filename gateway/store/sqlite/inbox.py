@@ -1,4 +1,4 @@
-"""Messages that were taken: `gateway.inbox.Inbox` in the store's database."""
+"""`Inbox` in SQLite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gateway.text.unicode import is_blank
 from gateway.types import Place
 
 _RETENTION_SECONDS = 30 * 86_400.0
-"""Telegram delivers again for a day, and Discord's history is read as far back."""
+"""How long done messages are kept. Telegram repeats updates for a day, and Discord history is read as far back."""
 
 
 class SqliteInbox:
@@ -78,7 +78,7 @@ class SqliteInbox:
     async def purge_old(self) -> None:
         before = time.time() - _RETENTION_SECONDS
         while await self._database.write(_purge_old, before, fence=self._fence, durable=False):
-            pass  # in small steps, between which others write
+            pass  # small steps, between which others write
 
     async def parked(self) -> list[ParkedItem]:
         return await self._database.read(parked_messages)
@@ -97,7 +97,7 @@ class SqliteInbox:
 
 
 def mark_done(connection: sqlite3.Connection, message_ids: Sequence[str]) -> None:
-    """In the transaction that deals with them. What they said is where it belongs by now."""
+    """Mark messages as done in the transaction that answers them; their text is in the conversation by then."""
     connection.executemany(
         "UPDATE inbox SET state = 'done', payload = '{}' WHERE id = ? AND state = 'waiting'",
         [(message_id,) for message_id in message_ids],
@@ -111,7 +111,7 @@ def answer(
     answers: str,
     settles: Sequence[str],
 ) -> None:
-    """In the transaction that stores the messages: the model's words among them are put on their way."""
+    """Add the answers of the model to the outbox in the transaction that stores them."""
     for message in messages:
         if answers and message.role == "assistant" and not is_blank(message.content):
             outbox.put(
@@ -135,7 +135,7 @@ def _first_seen_at(connection: sqlite3.Connection, platform: str) -> float:
 def _add(connection: sqlite3.Connection, message: InboxMessage, limits: QueueLimits | None) -> bool:
     place = None if message.place is None else _as_json(asdict(message.place))
     if connection.execute("SELECT 1 FROM inbox WHERE id = ?", (message.id,)).fetchone():
-        return False  # whoever sent it must not hear that there is no room for it
+        return False  # a repeated message must not be refused as one too many
     if limits is not None:
         _check_limits(connection, message, place, limits)
     connection.execute(
@@ -148,7 +148,7 @@ def _add(connection: sqlite3.Connection, message: InboxMessage, limits: QueueLim
 def _check_limits(
     connection: sqlite3.Connection, message: InboxMessage, place: str | None, limits: QueueLimits
 ) -> None:
-    """In a group, what one person sends leaves room for the others."""
+    """Raise QueueFull. In a group, one person cannot use up the limit of the others."""
     in_all, own = connection.execute(
         """
         SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
@@ -182,7 +182,7 @@ def _waiting(connection: sqlite3.Connection, platform: str) -> list[InboxMessage
 def _message_from(
     platform: str, message_id: str, payload: str, place: str | None, number: str, attempts: int
 ) -> InboxMessage:
-    """What cannot be read has nothing in it, and nobody takes that for a message."""
+    """Decode a row. An unreadable row gets an empty payload, which no platform accepts as a message."""
     try:
         where = None if place is None else place_from(place)
         return InboxMessage(message_id, platform, json.loads(payload), where, number, attempts)
@@ -293,7 +293,7 @@ def _dismiss(connection: sqlite3.Connection, message_id: str) -> bool:
 
 
 def _purge_old(connection: sqlite3.Connection, before: float) -> bool:
-    """A few of the oldest; what was parked before them stays. Whether there may be more."""
+    """Delete some of the oldest rows; parked rows stay. Returns whether there may be more."""
     gone = [
         connection.execute(
             """

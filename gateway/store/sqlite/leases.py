@@ -1,4 +1,4 @@
-"""SQLite leases of conversations, and the check of every fenced write."""
+"""Leases of conversations in SQLite, and the check that fenced writes make."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqliteLeases:
 
 
 def check(connection: sqlite3.Connection, fence: Fence) -> None:
-    """Inside the transaction of the write that it guards."""
+    """Raise LeaseLost if the fence is outdated. Runs in the transaction of the write that it guards."""
     row = connection.execute(
         "SELECT token FROM leases WHERE conversation_id = ?", (fence.conversation_id,)
     ).fetchone()
@@ -45,7 +45,8 @@ def check(connection: sqlite3.Connection, fence: Fence) -> None:
 
 
 def _acquire(connection: sqlite3.Connection, conversation_id: str, holder: str, seconds: float) -> int | None:
-    """The token stays while the holder does: what a turn left running in the background may still write."""
+    """Take the lease. The token stays the same for the same holder: background work of an earlier turn may still
+    write."""
     now = time.time()
     row = connection.execute(
         """

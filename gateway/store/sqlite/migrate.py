@@ -1,4 +1,4 @@
-"""Brings a database to the schema in `migrations/`: forward only, each in one transaction with its record."""
+"""Migrates a database to the schema in `migrations/`: forward only, one transaction per migration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.progress import report
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "migrations"
-"""Beside `gateway/`, in the source tree and in an installed wheel alike."""
+"""The folder beside `gateway/`, in the source tree and in an installed wheel."""
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -30,7 +30,7 @@ class Migration:
 
 
 def load_migrations(directory: Path = MIGRATIONS) -> list[Migration]:
-    """All of them in order. A gap or a double number is a mistake in the release, not in the database."""
+    """Return all migrations in order. Raises StoreError if a number is missing or occurs twice."""
     found = [
         Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"))
         for path in sorted(directory.glob("*.sql"))
@@ -42,19 +42,19 @@ def load_migrations(directory: Path = MIGRATIONS) -> list[Migration]:
 
 
 def migrate(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
-    """Applies what is missing. The connection must be in autocommit mode."""
+    """Apply the migrations that are missing. The connection must be in autocommit mode."""
     check_not_newer(connection, migrations)
     has_content = schema_version(connection) > 0
     for migration in migrations:
         if migration.version > schema_version(connection):
-            if has_content:  # a new one is made at once
-                report("Bringing the database up to date", migration.version - 1, len(migrations))
+            if has_content:  # a new database takes no time
+                report("Migrating the database", migration.version - 1, len(migrations))
             _apply(connection, migration)
-    report("Bringing the database up to date", len(migrations), len(migrations))
+    report("Migrating the database", len(migrations), len(migrations))
 
 
 def check_current(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
-    """For a reader, which may not migrate."""
+    """Refuse a database that is not up to date, for readers, which cannot migrate."""
     check_not_newer(connection, migrations)
     if schema_version(connection) < len(migrations):
         raise StoreError(
@@ -69,7 +69,8 @@ def check_not_newer(connection: sqlite3.Connection, migrations: list[Migration])
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """0 for an empty database. Somebody else's database is refused before anything is written to it."""
+    """Return the number of the last migration; 0 for an empty database. Raises StoreError for the database of another
+    program."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "schema_migrations" in tables:
         (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()
@@ -82,11 +83,11 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    # A rebuilt table would trip over foreign keys half-way; they are checked as a whole before the commit.
+    # Foreign keys are checked once before the commit: a table that is being rebuilt violates them meanwhile.
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if migration.version > schema_version(connection):  # another process may just have done it
+        if migration.version > schema_version(connection):  # another process may have applied it meanwhile
             for statement in _statements(migration.sql):
                 connection.execute(statement)
             _record(connection, migration)
@@ -111,7 +112,7 @@ def _record(connection: sqlite3.Connection, migration: Migration) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """`executescript` would commit in between, so the script is cut here; triggers stay whole."""
+    """Split a script into statements and whole triggers: `executescript` would commit between them."""
     statement = ""
     for piece in re.split(r"(?<=;)", script):
         statement += piece

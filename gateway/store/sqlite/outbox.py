@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - only our own conditions are put into the SQL; values are always bound
-"""What is on its way: `gateway.store.ports.Outbox` in the store's database."""
+"""`Outbox` in SQLite."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COLUMNS = """
 
 _UNFINISHED = "platform = ? AND kind = 'text' AND content IS NULL AND state IN ('pending', 'sending')"
 
-_WILL_BE_WRITTEN = """
+_WILL_BE_REWRITTEN = """
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.state = 'waiting')
 """
 
-_IS_ANSWERED_HERE = """
+_ANSWERED_HERE = """
     EXISTS (SELECT 1 FROM inbox WHERE inbox.id = outbox.turn_id AND inbox.place IS NOT NULL)
 """
 
@@ -53,7 +53,7 @@ class SqliteOutbox:
         )
 
     async def save_progress(self, platform: str, *items: OutboxItem) -> None:
-        # What is being sent must be known for certain; that it has arrived may be forgotten, for then it is in doubt.
+        # The state `sending` must survive a power cut. If `sent` is lost, the outcome is unknown, which is handled.
         durable = any(item.progress.state == "sending" for item in items)
         await self._database.write(_save_all, platform, items, fence=self._fence, durable=durable)
 
@@ -94,7 +94,7 @@ def put(
     kind: Kind,
     content: str,
 ) -> bool:
-    """In the transaction of whatever it tells of. It goes where the message came from; False if that is nowhere."""
+    """Add an item in the transaction of the event it reports. False if the inbox message has no place to reply to."""
     written = connection.execute(
         """
         INSERT INTO outbox (id, conversation_id, turn_id, reply_to, platform, place, kind, content, created_at)
@@ -133,9 +133,9 @@ def _save_all(connection: sqlite3.Connection, platform: str, items: tuple[Outbox
 
 
 def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> None:
-    """What has arrived is forgotten but for the fact: its text is in the conversation."""
+    """Save one item. Once it is sent, its text is dropped: the conversation has it."""
     progress = item.progress
-    has_arrived = progress.state == "sent"
+    is_sent = progress.state == "sent"
     connection.execute(
         """
         INSERT INTO outbox (id, conversation_id, turn_id, reply_to, platform, place, kind, content,
@@ -154,12 +154,12 @@ def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> No
             "platform": platform,
             "place": json.dumps(asdict(item.place)),
             "kind": _stored_kind(item.kind),
-            "content": None if has_arrived or item.content is None else storable(item.content),
+            "content": None if is_sent or item.content is None else storable(item.content),
             "state": progress.state,
             "shown_in": json.dumps(progress.shown_in),
             "growing": progress.is_streaming,
             "dealt": progress.sent_chars,
-            "rest": "" if has_arrived else storable(progress.remainder),
+            "rest": "" if is_sent else storable(progress.remainder),
             "reason": storable(progress.reason),
             "now": time.time(),
         },
@@ -171,11 +171,11 @@ def _stored_kind(kind: Kind) -> str:
 
 
 def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
-    # What was written from elsewhere, and is answered there, has nothing that must go.
+    # Messages of another platform are answered there and show nothing here.
     seen = connection.execute(
         f"""
         SELECT id, conversation_id, turn_id, reply_to, place, shown_in FROM outbox
-        WHERE {_UNFINISHED} AND shown_in <> '[]' AND {_IS_ANSWERED_HERE} ORDER BY seq
+        WHERE {_UNFINISHED} AND shown_in <> '[]' AND {_ANSWERED_HERE} ORDER BY seq
         """,
         (platform,),
     ).fetchall()
@@ -188,7 +188,7 @@ def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
         [(id_from("out", text_id, row[-1]), platform, time.time(), *row) for text_id, *row in seen],
     )
     connection.execute(
-        f"DELETE FROM outbox WHERE {_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_WRITTEN})",
+        f"DELETE FROM outbox WHERE {_UNFINISHED} AND NOT (state = 'sending' AND {_WILL_BE_REWRITTEN})",
         (platform,),
     )
     connection.execute(
@@ -198,7 +198,7 @@ def _discard_unfinished(connection: sqlite3.Connection, platform: str) -> None:
 
 
 def _undelivered(connection: sqlite3.Connection, platform: str) -> tuple[list[OutboxItem], list[str]]:
-    """Those, and the ids of what another version of Hermes, or nobody, has written."""
+    """Return the undelivered items, and the ids of rows that cannot be decoded."""
     rows = connection.execute(
         f"""
         SELECT {_COLUMNS} FROM outbox WHERE state IN ('pending', 'sending') AND platform = ? ORDER BY seq
@@ -227,7 +227,7 @@ def _may_be_half_seen(connection: sqlite3.Connection, turn_id: str) -> bool:
 
 
 def _unpark(connection: sqlite3.Connection, item_id: str) -> tuple[str, OutboxItem] | None:
-    """A text that the model never finished has no content, and there is nobody who would write it now."""
+    """Resume an item. An unfinished text has no content and cannot be resumed."""
     row = connection.execute(
         f"SELECT platform, {_COLUMNS} FROM outbox WHERE id = ? AND state = 'parked' AND content IS NOT NULL",
         (item_id,),
@@ -243,7 +243,7 @@ def _unpark(connection: sqlite3.Connection, item_id: str) -> tuple[str, OutboxIt
 
 
 def _dismiss(connection: sqlite3.Connection, item_id: str) -> bool:
-    """As if it had arrived: whatever was to be done about it is done."""
+    """Mark a parked item as sent."""
     written = connection.execute(
         "UPDATE outbox SET state = 'sent', content = NULL, rest = '' WHERE id = ? AND state = 'parked'",
         (item_id,),

@@ -1,4 +1,4 @@
-"""What Hermes has given up on: messages that could not be answered and replies that could not be delivered."""
+"""Counts and parked items of the inbox and the outbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REPLIES = (
 )
 
 _LONGEST_TEXT = 500
-"""Characters of each that are shown."""
+"""How many characters of a text are returned."""
 
 _DETAILS = """
     SELECT 'message', id, platform, place, received_at AS since, reason,
@@ -27,7 +27,7 @@ _DETAILS = """
     FROM (SELECT * FROM outbox WHERE state = 'parked' ORDER BY seq DESC LIMIT :limit)
     ORDER BY since DESC LIMIT :limit
 """
-"""Chosen before they are read: thousands may be parked, and an open page asks every other second."""
+"""Selects before it reads: thousands of items may be parked, and an open page asks every other second."""
 
 
 def parked_details(connection: sqlite3.Connection, limit: int) -> list[ParkedDetail]:
@@ -39,7 +39,7 @@ def parked_details(connection: sqlite3.Connection, limit: int) -> list[ParkedDet
 
 
 def parked(connection: sqlite3.Connection) -> list[ParkedItem]:
-    """Messages first; each in the order in which they came."""
+    """Return parked messages, then parked replies, each in order."""
     return [*parked_messages(connection), *parked_replies(connection)]
 
 
@@ -64,7 +64,7 @@ def _chat_in(place: str | None) -> str:
 
 
 Counts = dict[tuple[str, str], int]
-"""By platform and state."""
+"""Numbers by platform and state."""
 
 
 def inbox_counts(connection: sqlite3.Connection) -> Counts:

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - only our own lists of columns are put into the SQL; values are always bound
-"""The questions the store answers. Each runs on a reader's thread, as few statements as it takes."""
+"""The queries of `SqliteSessions`. Each runs on the thread of a reader."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAST_SEQ = """
         FROM sessions WHERE conversation_id = conversations.id
     )
 """
-"""One step in an index per session, whatever the number of messages."""
+"""The seq of the last message of a conversation; one index lookup per session."""
 
 LISTED_COLUMNS = f"""
     {CONVERSATION_COLUMNS},
@@ -54,7 +54,7 @@ LISTED_COLUMNS = f"""
     ),
     (SELECT count(*) FROM sessions WHERE conversation_id = listed.id)
 """
-"""Of `listed`, conversations with their `last_seq`: with what they begin, how many messages and how many sessions."""
+"""The columns of `listed` conversations, with their first message and the numbers of messages and sessions."""
 
 UPDATED_AT = "coalesce((SELECT created_at FROM messages WHERE seq = last_seq), created_at)"
 
@@ -122,8 +122,11 @@ def lineage(connection: sqlite3.Connection, session_id: str) -> list[Session]:
 
 
 def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
-    """Positions are negative and seqs are not, so that one order holds for all. A note that the session began with
-    stands in its context already. The largest part comes last, where it is merged but once."""
+    """Return the context of the session and its own messages and notes, in order.
+
+    Positions are negative and seqs are positive, so that one ORDER BY sorts both. A note in the context is not
+    repeated. The largest part comes last, where it is merged once.
+    """
     rows = connection.execute(
         f"""
         SELECT {MESSAGE_COLUMNS}, position AS place
@@ -146,7 +149,7 @@ def history(connection: sqlite3.Connection, session_id: str) -> list[Message]:
 
 
 def transcript(connection: sqlite3.Connection, conversation_id: str, limit: int | None) -> list[Message]:
-    """The newest are chosen in the index alone, before a message is touched."""
+    """Return the messages of the live session and its ancestors; the index selects the newest before any is read."""
     live = conversation(connection, conversation_id).live_session_id
     rows = connection.execute(
         f"""
@@ -196,7 +199,7 @@ def usage(connection: sqlite3.Connection, conversation_id: str | None, since: fl
 
 
 def spent(connection: sqlite3.Connection, spender: str | None, since: float) -> Spent:
-    """Along an index in either case, for it is asked before each call of a model."""
+    """Add up costs along an index: this query runs before each model call."""
     whose = "" if spender is None else "spender = :spender AND"
     row = connection.execute(
         f"""
@@ -252,7 +255,7 @@ def _found(answer: T | None, wanted: str) -> T:
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
-    """What SQLite finds wrong with the file, if anything; reads all of it. Leaves out the search index, which SQLite
-    examines from 3.44 on: it can be rebuilt, and `index_damage` tells about it."""
+    """Return the damage that SQLite finds in the whole file, or None. Ignores the search index, which SQLite checks
+    from 3.44 on: it can be rebuilt, and `index_damage` checks it."""
     found = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if "FTS5 table" not in row[0]]
     return None if found in ([], ["ok"]) else "; ".join(found)

@@ -1,4 +1,4 @@
-"""Rows as the agent's types, and back."""
+"""Conversions between rows and the types of the agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE = TypeAdapter(Place)
 
 
 def place_from(column: str) -> Place:
-    """Raises ValueError for what is no place."""
+    """Decode a place. Raises ValueError."""
     return _PLACE.validate_json(column)
 
 
@@ -28,17 +28,17 @@ Row = tuple[Any, ...]
 MESSAGE_COLUMNS = (
     "role, content, parts, tool_calls, tool_call_id, name, kind, source_id, id, created_at, session_id, state"
 )
-"""In the order of the fields of `Message`."""
+"""The columns of a message, in the order of the fields of `Message`."""
 
 SESSION_COLUMNS = (
     "id, conversation_id, parent_id, reason, created_at, engine, model, system_prompt, prompt_tokens"
 )
-"""In the order of the fields of `Session`."""
+"""The columns of a session, in the order of the fields of `Session`."""
 
 CONVERSATION_COLUMNS = "id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at"
 
 _decode = json.JSONDecoder().raw_decode
-"""Without the look for trailing rubbish, which costs more than our short texts."""
+"""`json.loads` without the check for trailing text, which costs more than decoding short texts."""
 
 
 class _Unfrozen:
@@ -82,12 +82,12 @@ class _Unfrozen:
 
 
 def messages_from(rows: Iterable[Row]) -> list[Message]:
-    """From rows that begin with MESSAGE_COLUMNS."""
+    """Decode rows that begin with MESSAGE_COLUMNS."""
     return cast(list[Message], list(starmap(_Unfrozen, rows)))
 
 
 def message_row(message: Message, session_id: str) -> Row:
-    """The values of MESSAGE_COLUMNS."""
+    """Return the values of MESSAGE_COLUMNS."""
     return (
         message.role,
         storable(message.content),

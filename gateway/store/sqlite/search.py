@@ -30,17 +30,17 @@ START, END = "\x02", "\x03"
 WORDS = 24
 
 _EXCERPT = 2_000
-"""Of a longer text only this much is looked at, around the first likely match: what `snippet` costs grows with the
-square of the number of matches."""
+"""How much of a longer text is searched, around the first likely match: the cost of `snippet` grows with the square
+of the number of matches."""
 
 _ALIKE = 4
-"""So many letters at the beginning are shared by the forms of a word, in most cases."""
+"""How many first letters the forms of a word usually share."""
 
 _OURS = str.maketrans("", "", START + END + BOUNDARY)
 
 
 def snippets(texts: Mapping[int, str], query: Query) -> dict[int, str]:
-    """For each text its snippet, or its beginning where nothing can be marked."""
+    """Return a snippet of each text, or its beginning if no word can be marked."""
     if not texts:
         return {}
     excerpts = {
@@ -82,7 +82,7 @@ def _on_one_line(text: str) -> str:
 def search(
     connection: sqlite3.Connection, text: str, scope: Scope, limit: int, platform: str | None = None
 ) -> list[SearchHit]:
-    """Misses nothing that is stored, whether the index has come to it or not."""
+    """Search all stored messages, also those that are not indexed yet."""
     if scope.conversation_id is not None:
         reads.conversation(connection, scope.conversation_id)
     query = parse_query(storable(text))
@@ -95,7 +95,7 @@ def search(
 
 
 def _on_platform(connection: sqlite3.Connection, matches: list[Match], platform: str) -> set[int]:
-    """The index does not know it."""
+    """Keep the matches on one platform, which is not in the index."""
     rows = connection.execute(
         """
         SELECT messages.seq FROM messages JOIN sessions ON sessions.id = session_id
@@ -108,7 +108,7 @@ def _on_platform(connection: sqlite3.Connection, matches: list[Match], platform:
 
 
 def _find_in_tail(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:
-    """What the index has not come to yet. A reader cannot bring it up to date, so it makes one of its own."""
+    """Search the messages that are not indexed yet in a temporary index: a reader cannot write to the real one."""
     indexed, stored = progress(connection)
     if indexed >= stored:
         return []
@@ -135,8 +135,8 @@ def _hits(connection: sqlite3.Connection, matches: list[Match], query: Query) ->
 SCORED = 500
 """How many messages a search scores at most.
 
-Finding the matches of a word is cheap, scoring them is not: for a word that half of all messages have it would
-take a tenth of a second. Of matches beyond this number the newest are as good as any.
+Finding the matches of a word is cheap, scoring them is not: for a word in half of all messages it takes a tenth of a
+second. Beyond this number only the newest matches are scored.
 """
 
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)"
@@ -144,18 +144,18 @@ _COUNT = "SELECT count(*) FROM (SELECT 1 FROM message_index WHERE message_index 
 _NEWEST = "SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT ?"
 
 _SCORED = "SELECT rowid, bm25(message_index, 0.0, 1.0, 0.2) FROM message_index WHERE message_index MATCH ?"
-"""The weights of the columns: `scope` only selects, and what tools put out counts less than what was said."""
+"""The weights of the columns: `scope` only selects, and the output of tools counts less than messages."""
 
 
 class Scope(NamedTuple):
-    """Whose messages, and of which conversation."""
+    """The person and the conversation to search."""
 
     person: str | None = None
     conversation_id: str | None = None
 
 
 class Match(NamedTuple):
-    """Sorts best first, and newest first among equals."""
+    """A match; sorts by rank, then newest first."""
 
     partial: bool
     score: float
@@ -167,11 +167,11 @@ class Match(NamedTuple):
 
 
 def find(connection: sqlite3.Connection, query: Query, scope: Scope, limit: int) -> list[Match]:
-    """Those with all that was asked for, best first; then those with some of it, up to the limit."""
+    """Return messages with all words, best first, then messages with some of the words, up to the limit."""
     limit = max(limit, 0)
     asked = [*query.phrases, *query.terms]
     matches = _best(connection, _all_of(asked), scope, limit, partial=False)
-    if len(matches) < limit and len(asked) + len(query.words) > 2:  # with one of each they are the same
+    if len(matches) < limit and len(asked) + len(query.words) > 2:  # with one word both queries are the same
         known = {match.seq for match in matches}
         some = _all_of(query.phrases) or _any_of(_telling(connection, query.words, scope))
         others = _best(connection, some, scope, limit + len(known), partial=True)
@@ -193,7 +193,7 @@ def _best(
 
 
 def _count(connection: sqlite3.Connection, wanted: str, scope: Scope) -> int:
-    """Up to the number that can be scored."""
+    """Count matches up to the number that can be scored."""
     (count,) = connection.execute(_COUNT, (_within(scope, wanted), SCORED)).fetchone()
     return int(count)
 
@@ -203,7 +203,7 @@ def _newest(connection: sqlite3.Connection, wanted: str, scope: Scope, limit: in
 
 
 def _telling(connection: sqlite3.Connection, words: Iterable[str], scope: Scope) -> list[str]:
-    """The rarest words, as many as can be scored. Beside those, a common one says nothing."""
+    """Return the rarest words, as many as can be scored; common words add little to them."""
     counted = {word: _count(connection, quoted(word), scope) for word in words}
     telling: list[str] = []
     total = 0

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - only names of our own tables and columns are put into the SQL; values are always bound
-"""A search index that has lost touch with the messages: how that is found out, and how it is made anew from them."""
+"""The full-text index of messages: indexing in small steps, damage checks and rebuilds."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from gateway.store.sqlite.batch_writer import Writer, commit_together
 
 STEP_MESSAGES = 64
 STEP_CHARACTERS = 50_000
-"""A step stops at the first of these. It is the longest that a writer can be held up."""
+"""Limits of one step, which is the longest time that other writes wait for the indexer."""
 
 MERGE_PAGES = 16
-"""How much of the index a step tidies up, so that the number of its segments stays small."""
+"""How many pages a step merges, so that the number of segments stays small."""
 
 MAX_CHARACTERS = 100_000
-"""A longer message is found by its beginning only: indexing more of it would hold up the writer."""
+"""How much of a message is indexed: more of it would delay other writes."""
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 
 
 class Entry(NamedTuple):
-    """A message as the index takes it."""
+    """A message to index."""
 
     seq: int
     role: str
@@ -58,9 +58,9 @@ def progress(connection: sqlite3.Connection) -> Progress:
 
 
 def advance(connection: sqlite3.Connection) -> int:
-    """One small step inside the writer's transaction; returns how far the index reaches now.
+    """Index some messages inside the transaction of the writer; returns the seq up to which messages are indexed.
 
-    The index and the note of its progress are committed together: after a crash it goes on where it was.
+    The index and its progress are committed together, so that indexing resumes after a crash.
     """
     reached, stored = progress(connection)
     characters = 0
@@ -78,7 +78,7 @@ def advance(connection: sqlite3.Connection) -> int:
 
 
 def entries_after(connection: sqlite3.Connection, seq: int) -> Iterator[Entry]:
-    """What was said since then."""
+    """Yield the messages after `seq`."""
     rows = connection.execute(
         """
         SELECT messages.seq, role, content, conversation_id, person
@@ -104,18 +104,18 @@ def add(connection: sqlite3.Connection, entry: Entry) -> None:
 
 
 def searched_text(entry: Entry) -> str:
-    """Without the marks around others' words: all of them say the same, and nobody looks for that."""
+    """Return the text without the markers around untrusted text, which are the same in every message."""
     return without_marks(entry.text)[:MAX_CHARACTERS]
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """As the schema has it."""
+    """Create the index as the schema defines it."""
     columns = f"scope, said, tool, content = '', tokenize = '{TOKENIZER}'"
     connection.execute(f"CREATE VIRTUAL TABLE message_index USING fts5 ({columns})")
 
 
 def index_in_memory(entries: Iterable[Entry]) -> sqlite3.Connection:
-    """An index of the same kind for a handful of messages, gone when it is closed."""
+    """Return a connection to a temporary index of a few messages."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     create(connection)
     connection.execute("BEGIN")
@@ -134,7 +134,7 @@ def conversation_token(conversation_id: str) -> str:
 
 
 def _token(kind: bytes, name: str) -> str:
-    """A number stands for the name: the tokenizer would take a name apart and look for its stem."""
+    """Replace a name by a number: the tokenizer would split the name and stem its parts."""
     digest = blake2b(name.encode(), digest_size=8, person=kind).digest()
     return str(int.from_bytes(digest, "big"))
 
@@ -142,28 +142,26 @@ def _token(kind: bytes, name: str) -> str:
 log = structlog.get_logger(__name__)
 
 PAUSE_SECONDS = 0.1
-"""Between something new and the first step, and between steps while others are writing."""
+"""The delay before the first step, and between steps while others write."""
 
 
 class Indexer:
     def __init__(self, writer: Writer, progress: Callable[[], Awaitable[Progress]]) -> None:
         self._writer = writer
         self._progress = progress
-        self._news = asyncio.Event()
-        self._news.set()  # a crash may have left something to do
-        self._one_at_a_time = asyncio.Lock()
+        self._wakeup = asyncio.Event()
+        self._wakeup.set()  # a crash may have left messages that are not indexed
+        self._step_lock = asyncio.Lock()
         self._failures = 0
         self._task = asyncio.create_task(self._follow(), name="store-indexer")
 
     def wake(self) -> None:
-        """Something was stored."""
-        self._news.set()
+        """Index the messages that were stored."""
+        self._wakeup.set()
 
     async def catch_up(self) -> None:
-        """All that is stored by now is in the index when this returns, unless nothing can be written.
-
-        Then a search goes through the rest by itself. It waits for one attempt and not for those of others.
-        """
+        """Index all messages stored so far. If nothing can be written, give up after one attempt: the search then reads
+        the rest itself."""
         failures = self._failures
         indexed, stored = await self._progress()
         while indexed < stored and failures == self._failures:
@@ -179,9 +177,9 @@ class Indexer:
 
     async def _follow(self) -> None:
         while True:
-            await self._news.wait()
+            await self._wakeup.wait()
             await asyncio.sleep(PAUSE_SECONDS)
-            self._news.clear()
+            self._wakeup.clear()
             try:
                 await self._catch_up_gently()
             except StoreError as error:
@@ -189,7 +187,7 @@ class Indexer:
                 log.warning("store.index_failed", error=str(error))
 
     async def _catch_up_gently(self) -> None:
-        """Back to back while nobody else writes, one step at a time while somebody does."""
+        """Run steps without a pause, or with pauses while others write."""
         indexed, stored = await self._progress()
         while indexed < stored:
             indexed = await self._step()
@@ -197,42 +195,42 @@ class Indexer:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _step(self, *, unless_failed_since: int | None = None) -> int:
-        async with self._one_at_a_time:  # or ten searches at once would make one long transaction
+        async with self._step_lock:  # ten searches at once must not make one long transaction
             if unless_failed_since not in (None, self._failures):
                 return 0
             try:
-                return await self._writer.write(advance, durable=False)  # it can be made again
+                return await self._writer.write(advance, durable=False)  # the index can be rebuilt
             except StoreError:
                 self._failures += 1
                 raise
 
 
 PROBES = 50
-"""Messages that are looked up by their words."""
+"""How many messages a check looks up by their words."""
 
 _TABLES = ("message_index_data", "message_index_idx", "message_index_docsize", "message_index_config")
-"""Where FTS5 keeps the index: ordinary tables, whatever state the index is in."""
+"""The ordinary tables in which FTS5 keeps the index."""
 
 UNREADABLE = (sqlite3.DatabaseError, MemoryError)
-"""A damaged block can name a length for which no memory suffices."""
+"""Errors of a damaged index. A damaged block can claim a length that exceeds the memory."""
 
 _SETTINGS = {"automerge": 0, "crisismerge": 1000}
-"""As in the migration that made the index."""
+"""The settings of the index, as in its migration."""
 
 
 def index_damage(connection: sqlite3.Connection) -> str | None:
-    """What is wrong with the index, if anything. Only reads, so nobody who writes waits for it."""
-    connection.execute("BEGIN")  # one view of both, while others write
+    """Return the damage of the index, or None. Only reads, so that writes do not wait."""
+    connection.execute("BEGIN")  # one snapshot of messages and index
     try:
-        return _unlike_the_messages(connection) or _broken_inside(connection) or _finds_too_little(connection)
-    except UNREADABLE as error:  # a table of it is missing, or cannot be read
+        return _mismatch(connection) or _structural_damage(connection) or _lookup_failure(connection)
+    except UNREADABLE as error:  # a table of the index is missing or unreadable
         return str(error) or "out of memory"
     finally:
         connection.execute("ROLLBACK")
 
 
 def rebuild_index(connection: sqlite3.Connection) -> int:
-    """From the messages, in steps that let others write in between. How many there are."""
+    """Rebuild the index in steps between which others can write. Returns the number of messages in it."""
     commit_together(connection, [_make_empty])
     while (so_far := progress(connection)).indexed < so_far.stored:
         commit_together(connection, [advance])
@@ -241,10 +239,10 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
     return int(count)
 
 
-def _unlike_the_messages(connection: sqlite3.Connection) -> str | None:
+def _mismatch(connection: sqlite3.Connection) -> str | None:
     row = connection.execute("SELECT seq FROM index_progress").fetchone()
     if row is None:
-        return "its note of how far it reaches is missing"
+        return "its progress row is missing"
     indexed, stored = progress(connection)
     if indexed > stored:
         return f"it claims to reach message {indexed}, and the last one is {stored}"
@@ -260,15 +258,15 @@ def _unlike_the_messages(connection: sqlite3.Connection) -> str | None:
     return f"{surplus} of its entries belong to no message" if surplus else None
 
 
-def _broken_inside(connection: sqlite3.Connection) -> str | None:
-    """FTS5 looks itself over, in a copy: it does so by way of an INSERT, for which every writer would have to wait."""
+def _structural_damage(connection: sqlite3.Connection) -> str | None:
+    """Let FTS5 check a copy of the index: its check is an INSERT, for which all writes would wait."""
     with TemporaryDirectory(prefix="hermes-index-") as directory:
         copy = Path(directory) / "index.db"
         with closing(sqlite3.connect(copy, isolation_level=None)) as filled:
             filled.execute("PRAGMA journal_mode = OFF")
             create(filled)
             _fill(connection, filled)
-        # A second connection, because the first remembers an empty index.
+        # A second connection, because the first has cached an empty index.
         with closing(sqlite3.connect(copy, isolation_level=None)) as looked_at:
             try:
                 looked_at.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
@@ -287,8 +285,8 @@ def _fill(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     target.execute("COMMIT")
 
 
-def _finds_too_little(connection: sqlite3.Connection) -> str | None:
-    """An index can be sound and wrong all the same."""
+def _lookup_failure(connection: sqlite3.Connection) -> str | None:
+    """Look some messages up by their words: an index can be intact and still wrong."""
     for seq, text in _probes(connection):
         words = parse_query(text).words[:3]
         wanted = " AND ".join(map(quoted, words))
@@ -303,7 +301,7 @@ def _finds_too_little(connection: sqlite3.Connection) -> str | None:
 
 
 def _probes(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
-    """From beginning to end at even distances."""
+    """Yield messages at even distances."""
     indexed, _ = progress(connection)
     for seq in range(0, indexed, max(1, indexed // PROBES)):
         entry = next(entries_after(connection, seq), None)
@@ -312,7 +310,7 @@ def _probes(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
 
 
 def _make_empty(connection: sqlite3.Connection) -> None:
-    """By way of its tables: FTS5 itself refuses to open, let alone to drop, an index that is damaged enough."""
+    """Empty the index through its tables: FTS5 can neither open nor drop a badly damaged index."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         create(fresh)
         for setting, value in _SETTINGS.items():

@@ -1,4 +1,4 @@
-"""What every store holds to, whatever it keeps its messages in."""
+"""Checks and clean-up of values before they are stored."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from agent.untrusted import own_words
 TITLE_LENGTH = 80
 
 
-_LOOKED_AT = 1_000
-"""Characters: a title needs no more, and a message may have very many."""
+_MAX_READ = 1_000
+"""How many characters of a message are read for its title."""
 
-_MARKS = re.compile(
+_MARKDOWN = re.compile(
     r"^(?:#{1,6} |> )|\*\*(?!\s)([^*]+)(?<!\s)\*\*|`{1,3}([^`]+)`{1,3}|~~([^~]+)~~|(?<!\w)\*([^\s*][^*]*)\*(?!\w)"
 )
-"""Not underscores: names in programs have them."""
+"""Markdown marks that a title drops; not underscores, which are part of names in programs."""
 
 
 def check_appended(messages: Sequence[Message]) -> None:
-    """Only what was said, and notes: nothing could ever reach another kind outside a child's context."""
+    """Accept messages and notes only: other kinds belong to the context of a child session."""
     strange = {message.kind for message in messages} - {"said", "note"}
     if strange:
         raise ValueError(f"only what was said and notes are appended, not {sorted(strange)}; use split()")
 
 
 def check_context(split: Split) -> None:
-    """Each message once, and no new row that would also count as said in the child."""
+    """Refuse duplicates, and new messages that would count as said in the child session."""
     ids = context_ids(split)
     if len(set(ids)) < len(ids):
         raise ValueError("a message stands twice in the context of a split")
@@ -39,7 +39,7 @@ def check_context(split: Split) -> None:
 
 
 def check_same_conversation(wanted: Session, left: Session) -> None:
-    """The live pointer never leads into somebody else's conversation."""
+    """Refuse a session of another conversation."""
     if wanted.conversation_id != left.conversation_id:
         raise StoreError(f"{wanted.id} is a session of another conversation.")
 
@@ -48,23 +48,23 @@ def context_ids(split: Split) -> list[str]:
     return [entry if isinstance(entry, str) else entry.id for entry in split.context]
 
 
-_ASIDE = "[End of that. To you:]"
-"""In a group, what was overheard stands before it (`gateway/chat/group_context.py`)."""
+_CONTEXT_END = "[End of that. To you:]"
+"""Ends the group context before a message (`gateway/chat/group_context.py`)."""
 
 
 def title_from(text: str | None) -> str:
-    """The beginning of a text, on one line, without the simple marks of Markdown: a title is shown as it is."""
-    said = own_words(text or "").rpartition(_ASIDE)[2]
-    line = _MARKS.sub(_unmarked, " ".join(said[:_LOOKED_AT].split()))
+    """Return the beginning of a text on one line without simple Markdown, which a title does not render."""
+    said = own_words(text or "").rpartition(_CONTEXT_END)[2]
+    line = _MARKDOWN.sub(_without_marks, " ".join(said[:_MAX_READ].split()))
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 
 
-def _unmarked(found: re.Match[str]) -> str:
+def _without_marks(found: re.Match[str]) -> str:
     return next((inside.strip() for inside in found.groups() if inside), "")
 
 
 def storable(text: str) -> str:
-    """Without lone surrogates: broken JSON escapes make them, and UTF-8 cannot hold them."""
+    """Replace lone surrogates, which broken JSON escapes produce and UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -27,7 +27,7 @@ _INSERT_SESSION = f"INSERT INTO sessions ({SESSION_COLUMNS}) VALUES (?, ?, ?, ?,
 
 
 def open_conversation(connection: sqlite3.Connection, conversation: Conversation) -> Conversation:
-    """Inserts the conversation, unless there is one at its address."""
+    """Insert the conversation unless there is one at its address."""
     known = reads.conversation_at(connection, conversation.address)
     if known:
         return known
@@ -38,7 +38,7 @@ def open_conversation(connection: sqlite3.Connection, conversation: Conversation
 
 
 def insert_conversation(connection: sqlite3.Connection, conversation: Conversation) -> None:
-    """Its live session has to follow in the same transaction."""
+    """Insert the row; its live session must follow in the same transaction."""
     address = conversation.address
     connection.execute(
         """
@@ -72,7 +72,7 @@ def append(
         connection.executemany(_INSERT_MESSAGE, rows)
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE or len(set(rows)) < len(rows):
-            raise _explained(error, session_id) from error
+            raise _as_not_found(error, session_id) from error
         _insert_missing(connection, messages, rows)
     if not rows:
         reads.session(connection, session_id)
@@ -168,7 +168,7 @@ def record_usage(
             (*row, session_id, called_at, *row),
         ).rowcount
     except sqlite3.IntegrityError as error:
-        raise _explained(error, session_id) from error
+        raise _as_not_found(error, session_id) from error
     if is_new and purpose == "turn":
         connection.execute(
             "UPDATE sessions SET prompt_tokens = ? WHERE id = ?", (usage.prompt_tokens, session_id)
@@ -210,7 +210,7 @@ def save_state(connection: sqlite3.Connection, conversation_id: str, key: str, v
             (conversation_id, key, storable(value)),
         )
     except sqlite3.IntegrityError as error:
-        raise _explained(error, conversation_id) from error
+        raise _as_not_found(error, conversation_id) from error
 
 
 def insert_session(connection: sqlite3.Connection, session: Session) -> None:
@@ -218,7 +218,7 @@ def insert_session(connection: sqlite3.Connection, session: Session) -> None:
 
 
 def insert_context(connection: sqlite3.Connection, child: Session, message_ids: list[str]) -> None:
-    """By reference, and only to messages of the same conversation."""
+    """Insert references to messages of the same conversation. Raises NotFound."""
     written = connection.execute(
         """
         INSERT INTO session_context (session_id, position, message_seq)
@@ -230,7 +230,7 @@ def insert_context(connection: sqlite3.Connection, child: Session, message_ids: 
         {"child": child.id, "ids": json.dumps(message_ids), "conversation": child.conversation_id},
     ).rowcount
     if written != len(message_ids):
-        raise NotFound("(a message to keep, in this conversation)")
+        raise NotFound("(a message of the context is not in this conversation)")
 
 
 def _insert_compaction(connection: sqlite3.Connection, child: Session, compaction: Compaction) -> None:
@@ -248,8 +248,8 @@ def _values(record: Session | Compaction) -> tuple[Any, ...]:
     return tuple(storable(value) if isinstance(value, str) else value for value in astuple(record))
 
 
-def _explained(error: sqlite3.IntegrityError, wanted: str) -> Exception:
-    """A row that refers to nothing: the id it was to be stored under is not there."""
+def _as_not_found(error: sqlite3.IntegrityError, wanted: str) -> Exception:
+    """Return NotFound for a row that refers to a missing id, else the error itself."""
     return (
         NotFound(f"({wanted})") if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY else error
     )

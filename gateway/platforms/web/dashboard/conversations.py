@@ -66,7 +66,7 @@ def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
         chosen = {name: value for name, value in wanted.items() if value}
         return {
             **shown,
-            "listing": [redact_title(row) for row in listing.listed],
+            "listing": [redact_title(row) for row in listing.rows],
             "total": listing.total,
             "page": number,
             "pages": pages,
