@@ -1,10 +1,10 @@
-"""The file a backup is: a `.tar.gz` that any computer can open, with a note of what is in it on top.
+"""The format of backups: a `.tar.gz` file with a manifest as its first entry.
 
-- `hermes-backup.json`: what follows, and digests of the databases
-- `state.db`: the database, whole and checked
+- `hermes-backup.json`: the manifest, with digests of the databases
+- `state.db`: the database
 - `engines/...`: the databases of context engines, if there are any
-- `hermes.yaml`: the configuration, if no key or token stands in it
-- `workspaces/...`: the agents' folders, if they were asked for
+- `hermes.yaml`: the configuration, unless it contains a key or token
+- `workspaces/...`: the workspaces of the agent, if requested
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ from gateway.errors import BackupUnusable
 from gateway.progress import open_with_progress
 from gateway.store.sqlite.backup import Contents as Contents
 
-_SHORTEST = 4
-"""What is shorter is found in any text, and protects nothing."""
+_MIN_SECRET_LENGTH = 4
+"""Shorter secrets are ignored: they occur in any text."""
 
 
 def holds_secret(text: str, secrets: Collection[str]) -> bool:
-    """One of these, or anything that looks like a key, also in a comment. Rather once too often."""
+    """Tell whether the text contains one of the secrets or anything that looks like a key, also in comments."""
     written = [text, *_scalars(text)]
-    if any(secret in part for secret in secrets if len(secret) >= _SHORTEST for part in written):
+    if any(secret in part for secret in secrets if len(secret) >= _MIN_SECRET_LENGTH for part in written):
         return True
     return any(redact(part) != part for part in written)
 
 
 def _scalars(text: str) -> Iterator[str]:
-    """As they are meant: in quotes, `\\x73` is an `s`, and a line may be broken anywhere."""
+    """Yield the decoded scalars of YAML: in quotes, `\\x73` is an `s`, and a line may be folded anywhere."""
     return (token.value for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken))
 
 
 FORMAT = 2
 _FORMAT_WITHOUT_ENGINES = 1
-"""Where there are none, an earlier Hermes can read it, too."""
+"""The format without engine databases, which earlier versions of Hermes can read."""
 MANIFEST, DATABASE, CONFIGURATION, WORKSPACES = "hermes-backup.json", "state.db", "hermes.yaml", "workspaces"
 ENGINES = "engines"
 
 _COMPRESSION = 3
-"""Larger by a tenth than at the usual level, in a third of the time."""
+"""The gzip level: a tenth larger than the default, in a third of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup says about itself."""
+    """The manifest of a backup."""
 
     hermes: str
-    """The version that made it."""
+    """The version of Hermes that made the backup."""
     contents: Contents
     database_bytes: int
     sha256: str
-    """Of the database."""
+    """The digest of the database."""
     workspaces: bool
     format: int = FORMAT
     engines: Mapping[str, str] = field(default_factory=dict)
-    """The databases of engines, each with its digest."""
+    """Digests of the databases of context engines by name."""
 
     def as_json(self) -> str:
         told = asdict(self) | {"contents": self.contents._asdict()}
@@ -84,19 +84,19 @@ class Manifest:
             if int(given["format"]) > FORMAT:
                 raise BackupUnusable(f"it was made by a newer Hermes ({given['hermes']}); upgrade Hermes.")
             if not all(map(is_engine_name, given.get("engines", {}))):
-                raise BackupUnusable("a database in it would be put where none belongs.")
+                raise BackupUnusable("it contains an engine database with an invalid name.")
             return cls(**given | {"contents": Contents(**given["contents"])})
         except (ValueError, KeyError, TypeError) as error:
             raise BackupUnusable("it is not a backup of Hermes.") from error
 
 
 class Packer:
-    """Writes a backup part by part, the manifest first."""
+    """Writes a backup entry by entry, the manifest first."""
 
     def __init__(self, archive: tarfile.TarFile) -> None:
         self._archive = archive
         self.left_out: list[str] = []
-        """What could not be read: one file that somebody has locked must not cost the owner the whole backup."""
+        """Files that could not be read; they do not fail the backup."""
 
     @classmethod
     @contextmanager
@@ -118,7 +118,7 @@ class Packer:
             self._archive.addfile(*_as_entry(file, name, self._archive))
 
     def add_workspaces(self, directory: Path) -> int:
-        """How many files. They may change or go while they are read, and that costs nothing but themselves."""
+        """Add the workspaces; returns the number of files. Files may change or vanish meanwhile."""
         files = 0
         for folder, folders, names in os.walk(directory, onerror=self._leave_out):
             for path in (Path(folder, name) for name in sorted([*folders, *names])):
@@ -126,17 +126,17 @@ class Packer:
         return files
 
     def _add(self, path: Path, name: str) -> bool:
-        """Whether it is a file. What fails once a part of it is written fails the backup: the rest would be garbage."""
+        """Add one entry; returns whether it is a file. An error in the middle of a file fails the backup."""
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 entry: tarfile.TarInfo | None = self._archive.gettarinfo(path, name)
                 if entry is not None and (entry.isdir() or entry.issym()):
-                    self._archive.addfile(_of_nobody(entry))
+                    self._archive.addfile(_without_owner(entry))
                 return False
-            # Never through a link that was put in its place meanwhile, and without waiting for one who writes a pipe.
+            # Do not follow a link that has replaced the file, and do not wait for the writer of a pipe.
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
-            if error.filename is None:  # it is the backup that cannot be written
+            if error.filename is None:  # the backup itself cannot be written
                 raise
             self._leave_out(error)
             return False
@@ -150,15 +150,15 @@ class Packer:
 
 
 def _as_entry(file: IO[bytes], name: str, archive: tarfile.TarFile) -> tuple[tarfile.TarInfo, IO[bytes]]:
-    entry = _of_nobody(archive.gettarinfo(arcname=name, fileobj=file))
-    # A file with two names comes whole under both, so that each can be taken out by itself.
+    entry = _without_owner(archive.gettarinfo(arcname=name, fileobj=file))
+    # Hard links become separate files, so that each can be extracted alone.
     entry.type, entry.linkname = tarfile.REGTYPE, ""
     entry.size = os.fstat(file.fileno()).st_size
-    return entry, _AsLongAsAnnounced(file, entry.size)
+    return entry, _PaddedFile(file, entry.size)
 
 
-class _AsLongAsAnnounced(io.BytesIO):
-    """What somebody cuts off a file while it is read is made up with zeros, or all that follows would be unreadable."""
+class _PaddedFile(io.BytesIO):
+    """Pads a file that is truncated while it is read with zeros, so that the entries after it stay readable."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         super().__init__()
@@ -171,8 +171,8 @@ class _AsLongAsAnnounced(io.BytesIO):
         return self._file.read(wanted).ljust(wanted, b"\0")
 
 
-def _of_nobody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Names and numbers of this machine's users mean nothing on another."""
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove the owner of an entry, who means nothing on another machine."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

@@ -1,4 +1,4 @@
-"""`hermes backup`: the copy, the proof that it is whole, and only then the name under which it can be found."""
+"""Creates a backup: copies, verifies, and only then publishes the file under its name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUFFIX = ".tar.gz"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a backup is made of."""
+    """The inputs of a backup."""
 
     home: Path
     database: Path
@@ -45,16 +45,16 @@ class Made:
     database_bytes: int
     contents: Contents
     files: int
-    """Of the workspaces."""
+    """The number of files of the workspaces."""
     left_out: tuple[str, ...]
-    """What of the workspaces and of engines could not be read, and why."""
+    """Files and engine databases that could not be read, with the reason."""
     seconds: float
     engines: tuple[str, ...] = ()
-    """The names of their databases."""
+    """The names of the databases of context engines."""
 
 
 def backup_directory(home: Path) -> Path:
-    """Where backups lie that nobody named a place for."""
+    """Return the default directory of backups."""
     return home / "backups"
 
 
@@ -63,30 +63,30 @@ def default_name() -> str:
 
 
 def latest_backup(home: Path) -> Path | None:
-    """The one made last in the usual place. The names carry the time."""
+    """Return the latest backup in the default directory; the file names contain the time."""
     return max(backup_directory(home).glob(f"hermes-*{SUFFIX}"), default=None)
 
 
 def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> Made:
-    """A verified backup at `target`, or a BackupFailed and nothing."""
+    """Write a verified backup to `target`. Raises BackupFailed and leaves no file otherwise."""
     began = time.monotonic()
     try:
         if not sources.database.exists():
             raise BackupFailed("nothing is stored yet.")
         _refuse_existing(target, overwrite=overwrite)
-        with _workroom(sources.home, target) as room:
-            manifest = _copied(sources, room / "state.db")
-            # Later than ours: an engine that knows more than we do copes, and one that knows less has lost something.
-            engines, damaged = _engines_copied(sources, room / ENGINES)
+        with _working_directory(sources.home, target) as room:
+            manifest = _copy(sources, room / "state.db")
+            # After the main database: an engine can handle missing messages, but not messages that it has never seen.
+            engines, damaged = _copy_engines(sources, room / ENGINES)
             manifest = replace(manifest, engines=engines)
             draft = room / "draft"
-            files, left_out = _packed(sources, manifest, room, draft)
+            files, left_out = _pack(sources, manifest, room, draft)
             with Unpacker.of(draft) as written:
-                written.unpack()  # as it lies on the disk, to the last byte
+                written.unpack()  # read back every byte from the disk
             size = draft.stat().st_size
             _publish(draft, target, overwrite=overwrite)
     except OSError as error:
-        raise BackupFailed(_told(error, target)) from error
+        raise BackupFailed(_explain(error, target)) from error
     except StoreError as error:
         raise BackupFailed(_full(target) if isinstance(error, StoreFull) else str(error)) from error
     took = time.monotonic() - began
@@ -102,7 +102,7 @@ def make_backup(sources: Sources, target: Path, *, overwrite: bool = False) -> M
     )
 
 
-def _copied(sources: Sources, copy: Path) -> Manifest:
+def _copy(sources: Sources, copy: Path) -> Manifest:
     held = copy_database(sources.database, copy)
     verify(copy, held)
     return Manifest(
@@ -110,8 +110,8 @@ def _copied(sources: Sources, copy: Path) -> Manifest:
     )
 
 
-def _engines_copied(sources: Sources, folder: Path) -> tuple[dict[str, str], list[str]]:
-    """Their digests, and what is wrong with those that are not in it: a damaged one must not cost the owner ours."""
+def _copy_engines(sources: Sources, folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Return digests of the copies, and the damaged databases, which are left out: the main database matters more."""
     folder.mkdir(mode=0o700)
     digests: dict[str, str] = {}
     damaged: list[str] = []
@@ -123,7 +123,7 @@ def _engines_copied(sources: Sources, folder: Path) -> tuple[dict[str, str], lis
     return digests, damaged
 
 
-def _packed(sources: Sources, manifest: Manifest, room: Path, draft: Path) -> tuple[int, list[str]]:
+def _pack(sources: Sources, manifest: Manifest, room: Path, draft: Path) -> tuple[int, list[str]]:
     files = 0
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         with Packer.into(file) as packer:
@@ -141,7 +141,7 @@ def _packed(sources: Sources, manifest: Manifest, room: Path, draft: Path) -> tu
 
 
 def _publish(draft: Path, target: Path, *, overwrite: bool) -> None:
-    _refuse_existing(target, overwrite=overwrite)  # somebody may have put it there meanwhile
+    _refuse_existing(target, overwrite=overwrite)  # it may have been created meanwhile
     draft.rename(target)
     sync_directory(target.parent)
 
@@ -152,16 +152,16 @@ def _refuse_existing(target: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _workroom(home: Path, target: Path) -> Iterator[Path]:
-    """A directory beside the target, so that the disk that must have the room has it and the last step is a rename.
+def _working_directory(home: Path, target: Path) -> Iterator[Path]:
+    """Create a working directory beside the target, on the same disk, so that the last step is a rename.
 
-    Only one backup of a state directory is made at a time, so what lies in the room was left by one that was killed.
+    Only one backup of a state directory is made at a time, so an existing working directory is left from a killed one.
     """
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         lock = FileLock(home / "backup.lock", mode=0o600).acquire(blocking=False)
     except Timeout:
-        raise BackupFailed("another backup is being made; wait for it.") from None
+        raise BackupFailed("another backup is running; wait for it.") from None
     with lock:
         whose = hashlib.sha256(str(home).encode()).hexdigest()[:12]
         room = target.parent / f".hermes-backup-{whose}"
@@ -174,11 +174,11 @@ def _workroom(home: Path, target: Path) -> Iterator[Path]:
             shutil.rmtree(room, ignore_errors=True)
 
 
-def _told(error: OSError, target: Path) -> str:
+def _explain(error: OSError, target: Path) -> str:
     if isinstance(as_store_error(error), StoreFull):
         return _full(target)
     return f"{error.filename or target}: {error.strerror}."
 
 
 def _full(target: Path) -> str:
-    return f"there is no room left in {target.parent}; free some, or name a place on another disk."
+    return f"{target.parent} is full; free some space, or choose a path on another disk."

@@ -1,4 +1,4 @@
-"""The databases that context engines keep in the state directory, beside ours. Nobody here looks into them."""
+"""Copies and checks of the databases that context engines keep in the state directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADER = b"SQLite format 3\0"
 
 
 def engine_databases(home: Path, own: Path) -> list[Path]:
-    """By name. What is empty holds nothing yet."""
+    """Return the databases of engines that are not empty, sorted by name."""
     return [
         path
         for path in sorted(home.glob(f"*{_SUFFIX}"))
@@ -28,7 +28,7 @@ def engine_databases(home: Path, own: Path) -> list[Path]:
 
 
 def is_engine_name(name: str) -> bool:
-    """Whether an engine's database may be called so: a plain name in the state directory that is not ours."""
+    """Tell whether the name is a plain `*.db` file name other than `state.db`."""
     is_plain = Path(name).name == name and not name.startswith(".") and "\0" not in name
     return is_plain and name.endswith(_SUFFIX) and name != _OWN_NAME
 
@@ -39,19 +39,19 @@ def is_sqlite(path: Path) -> bool:
 
 
 def copy_checked(source: Path, target: Path) -> str:
-    """All that was committed when it began, also while the engine writes. The copy's digest; raises StoreCorrupt."""
+    """Copy all committed data while the engine may write. Returns the digest of the copy. Raises StoreCorrupt."""
     with translated():
         create_private(target)
         with opened(source, "ro") as original, opened(target, "rw") as copy:
             original.execute("BEGIN")
-            original.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on it is one view
+            original.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # starts the read transaction
             copied(original, copy)
     check(target)
     return digest_of(target)
 
 
 def check(path: Path) -> None:
-    """Reads all of it. Raises StoreCorrupt."""
+    """Read the whole database. Raises StoreCorrupt."""
     with translated(), opened(path, "ro") as connection:
         found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if found != ["ok"]:
@@ -64,6 +64,6 @@ def digest_of(path: Path) -> str:
 
 
 def on_disk(path: Path) -> None:
-    """It is there when this returns, also after a power cut."""
+    """Write the file to disk, so that it survives a power cut."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""`hermes restore`: a backup takes the place of what is there, and that is kept aside. All of it or nothing."""
+"""Restores a backup: replaces the present state completely or not at all, and keeps the old state aside."""
 
 from __future__ import annotations
 
@@ -33,26 +33,29 @@ _PLAIN_DATABASE = b"SQLite format 3\0"
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A backup, unpacked and proven beside what it is to replace."""
+    """A backup that is unpacked and verified beside the state that it will replace."""
 
     contents: Contents
     workspaces: bool = False
     has_configuration: bool = False
     left_out: int = 0
-    """Links in the workspaces that may lead out of them."""
+    """The number of links in the workspaces that may lead out of them."""
     engines: tuple[str, ...] = ()
-    """The names of their databases."""
+    """The names of the databases of context engines."""
     newest: float | None = None
-    """When its newest message was stored."""
-    replaces: tuple[Contents, float | None] | None = None
-    """The contents of the present database and the time of its newest message; None if it cannot be read."""
+    """The time of the newest message."""
+
+
+def current_contents(database: Path) -> tuple[Contents, float | None] | None:
+    """Return the contents of the present database and the time of its newest message; None if it cannot be read."""
+    return read_contents(database)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     staged: Staged
     kept: tuple[Path, ...]
-    """Where that which was there before is now."""
+    """The paths under which the old state is kept."""
 
 
 def restore(
@@ -63,10 +66,10 @@ def restore(
     workspaces: Path,
     agreed: Callable[[Staged], None] = lambda staged: None,
 ) -> Restored:
-    """Also takes a database by itself, such as the one that an earlier restore has kept aside. `agreed` sees what was
-    found good, and raises where it is not wanted.
+    """Restore a backup, or a single database such as one that an earlier restore kept aside. `agreed` gets the verified
+    backup and raises to cancel the restore.
 
-    All that can fail comes before anything is touched. Raises AlreadyRunning while a gateway uses the database.
+    Everything that can fail happens before the first change. Raises AlreadyRunning while a gateway uses the database.
     """
     with hold_lock(home, database):
         try:
@@ -74,7 +77,7 @@ def restore(
             report("Checking the database", 1, 1)
             agreed(staged)
             engines = [home / name for name in staged.engines]
-            return Restored(staged, _take_place(database, engines, workspaces if staged.workspaces else None))
+            return Restored(staged, _replace(database, engines, workspaces if staged.workspaces else None))
         except StoreFull as error:
             raise RestoreFailed(_full(database)) from error
         except OSError as error:
@@ -85,16 +88,16 @@ def restore(
                 _full(database) if full else f"{error.filename or file}: {error.strerror}."
             ) from error
         finally:
-            if not swap.is_unfinished(database):  # else it will be needed
+            if not swap.is_unfinished(database):  # an unfinished restore needs the files
                 _clear(home, database, workspaces)
 
 
 def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
-    _clear(home, database, workspaces)  # one that was killed may have left something
+    _clear(home, database, workspaces)  # left by a restore that was killed
     with file.open("rb") as opened:
         plain = opened.read(len(_PLAIN_DATABASE)) == _PLAIN_DATABASE
     if database.exists() and file.samefile(database):
-        raise RestoreFailed("that is the database in use.")
+        raise RestoreFailed("that is the present database.")
     new = _new_database(database)
     new.parent.mkdir(mode=0o700, parents=True)
     try:
@@ -103,7 +106,7 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
         )
     except NewerSchema as error:
         raise BackupUnusable(
-            f"it is from a newer Hermes; upgrade Hermes to restore it. {error.detail}"
+            f"it was made by a newer Hermes; upgrade Hermes to restore it. {error.detail}"
         ) from error
     except StoreCorrupt as error:
         raise BackupUnusable(f"the database in it is damaged {error.detail}.") from error
@@ -112,19 +115,19 @@ def _staged(file: Path, home: Path, database: Path, workspaces: Path) -> Staged:
     except StoreError as error:
         raise BackupUnusable(error.detail) from error
     prepare_copy(new)
-    return replace(staged, newest=newest_message(new), replaces=read_contents(database))
+    return replace(staged, newest=newest_message(new))
 
 
 def _copied(file: Path, new: Path, home: Path, database: Path) -> Staged:
-    """With the databases of engines that an earlier restore has kept aside together with this one."""
+    """Copy a database and the databases of context engines that the same restore kept aside."""
     contents = verify(new, copy_database(file, new))
     ending = swap.kept_suffix(file.name, database)
     kept = home.glob(f"*{ending}") if ending else ()
     engines = {name: path for path in kept if is_engine_name(name := path.name.removesuffix(ending or ""))}
     for name, path in engines.items():
-        room = _room_for(home / name, database)
-        copy_checked(path, room)
-        on_disk(room)
+        target = _staging_path(home / name, database)
+        copy_checked(path, target)
+        on_disk(target)
     return Staged(contents, engines=tuple(engines))
 
 
@@ -134,24 +137,24 @@ def _unpacked(file: Path, new: Path, home: Path, database: Path, workspaces: Pat
         folder = swap.staging(workspaces) if manifest.workspaces else None
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True)
-        engines = {name: _room_for(home / name, database) for name in manifest.engines}
+        engines = {name: _staging_path(home / name, database) for name in manifest.engines}
         backup.unpack(database=new, engines=engines, workspaces=folder)
     for engine in engines.values():
         check(engine)
         on_disk(engine)
     if folder is not None:
-        os.sync()  # many small files: all at once costs less than each by itself
+        os.sync()  # one call for many small files is faster than fsync for each
     contents = verify(new, manifest.contents)
     return Staged(
         contents, manifest.workspaces, backup.has_configuration, len(backup.left_out), tuple(engines)
     )
 
 
-def _take_place(database: Path, engines: Sequence[Path], workspaces: Path | None) -> tuple[Path, ...]:
+def _replace(database: Path, engines: Sequence[Path], workspaces: Path | None) -> tuple[Path, ...]:
     databases = [database, *engines]
     places = databases if workspaces is None else [*databases, workspaces]
     _refuse_mounted(places)
-    stamp = _unused_stamp(places)
+    stamp = _new_stamp(places)
     moves: list[swap.Move] = []
     for each in databases:
         if each.exists():
@@ -170,13 +173,13 @@ def _refuse_mounted(places: Sequence[Path]) -> None:
     for place in places:
         if swap.is_mount_point(place):
             raise RestoreFailed(
-                f"{place} is mounted by itself, so nothing can be put in its place. Unmount it for the restore and "
-                f"copy the files to it afterwards, or mount {place.parent} as a whole instead."
+                f"{place} is a mount point and cannot be replaced. Unmount it for the restore and copy the files to it "
+                f"afterwards, or mount {place.parent} as a whole instead."
             )
 
 
-def _unused_stamp(places: Sequence[Path]) -> str:
-    """What is kept from one restore is never in the way of the next."""
+def _new_stamp(places: Sequence[Path]) -> str:
+    """Return a time stamp that no earlier restore has used."""
     now = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}"
     stamps = itertools.chain([now], (f"{now}-{number}" for number in itertools.count(2)))
     return next(stamp for stamp in stamps if not any(swap.aside(place, stamp).exists() for place in places))
@@ -186,10 +189,10 @@ def _new_database(database: Path) -> Path:
     return swap.staging(database) / database.name
 
 
-def _room_for(engine: Path, database: Path) -> Path:
+def _staging_path(engine: Path, database: Path) -> Path:
     if engine.resolve() == database.resolve():
         raise BackupUnusable(
-            f"the database of an engine in it is called {engine.name}, as `storage.path` is here."
+            f"it contains a database of a context engine named {engine.name}, which is the name in `storage.path`."
         )
     new = _new_database(engine)
     new.parent.mkdir(mode=0o700)
@@ -197,11 +200,11 @@ def _room_for(engine: Path, database: Path) -> Path:
 
 
 def _clear(home: Path, *places: Path) -> None:
-    """Of engines, whatever their databases are called."""
+    """Delete staging directories, also those of context engines."""
     of_engines = home.glob(swap.staging(Path("*.db")).name)
     for folder in (*of_engines, *map(swap.staging, places)):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _full(database: Path) -> str:
-    return f"there is no room left in {database.parent}; free some and try again."
+    return f"{database.parent} is full; free some space and try again."

@@ -1,4 +1,4 @@
-"""Reads a backup, and believes nothing that it says about itself."""
+"""Unpacks a backup without trusting it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from gateway.progress import open_with_progress
 
 _CHUNK = 1 << 20
 _MANIFEST_LIMIT = 1_000_000
-_CUT_OFF = "it is damaged or incomplete"
+_DAMAGED = "it is damaged or incomplete"
 
-_MOST_FILES = 2_000_000
-"""A backup that holds more is refused when it is made, too."""
-_LARGEST_READ = _CHUNK
-"""Nothing but content is longer, and that is read in pieces."""
-_MOST_TIGHTLY = 200
-"""Conversations shrink to a third, and pictures not at all. Whatever unpacks to more than 200 times the size of the
-archive is mostly zeros, and taken only as long as it fills no more than a quarter of what is free."""
-_HARMLESS_SHARE = 4
+_MAX_FILES = 2_000_000
+"""The maximum number of entries, also when a backup is made."""
+_MAX_READ = _CHUNK
+"""The longest single read: headers are shorter, and content is read in chunks."""
+_MAX_RATIO = 200
+"""The maximum compression ratio. Conversations shrink to a third, and images not at all; an archive beyond this ratio
+is mostly zeros and may fill at most a quarter of the free space."""
+_SAFE_SHARE = 4
 
 
 class Unpacker:
-    """One pass from the beginning to the end. Whatever is wrong with the file is a BackupUnusable.
+    """Reads the archive once from start to end. Raises BackupUnusable for any defect of the file.
 
-    Where the disk has too little room for what is to be unpacked, it is an OSError, as if it were full already.
+    Raises OSError (ENOSPC) if the disk has too little space for the content.
     """
 
     def __init__(self, archive: tarfile.TarFile, size: int, most_files: int) -> None:
@@ -47,12 +47,12 @@ class Unpacker:
         self.manifest = self._read_manifest()
         self.has_configuration = False
         self.left_out: list[str] = []
-        """Links that may lead out of the workspaces: a backup opens no door to other files."""
+        """Links that may lead out of the workspaces and are not created."""
         self._links: dict[Path, str] = {}
 
     @classmethod
     @contextmanager
-    def of(cls, path: Path, *, most_files: int = _MOST_FILES) -> Iterator[Unpacker]:
+    def of(cls, path: Path, *, most_files: int = _MAX_FILES) -> Iterator[Unpacker]:
         try:
             with (
                 open_with_progress(path, "Reading the backup") as file,
@@ -61,9 +61,9 @@ class Unpacker:
             ):
                 yield cls(archive, path.stat().st_size, most_files)
         except tarfile.ReadError as error:
-            raise BackupUnusable(f"it is not a backup of Hermes, or {_CUT_OFF} ({error}).") from error
+            raise BackupUnusable(f"it is not a backup of Hermes, or {_DAMAGED} ({error}).") from error
         except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
-            raise BackupUnusable(f"{_CUT_OFF} ({error}).") from error
+            raise BackupUnusable(f"{_DAMAGED} ({error}).") from error
 
     def unpack(
         self,
@@ -72,23 +72,23 @@ class Unpacker:
         engines: Mapping[str, Path] | None = None,
         workspaces: Path | None = None,
     ) -> None:
-        """What is not wanted is read all the same, so that damage anywhere is found before anything is done."""
+        """Unpack the parts that have a target. Reads all other parts, too, so that any damage is found."""
         digest, of_engines = "", dict[str, str]()
         for entry in self._entries():
             if entry.name == DATABASE:
-                digest = self._take_database(entry, database)
+                digest = self._unpack_database(entry, database)
             elif entry.name == CONFIGURATION:
                 self.has_configuration = True
             elif entry.name.startswith(f"{ENGINES}/"):
                 name = entry.name.removeprefix(f"{ENGINES}/")
-                of_engines[name] = self._take_database(entry, (engines or {}).get(name))
+                of_engines[name] = self._unpack_database(entry, (engines or {}).get(name))
             elif entry.name.startswith(f"{WORKSPACES}/"):
-                self._take_file(entry, workspaces)
+                self._unpack_file(entry, workspaces)
             else:
-                raise BackupUnusable(f"nobody knows what `{entry.name}` in it is.")
+                raise BackupUnusable(f"it contains an unknown entry, `{entry.name}`.")
         self._read_to_the_end()
         if digest != self.manifest.sha256 or of_engines != dict(self.manifest.engines):
-            raise BackupUnusable("the database in it is not the one that was put in.")
+            raise BackupUnusable("a database in it does not match its digest.")
         self._make_links()
 
     def _entries(self) -> Iterator[tarfile.TarInfo]:
@@ -97,23 +97,23 @@ class Unpacker:
             if entry is None:
                 return
             if number > self._most_files:
-                raise BackupUnusable(f"there are more than {self._most_files:,} files in it.")
+                raise BackupUnusable(f"it contains more than {self._most_files:,} files.")
             if entry.issparse() or entry.size < 0:
-                raise BackupUnusable(f"{_CUT_OFF} (`{entry.name}`).")
-            self._archive.members.clear()  # type: ignore[attr-defined]  # the library would keep them all
+                raise BackupUnusable(f"{_DAMAGED} (`{entry.name}`).")
+            self._archive.members.clear()  # type: ignore[attr-defined]  # tarfile would keep every entry in memory
             yield entry
 
-    def _make_room(self, entry: tarfile.TarInfo, folder: Path) -> None:
-        """Before each file: content is never longer than its header has said."""
+    def _check_space(self, entry: tarfile.TarInfo, folder: Path) -> None:
+        """Check the free space before each file; content is never longer than its header says."""
         disk = shutil.disk_usage(folder)
         if entry.size > disk.free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         before = disk.free + self._unpacked
         self._unpacked += entry.size
-        if self._unpacked > max(self._size * _MOST_TIGHTLY, before // _HARMLESS_SHARE):
+        if self._unpacked > max(self._size * _MAX_RATIO, before // _SAFE_SHARE):
             raise BackupUnusable(
-                f"what is in it takes more than {_MOST_TIGHTLY} times its size, and much of what is free on the disk. "
-                "If you trust it, make room and try again."
+                f"its content is more than {_MAX_RATIO} times its size and would fill much of the disk. "
+                "If you trust it, free some space and try again."
             )
 
     def _read_manifest(self) -> Manifest:
@@ -122,36 +122,36 @@ class Unpacker:
             raise BackupUnusable("it is not a backup of Hermes.")
         return Manifest.from_json(self._content(first).read())
 
-    def _take_database(self, entry: tarfile.TarInfo, target: Path | None) -> str:
+    def _unpack_database(self, entry: tarfile.TarInfo, target: Path | None) -> str:
         digest = hashlib.sha256()
         content = self._content(entry)
         if target is not None:
-            self._make_room(entry, target.parent)
+            self._check_space(entry, target.parent)
         with Path(os.devnull).open("wb") if target is None else _new_file(target) as file:
             while piece := content.read(_CHUNK):
                 digest.update(piece)
                 file.write(piece)
         return digest.hexdigest()
 
-    def _take_file(self, entry: tarfile.TarInfo, directory: Path | None) -> None:
+    def _unpack_file(self, entry: tarfile.TarInfo, directory: Path | None) -> None:
         name = PurePosixPath(entry.name).relative_to(WORKSPACES)
         if ".." in name.parts or name.is_absolute():
-            raise BackupUnusable(f"`{entry.name}` in it would be put outside of the workspaces.")
+            raise BackupUnusable(f"`{entry.name}` in it would be written outside the workspaces.")
         if directory is None:
             return
         target = directory / name
         if entry.isdir():
             target.mkdir(mode=0o700, parents=True, exist_ok=True)
         elif entry.issym():
-            self._note_link(entry, target, str(name))
+            self._remember_link(entry, target, str(name))
         elif entry.isreg():
             self._write(entry, target)
 
-    def _note_link(self, entry: tarfile.TarInfo, target: Path, name: str) -> None:
-        """They are made last, so that nothing is ever written through one."""
+    def _remember_link(self, entry: tarfile.TarInfo, target: Path, name: str) -> None:
+        """Remember a link; links are created last, so that nothing is written through one."""
         leads_to = PurePosixPath(entry.linkname)
         ups = len(list(itertools.takewhile(lambda part: part == "..", leads_to.parts)))
-        # Upwards from a real folder is where the letters say. After a name, which may be a link, it could be anywhere.
+        # Leading `..` from a real folder are safe. After a name, which may be a link, `..` could lead anywhere.
         is_inside = ups < len(PurePosixPath(name).parts) and ".." not in leads_to.parts[ups:]
         if leads_to.is_absolute() or not is_inside:
             self.left_out.append(name)
@@ -161,13 +161,13 @@ class Unpacker:
     def _make_links(self) -> None:
         for link, target in self._links.items():
             if any(folder in self._links for folder in link.parents):
-                self.left_out.append(str(link))  # it would come to lie elsewhere than its name says
+                self.left_out.append(str(link))  # its parent is a link, so it would be created elsewhere
             else:
                 link.symlink_to(target)
 
     def _write(self, entry: tarfile.TarInfo, target: Path) -> None:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._make_room(entry, target.parent)
+        self._check_space(entry, target.parent)
         content = self._content(entry)
         with _new_file(target) as file:
             while piece := content.read(_CHUNK):
@@ -182,24 +182,23 @@ class Unpacker:
         return content
 
     def _read_to_the_end(self) -> None:
-        """The checksum of the whole stands there."""
+        """Read to the end of the archive, which holds its checksum."""
         assert self._archive.fileobj is not None
         while self._archive.fileobj.read(_CHUNK):
             pass
 
 
 class _Plain(gzip.GzipFile):
-    """The archive without its compression, for a library that would read as much as a header says, and go back to
-    where a header says."""
+    """The decompressed archive, with limits for tarfile, which trusts the sizes and positions in headers."""
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or not 0 <= size <= _LARGEST_READ:
-            raise BackupUnusable(f"{_CUT_OFF} (a header is too large).")
+        if size is None or not 0 <= size <= _MAX_READ:
+            raise BackupUnusable(f"{_DAMAGED} (a header is too large).")
         return super().read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_SET and offset < self.tell():
-            raise BackupUnusable(f"{_CUT_OFF} (a header leads back).")
+            raise BackupUnusable(f"{_DAMAGED} (a header leads back).")
         return super().seek(offset, whence)
 
 

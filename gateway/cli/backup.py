@@ -78,18 +78,20 @@ def restore(options: Options, file: Path, yes: bool) -> None:
                 home=loaded.home,
                 database=loaded.database,
                 workspaces=loaded.workspaces,
-                agreed=lambda staged: _agree(staged, ask=not yes),
+                agreed=lambda staged: _agree(staged, loaded, ask=not yes),
             )
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     _print_restored(restored, file, loaded)
 
 
-def _agree(staged: Staged, *, ask: bool) -> None:
-    """A script that says nothing has agreed, as ever."""
+def _agree(staged: Staged, loaded: LoadedConfig, *, ask: bool) -> None:
+    """Print the contents of both databases and ask at a terminal. A script that passes no --yes agrees, too."""
+    from gateway.backup.restore import current_contents  # noqa: PLC0415
+
     click.echo(f"The backup holds {_contents(staged.contents)}{_newest(staged.newest)}.")
-    if staged.replaces:
-        contents, newest = staged.replaces
+    if current := current_contents(loaded.database):
+        contents, newest = current
         click.echo(f"It takes the place of {_contents(contents)}{_newest(newest)}.")
     if ask and sys.stdin.isatty() and sys.stdout.isatty() and not click.confirm("Restore it?"):
         raise click.ClickException("Nothing was changed.")

@@ -190,7 +190,7 @@ def test_a_backup_puts_databases_only_where_they_belong(
 def test_an_engines_never_takes_the_place_of_ours(state: StateDirectory, backup: Path) -> None:
     """Somebody has called our database as an engine elsewhere calls its own."""
     ours = state.database.rename(state.home / NAME)
-    with pytest.raises(BackupUnusable, match=r"is called lcm\.db, as `storage\.path` is here"):
+    with pytest.raises(BackupUnusable, match=r"named lcm\.db, which is the name in `storage\.path`"):
         restore(backup, home=state.home, database=ours, workspaces=state.workspaces)
     assert state.names() == {NAME}
 

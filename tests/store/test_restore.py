@@ -152,7 +152,7 @@ def test_what_is_no_backup(state: StateDirectory, tmp_path: Path) -> None:
     assert "a database of another program" in unusable(state, tmp_path / "photos.db")
     with pytest.raises(RestoreFailed, match="nowhere: No such file"):
         state.restore(tmp_path / "nowhere")
-    with pytest.raises(RestoreFailed, match="that is the database in use"):
+    with pytest.raises(RestoreFailed, match="that is the present database"):
         state.restore(state.database)
 
 
@@ -184,9 +184,9 @@ def test_a_database_that_was_exchanged(state: StateDirectory, backup: Path, tmp_
     """The archive is sound; its database is not the one it speaks of."""
     other = with_texts(tmp_path / "third", "forged").database.read_bytes()
     forged = repacked(backup, tmp_path / "f", lambda member, old: other if member.name == "state.db" else old)
-    assert "is not the one that was put in" in unusable(state, forged)
+    assert "does not match its digest" in unusable(state, forged)
     without = repacked(backup, tmp_path / "w", lambda member, old: None if member.name == "state.db" else old)
-    assert "is not the one that was put in" in unusable(state, without)
+    assert "does not match its digest" in unusable(state, without)
 
 
 def manifest_with(**changes: Any) -> Callable[[tarfile.TarInfo, bytes], bytes]:
@@ -204,7 +204,7 @@ def test_from_a_newer_hermes(state: StateDirectory, backup: Path, tmp_path: Path
     with closing(sqlite3.connect(future)) as plain:
         plain.execute("INSERT INTO schema_migrations VALUES (9999, 'from the future', 0)")
         plain.commit()
-    assert "from a newer Hermes; upgrade Hermes to restore it" in unusable(state, future)
+    assert "made by a newer Hermes; upgrade Hermes to restore it" in unusable(state, future)
 
 
 @pytest.mark.parametrize("manifest", [b"", b"[]", b"{}", b'{"format": 1}', b'{"format": 1, "contents": 3}'])
@@ -325,7 +325,7 @@ def test_no_room(backup: Path, tmp_path: Path) -> None:
             tmp_path / "large.tar.gz",
             lambda member, old: os.urandom(2_000_000) if member.name.endswith("run.sh") else old,
         )
-        with pytest.raises(RestoreFailed, match=f"no room left in {state.home}"):
+        with pytest.raises(RestoreFailed, match=f"{state.home} is full"):
             state.restore(large)
         assert state.texts() == ["old"]
         assert state.names() == {"state.db"}

@@ -64,7 +64,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_file_that_is_larger_than_the_disk(state: StateDirectory, backup: Path, tmp_path: Path) -> None:
     """Its announced size is enough to know."""
     bomb = with_members(backup, tmp_path / "bomb", header(f"{WORKSPACE}/large", 1 << 60))
-    with pytest.raises(RestoreFailed, match=f"no room left in {state.home}"):
+    with pytest.raises(RestoreFailed, match=f"{state.home} is full"):
         state.restore(bomb)
     assert state.texts() == ["old"] and state.names() == {"state.db"}
 
@@ -77,7 +77,7 @@ def test_an_ordinary_backup_may_fill_a_small_disk(backup: Path, tmp_path: Path, 
         content = header(f"{WORKSPACE}/large", size), os.urandom(size)
         full = with_members(backup, tmp_path / "full", *content)
         if size > free:
-            with pytest.raises(RestoreFailed, match=f"no room left in {state.home}"):
+            with pytest.raises(RestoreFailed, match=f"{state.home} is full"):
                 state.restore(full)
             assert state.texts() == ["old"] and state.names() == {"state.db"}
         else:

@@ -72,7 +72,7 @@ def test_a_database_that_is_mounted_as_a_file(
 def refused_and_untouched(state: StateDirectory, backup: Path, place: Path) -> None:
     before = state.names()
     with pytest.raises(
-        RestoreFailed, match=rf"nothing was changed: {place} is mounted by itself.* {place.parent} as"
+        RestoreFailed, match=rf"nothing was changed: {place} is a mount point.* {place.parent} as"
     ):
         state.restore(backup)
     assert state.names() == before
