@@ -1,4 +1,4 @@
-"""One house for the whole contract, and a surface for each scenario."""
+"""One harness for the whole contract, and a surface for each scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.contract.discord import DiscordSurface
-from tests.contract.house import House, Settings, open_house
+from tests.contract.harness import ContractHarness, Settings, open_harness
 from tests.contract.model import Model
 from tests.contract.surfaces import Surface
 from tests.contract.telegram import TelegramSurface
@@ -21,17 +21,17 @@ Surfaces = dict[str, Surface]
 
 
 class Street:
-    """The house: built when somebody first comes, gone when the last scenario has been told."""
+    """The harness, shared by all scenarios."""
 
     def __init__(self, ground: Path) -> None:
         self.surfaces: Surfaces = {}
         self._ground = ground
         self._stack = AsyncExitStack()
-        self._house: House | None = None
+        self._house: ContractHarness | None = None
 
-    async def house(self, settings: Settings) -> House:
+    async def harness(self, settings: Settings) -> ContractHarness:
         if self._house is None:
-            self._house = await self._stack.enter_async_context(open_house(self._ground))
+            self._house = await self._stack.enter_async_context(open_harness(self._ground))
             self.surfaces = _surfaces(self._house, self._stack)
             await self._house.warms_up()
         if self._house.settings != settings:
@@ -74,12 +74,12 @@ def settings() -> Settings:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def house(street: Street, settings: Settings) -> House:
-    return await street.house(settings)
+async def harness(street: Street, settings: Settings) -> ContractHarness:
+    return await street.harness(settings)
 
 
 @pytest.fixture
-def surfaces(street: Street, house: House) -> Surfaces:
+def surfaces(street: Street, harness: ContractHarness) -> Surfaces:
     return street.surfaces
 
 
@@ -89,16 +89,16 @@ def surface(request: pytest.FixtureRequest, surfaces: Surfaces) -> Surface:
 
 
 @pytest.fixture
-def model(house: House) -> Iterator[Model]:
-    house.model.forget()
-    yield house.model
-    assert house.model.refusals == [], "Hermes asked its model something malformed"
+def model(harness: ContractHarness) -> Iterator[Model]:
+    harness.model.forget()
+    yield harness.model
+    assert harness.model.refusals == [], "Hermes asked its model something malformed"
 
 
-def _surfaces(house: House, stack: AsyncExitStack) -> Surfaces:
+def _surfaces(harness: ContractHarness, stack: AsyncExitStack) -> Surfaces:
     return {
-        "telegram": TelegramSurface(house),
-        "discord": DiscordSurface(house),
-        "web": WebSurface(house, stack),
-        "terminal": TerminalSurface(house, stack),
+        "telegram": TelegramSurface(harness),
+        "discord": DiscordSurface(harness),
+        "web": WebSurface(harness, stack),
+        "terminal": TerminalSurface(harness, stack),
     }

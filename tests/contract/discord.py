@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.model import PATIENCE
 from tests.contract.surfaces import File, Person, Shown
 from tests.worlds import discord as world
@@ -18,11 +18,11 @@ _BLOCK = re.compile(r"```(\w*)\n(.*?)\n?```", re.DOTALL)
 
 
 class DiscordPerson(Person):
-    def __init__(self, house: House, who: world.Person, channel: world.Channel) -> None:
+    def __init__(self, harness: ContractHarness, who: world.Person, channel: world.Channel) -> None:
         self.name = who.name
         self.who = who
         self.channel = channel
-        self._world = house.discord
+        self._world = harness.discord
 
     async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> world.Message:
         if isinstance(reply_to, Shown):
@@ -89,9 +89,9 @@ class DiscordSurface:
     name = "discord"
     limit = 2000
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._world = house.discord
+    def __init__(self, harness: ContractHarness) -> None:
+        self._house = harness
+        self._world = harness.discord
 
     def size(self, text: str) -> int:
         return len(text)

@@ -34,7 +34,7 @@ _FEATURES: dict[str, frozenset[Feature]] = {
 }
 
 CONTRACT = pytest.mark.asyncio(loop_scope="session")
-"""For `pytestmark`: all scenarios share one house, so they share an event loop, and a worker (`tests/workers.py`)."""
+"""For `pytestmark`: all scenarios share one harness, so they share an event loop, and a worker (`tests/workers.py`)."""
 
 
 def on(*features: Feature) -> pytest.MarkDecorator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.contract.house import TELEGRAM_ADMIN, House
+from tests.contract.harness import TELEGRAM_ADMIN, ContractHarness
 from tests.contract.model import PATIENCE
 from tests.contract.surfaces import File, Person, Shown
 from tests.worlds import telegram as world
@@ -16,13 +16,13 @@ CURSOR = "▌"
 
 class TelegramPerson(Person):
     def __init__(
-        self, house: House, who: world.Person, chat: world.Chat, topic: world.Topic | None = None
+        self, harness: ContractHarness, who: world.Person, chat: world.Chat, topic: world.Topic | None = None
     ) -> None:
         self.name = who.user.first_name
         self.who = who
         self.chat = chat
         self.topic = topic
-        self._house = house
+        self._house = harness
 
     async def says(self, text: str, *, to_bot: bool = True, reply_to: Any = None) -> world.Message:
         if isinstance(reply_to, Shown):
@@ -96,9 +96,9 @@ class TelegramSurface:
     name = "telegram"
     limit = 4096
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._world = house.telegram
+    def __init__(self, harness: ContractHarness) -> None:
+        self._house = harness
+        self._world = harness.telegram
 
     def size(self, text: str) -> int:
         return units(text)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.surfaces import Person, Shown
 from tests.worlds.hermes_process import environment
 from tests.worlds.terminal import Screen, Terminal
@@ -69,8 +69,8 @@ class TerminalSurface:
     name = "terminal"
     limit = 100_000
 
-    def __init__(self, house: House, stack: AsyncExitStack) -> None:
-        self._house = house
+    def __init__(self, harness: ContractHarness, stack: AsyncExitStack) -> None:
+        self._house = harness
         self._stack = stack
         self._terminal: Terminal | None = None
 

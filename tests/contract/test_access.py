@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.model import Model
 from tests.contract.surfaces import CONTRACT, ChatSurface, Person, on
 
@@ -25,7 +25,9 @@ async def _code_given_to(stranger: Person) -> str:
 
 
 @on("groups")
-async def test_a_group_that_nobody_allowed(surface: ChatSurface, model: Model, house: House) -> None:
+async def test_a_group_that_nobody_allowed(
+    surface: ChatSurface, model: Model, harness: ContractHarness
+) -> None:
     """Even those who may talk to the bot in private get nothing there, and nothing is kept of it."""
     ada = await surface.person()
     (there,) = surface.foreign_group(ada)
@@ -35,7 +37,7 @@ async def test_a_group_that_nobody_allowed(surface: ChatSurface, model: Model, h
     await _still_answers(surface)
     assert not any("Session:" in text for text in there.visible())
     assert not model.was_told("riddle")
-    assert not await house.stores("riddle")
+    assert not await harness.stores("riddle")
 
 
 @on("strangers")
@@ -54,12 +56,14 @@ async def test_an_admin_lets_a_stranger_in(surface: ChatSurface, model: Model) -
 
 
 @on("strangers")
-async def test_a_stranger_is_let_in_by_a_code(surface: ChatSurface, model: Model, house: House) -> None:
+async def test_a_stranger_is_let_in_by_a_code(
+    surface: ChatSurface, model: Model, harness: ContractHarness
+) -> None:
     """Only a code is told to them; once the owner has approved it, they are answered, in private only."""
     mallory = surface.stranger()
     await mallory.says("let me in, said the stranger")
     code = await _code_given_to(mallory)
-    approved, output = await house.cli("pairing", "approve", code)
+    approved, output = await harness.cli("pairing", "approve", code)
     assert approved == 0, output
     assert "Mallory" in output
     await mallory.asks("may I come in now?")
@@ -67,8 +71,8 @@ async def test_a_stranger_is_let_in_by_a_code(surface: ChatSurface, model: Model
     await elsewhere.says("and here, among friends?")
     await _still_answers(surface)
     assert elsewhere.visible() == []
-    used_again, sentence = await house.cli("pairing", "approve", code)
+    used_again, sentence = await harness.cli("pairing", "approve", code)
     assert used_again != 0
     assert "No one is waiting with this code" in sentence
     assert not model.was_told("said the stranger")
-    assert not await house.stores("said the stranger")
+    assert not await harness.stores("said the stranger")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.conftest import Surfaces
 from tests.contract.discord import DiscordSurface
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.model import Model
 from tests.contract.surfaces import CONTRACT, ChatSurface, on
 
@@ -12,26 +12,28 @@ pytestmark = CONTRACT
 
 
 @on("strangers")
-async def test_tokens_stay_out_of_the_log(surface: ChatSurface, house: House, model: Model) -> None:
+async def test_tokens_stay_out_of_the_log(
+    surface: ChatSurface, harness: ContractHarness, model: Model
+) -> None:
     """At the level `debug`, and when connections break amid a request."""
     ada = await surface.person()
     surface.drop_next_message()
     await ada.asks("are you there?")
-    log = "".join(house.hermes.output)
+    log = "".join(harness.hermes.output)
     assert "[debug" in log
-    for token in (house.telegram.token, house.telegram.token.partition(":")[2], house.discord.token):
+    for token in (harness.telegram.token, harness.telegram.token.partition(":")[2], harness.discord.token):
         assert token not in log
 
 
-async def test_the_model_notifies_nobody(house: House, surfaces: Surfaces, model: Model) -> None:
+async def test_the_model_notifies_nobody(harness: ContractHarness, surfaces: Surfaces, model: Model) -> None:
     """Whatever a model writes, `@everyone` and mentions in it are text on Discord."""
     surface = surfaces["discord"]
     assert isinstance(surface, DiscordSurface)
     (ada,) = surface.group("Ada")
-    role = house.discord.guild.add_role("crew", mentionable=True)
+    role = harness.discord.guild.add_role("crew", mentionable=True)
     answer = f"Wake up @everyone, @here, {role.mention} and {ada.who.mention}!"
     model.answers("wake", answer)
     await ada.says("wake them all")
     await ada.is_answered("Wake up")
     assert ada.visible() == [answer]
-    assert not house.discord.pings()
+    assert not harness.discord.pings()

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.contract.conftest import Street, Surfaces
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.model import echo, heard, newest, tool_results
 from tests.contract.surfaces import CONTRACT, Person, Shown
 from tests.worlds.script import Call, Reply
@@ -35,81 +35,83 @@ class Talk:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def story(street: Street) -> AsyncIterator[tuple[House, dict[str, Talk]]]:
+async def story(street: Street) -> AsyncIterator[tuple[ContractHarness, dict[str, Talk]]]:
     """Answers are being written and a question is open when Hermes is stopped; people write on while it is away."""
-    house = await street.house("usual")
-    house.model.forget()
-    talks = {name: await _talk(house, street.surfaces, name) for name in ("telegram", "discord", "web")}
-    await house.hermes.stop()
+    harness = await street.harness("usual")
+    harness.model.forget()
+    talks = {name: await _talk(harness, street.surfaces, name) for name in ("telegram", "discord", "web")}
+    await harness.hermes.stop()
     for name in ("telegram", "discord"):
         await talks[name].ada.says(f"written on {name} while you were away")
     await street.starts_again("other")
-    house.telegram.redeliver(talks["telegram"].said)
-    yield house, talks
+    harness.telegram.redeliver(talks["telegram"].said)
+    yield harness, talks
 
 
-async def _talk(house: House, surfaces: Surfaces, name: str) -> Talk:
+async def _talk(harness: ContractHarness, surfaces: Surfaces, name: str) -> Talk:
     ada, bob = await surfaces[name].person("Ada"), await surfaces[name].person("Bob")
     said = await ada.says(f"my boat on {name} is called Heron")
     await ada.is_answered("is called Heron")
-    house.model.answers("be careful", DANGEROUS)
+    harness.model.answers("be careful", DANGEROUS)
     await bob.says(f"be careful on {name}")
     asked = await bob.is_asked()
     await bob.says("and one more thing")
     await bob.sees(bob.waiting)
-    house.model.answers(f"story for {name}", Reply("There was once a boat and it", hold=True, after=6))
+    harness.model.answers(f"story for {name}", Reply("There was once a boat and it", hold=True, after=6))
     await ada.says(f"a story for {name}")
     await ada.sees("There was once a boat")
     return Talk(ada, said, bob, asked)
 
 
 @EVERYWHERE
-async def test_the_conversation_goes_on(story: tuple[House, dict[str, Talk]], name: str) -> None:
+async def test_the_conversation_goes_on(story: tuple[ContractHarness, dict[str, Talk]], name: str) -> None:
     """The next message is answered, and the model knows what was said before, the unanswered question too."""
-    house, talks = story
+    harness, talks = story
     await talks[name].ada.asks("what is my boat called?")
-    asked = [seen for seen in house.model.requests("what is my boat called?") if name in str(heard(seen))]
+    asked = [seen for seen in harness.model.requests("what is my boat called?") if name in str(heard(seen))]
     history = heard(asked[-1])
     assert f"my boat on {name} is called Heron" in history
     assert f"a story for {name}" in history
 
 
 @CHATS
-async def test_what_was_written_meanwhile(story: tuple[House, dict[str, Talk]], name: str) -> None:
+async def test_what_was_written_meanwhile(story: tuple[ContractHarness, dict[str, Talk]], name: str) -> None:
     """A message that was sent while Hermes was away is answered."""
     _, talks = story
     await talks[name].ada.is_answered("while you were away")
 
 
 @EVERYWHERE
-async def test_an_open_question_is_withdrawn(story: tuple[House, dict[str, Talk]], name: str) -> None:
+async def test_an_open_question_is_withdrawn(
+    story: tuple[ContractHarness, dict[str, Talk]], name: str
+) -> None:
     """A button from before does nothing any more, and what it was about never runs."""
-    house, talks = story
+    harness, talks = story
     bob = talks[name].bob
     assert await bob.presses(talks[name].asked, "Once") == "This request is no longer open."
     await bob.asks(f"did it run on {name}?")
-    (asked,) = house.model.requests(f"did it run on {name}?")
+    (asked,) = harness.model.requests(f"did it run on {name}?")
     assert not any("the danger has happened" in result for result in tool_results(asked))
     assert not any(shown.buttons for shown in bob.messages())
 
 
 @EVERYWHERE
-async def test_what_waited_is_answered(story: tuple[House, dict[str, Talk]], name: str) -> None:
+async def test_what_waited_is_answered(story: tuple[ContractHarness, dict[str, Talk]], name: str) -> None:
     """What was being answered when Hermes stopped, and what waited behind it, is answered when it is back."""
-    house, talks = story
+    harness, talks = story
     bob = talks[name].bob
     await bob.is_answered(echo("and one more thing"))
     if name != "web":
         await bob.sees("continues this answer after the next start")
         await bob.no_longer_sees(bob.waiting)
     await bob.asks(f"what did I say on {name}?")
-    (asked,) = house.model.requests(f"what did I say on {name}?")
+    (asked,) = harness.model.requests(f"what did I say on {name}?")
     assert "and one more thing" in heard(asked)
 
 
-async def test_nothing_is_answered_twice(story: tuple[House, dict[str, Talk]]) -> None:
+async def test_nothing_is_answered_twice(story: tuple[ContractHarness, dict[str, Talk]]) -> None:
     """Telegram delivers an old update once more: it is known, although Hermes was started anew."""
-    house, talks = story
+    harness, talks = story
     await talks["telegram"].ada.asks("was there anything else?")
-    asked = [newest(seen) for seen in house.model.requests()]
+    asked = [newest(seen) for seen in harness.model.requests()]
     assert asked.count("my boat on telegram is called Heron") == 1

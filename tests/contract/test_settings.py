@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.house import House, Settings
+from tests.contract.harness import ContractHarness, Settings
 from tests.contract.model import Model, heard, newest, tool_results
 from tests.contract.surfaces import CONTRACT, ChatSurface, File, Surface, on
 from tests.worlds.script import Call, Reply
@@ -49,7 +49,7 @@ async def test_groups_per_person(surface: ChatSurface, model: Model) -> None:
 
 
 @on("groups")
-async def test_only_allowed_members(surface: ChatSurface, model: Model, house: House) -> None:
+async def test_only_allowed_members(surface: ChatSurface, model: Model, harness: ContractHarness) -> None:
     """`group_members: allowed_users`: others in the group are neither answered nor overheard."""
     (ada,) = surface.group("Ada")
     mallory = surface.joins(surface.stranger(), ada)
@@ -58,23 +58,23 @@ async def test_only_allowed_members(surface: ChatSurface, model: Model, house: H
     await ada.asks("is it quiet here?")
     assert len(ada.visible()) == 1
     assert not model.was_told("heron")
-    assert not await house.stores("heron?")
+    assert not await harness.stores("heron?")
 
 
 @on("files")
-async def test_a_voice_message_is_heard(surface: Surface, model: Model, house: House) -> None:
+async def test_a_voice_message_is_heard(surface: Surface, model: Model, harness: ContractHarness) -> None:
     """`auxiliary.transcription.model`: what was said reaches the model, marked as written down by a machine."""
     ada = await surface.person()
     recording = b"OggS" + bytes(200)
-    house.ears.text = "Is the ferry late?"
+    harness.ears.text = "Is the ferry late?"
     await ada.sends(File("voice.ogg", recording, "voice"))
     await ada.is_answered("Is the ferry late?")
     assert "written down by a machine" in newest(model.requests()[0])
-    assert house.ears.heard[-1][1] == recording
+    assert harness.ears.heard[-1][1] == recording
 
 
 @on("strangers")
-async def test_strangers_hear_nothing(surface: ChatSurface, model: Model, house: House) -> None:
+async def test_strangers_hear_nothing(surface: ChatSurface, model: Model, harness: ContractHarness) -> None:
     """`pairing: false`: messages, changed messages and commands of a stranger are as if they had not been."""
     mallory = surface.stranger()
     said = await mallory.says("open the sesame")
@@ -84,4 +84,4 @@ async def test_strangers_hear_nothing(surface: ChatSurface, model: Model, house:
     await ada.asks("are you there?")
     assert [text for text in mallory.visible() if text != "/status"] == []
     assert not model.was_told("sesame")
-    assert not await house.stores("sesame")
+    assert not await harness.stores("sesame")

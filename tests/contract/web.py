@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.contract.house import House
+from tests.contract.harness import ContractHarness
 from tests.contract.model import PATIENCE
 from tests.contract.surfaces import File, Person, Shown
 from tests.worlds.hermes_process import WebClient
@@ -125,8 +125,8 @@ class WebSurface:
     name = "web"
     limit = 100_000
 
-    def __init__(self, house: House, stack: AsyncExitStack) -> None:
-        self._house = house
+    def __init__(self, harness: ContractHarness, stack: AsyncExitStack) -> None:
+        self._house = harness
         self._stack = stack
 
     def size(self, text: str) -> int:

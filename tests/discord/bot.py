@@ -1,4 +1,4 @@
-"""The real adapter with a desk that writes down what it is handed."""
+"""The real adapter with a receiver that writes down what it is handed."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ COMMANDS = (
 
 
 async def _at_once() -> None:
-    """Has nothing to do."""
+    """Do nothing."""
 
 
-class Desk:
-    """Takes everything in; `let_in` can keep those who come waiting, `welcome` tells whether they may speak."""
+class RecordingReceiver:
+    """`InboundHandler` that records events. `gate` delays its return, `allows` is its verdict."""
 
     def __init__(self) -> None:
-        self.let_in = asyncio.Event()
-        self.let_in.set()
-        self.welcome = True
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.allows = True
         self.since = time.time()
         self.known: dict[Place, str] = {}
         self.refuses = 0
-        """So many messages cannot be kept."""
-        self.stumbles_over = ""
-        """A message with this text brings a bug to light; so does the opening, if it is `open`."""
+        """How many of the next messages fail to be stored."""
+        self.crashes_on = ""
+        """A message with this text raises; so does `open()`, if this is `open`."""
         self.opens = True
-        """False while the store refuses to say what was seen before."""
+        """False while the store fails at `open()`."""
         self.verdict = "Done."
         self.before_closing: Callable[[], Awaitable[None]] = _at_once
         self._messages: asyncio.Queue[ChatMessage] = asyncio.Queue()
@@ -59,8 +59,8 @@ class Desk:
         self._presses: asyncio.Queue[Press] = asyncio.Queue()
 
     async def open(self) -> float:
-        """Nothing was left."""
-        if self.stumbles_over == "open":
+        """Return the time since when the bot listens."""
+        if self.crashes_on == "open":
             raise ZeroDivisionError
         if not self.opens:
             raise StoreFull
@@ -70,18 +70,18 @@ class Desk:
         if self.refuses:
             self.refuses -= 1
             raise StoreFull
-        if self.stumbles_over and message.text == self.stumbles_over:
+        if self.crashes_on and message.text == self.crashes_on:
             raise ZeroDivisionError
         self._messages.put_nowait(message)
-        await self.let_in.wait()
-        return self.welcome
+        await self.gate.wait()
+        return self.allows
 
     async def edited(self, message: ChatMessage) -> None:
         self._edits.put_nowait(message)
 
     async def pressed(self, press: Press) -> str:
         self._presses.put_nowait(press)
-        await self.let_in.wait()
+        await self.gate.wait()
         return self.verdict
 
     async def newest(self) -> dict[Place, str]:
@@ -92,21 +92,21 @@ class Desk:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was handed in has been looked at."""
+        """Tell whether a test has read every recorded event."""
         return self._messages.empty() and self._edits.empty() and self._presses.empty()
 
-    async def heard(self) -> ChatMessage:
+    async def next_message(self) -> ChatMessage:
         return await asyncio.wait_for(self._messages.get(), PATIENCE)
 
-    async def saw_edit(self) -> ChatMessage:
+    async def next_edit(self) -> ChatMessage:
         return await asyncio.wait_for(self._edits.get(), PATIENCE)
 
-    async def felt_press(self) -> Press:
+    async def next_press(self) -> Press:
         return await asyncio.wait_for(self._presses.get(), PATIENCE)
 
 
 class Bot:
-    """A bot in a world. Several of them may follow one another."""
+    """A Discord bot connected to the loopback server."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Bot:
         resume_seconds: float = 60.0,
     ) -> None:
         self.world = world
-        self.desk = Desk()
+        self.receiver = RecordingReceiver()
         settings = DiscordBotConfig(
             token=SecretStr(token or world.token),
             api_base=api_base or world.api_base,
@@ -129,19 +129,19 @@ class Bot:
             allowed_users=tuple(people),
         )
         self.platform = DiscordPlatform(
-            settings, self._desk_for, commands, bot_name=name, resume_seconds=resume_seconds
+            settings, self._receiver_for, commands, bot_name=name, resume_seconds=resume_seconds
         )
 
-    def _desk_for(self, port: ChatPort) -> InboundHandler:
-        self.handed_out = port
-        return self.desk
+    def _receiver_for(self, port: ChatPort) -> InboundHandler:
+        self.port_given = port
+        return self.receiver
 
     @property
     def port(self) -> DiscordPort:
         return self.platform.port
 
     async def becomes(self, state: str) -> None:
-        """Health has no bell to ring, so it is looked at until it has changed."""
+        """Poll the health, which has no change event."""
         async with asyncio.timeout(PATIENCE):
             while self.platform.health.state != state:  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ async def running(bot: Bot) -> AsyncIterator[Bot]:
 
 
 def place(channel: Channel) -> Place:
-    """Where the adapter should say that something in this channel happened."""
+    """Return the place that the adapter reports for this channel."""
     if channel.guild is None:
         return Place(str(channel.id))
     group = str(channel.guild.id)
@@ -167,5 +167,5 @@ def place(channel: Channel) -> Place:
 
 
 def send_nonsense(world: DiscordWorld) -> None:
-    """An event that the library cannot read: it ends its connection."""
+    """Send an event that the library cannot parse, so that it ends the connection."""
     world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: {"nonsense": True})

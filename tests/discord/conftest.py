@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from discord.backoff import ExponentialBackoff
 
-from tests.discord.bot import Bot, Desk, running
+from tests.discord.bot import Bot, RecordingReceiver, running
 from tests.worlds.discord import DiscordWorld, Person
 
 
@@ -31,8 +31,8 @@ async def bot(world: DiscordWorld) -> AsyncIterator[Bot]:
 
 
 @pytest.fixture
-def desk(bot: Bot) -> Desk:
-    return bot.desk
+def receiver(bot: Bot) -> RecordingReceiver:
+    return bot.receiver
 
 
 @pytest.fixture

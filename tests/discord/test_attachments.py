@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import AttachmentRefused
-from tests.discord.bot import Desk
+from tests.discord.bot import RecordingReceiver
 from tests.worlds.discord import DiscordWorld, Fault, Person, Upload
 
 
@@ -20,52 +20,62 @@ from tests.worlds.discord import DiscordWorld, Fault, Person, Upload
         (Upload("strange", b"x"), "document", "application/octet-stream"),
     ],
 )
-async def test_kinds_of_files(desk: Desk, ada: Person, upload: Upload, kind: str, mime: str) -> None:
+async def test_kinds_of_files(
+    receiver: RecordingReceiver, ada: Person, upload: Upload, kind: str, mime: str
+) -> None:
     """By what Discord says of them, a voice message apart from other audio."""
     await ada.says(attachments=[upload])
-    [file] = (await desk.heard()).attachments
+    [file] = (await receiver.next_message()).attachments
     assert (file.name, file.kind, file.mime, file.size) == (upload.filename, kind, mime, 1)
 
 
-async def test_reading_a_file(desk: Desk, ada: Person) -> None:
+async def test_reading_a_file(receiver: RecordingReceiver, ada: Person) -> None:
     """It is fetched when asked for, up to the limit and the limit included."""
     await ada.says("see", attachments=[Upload("a.txt", b"0123456789")])
-    heard = await desk.heard()
+    heard = await receiver.next_message()
     assert heard.text == "see"
     assert await heard.attachments[0].read(10) == b"0123456789"
 
 
-async def test_a_file_that_is_too_large_is_not_fetched(desk: Desk, ada: Person, world: DiscordWorld) -> None:
+async def test_a_file_that_is_too_large_is_not_fetched(
+    receiver: RecordingReceiver, ada: Person, world: DiscordWorld
+) -> None:
     """Discord says how large it is before a byte is read."""
     await ada.says(attachments=[Upload("a.txt", b"0123456789")])
-    [file] = (await desk.heard()).attachments
+    [file] = (await receiver.next_message()).attachments
     with pytest.raises(AttachmentRefused, match="at most 9 are accepted"):
         await file.read(9)
     assert world.calls_to("get_file") == []
 
 
-async def test_a_file_larger_than_said_is_cut_off(desk: Desk, ada: Person, world: DiscordWorld) -> None:
+async def test_a_file_larger_than_said_is_cut_off(
+    receiver: RecordingReceiver, ada: Person, world: DiscordWorld
+) -> None:
     """What is said of a file is no promise."""
     message = await ada.says(attachments=[Upload("a.txt", b"0123456789")])
-    [file] = (await desk.heard()).attachments
+    [file] = (await receiver.next_message()).attachments
     message.attachments[0].upload = Upload("a.txt", b"x" * 100_000)
     with pytest.raises(AttachmentRefused, match="more than 20"):
         await file.read(20)
 
 
-async def test_an_expired_file_is_refused(desk: Desk, ada: Person, world: DiscordWorld) -> None:
+async def test_an_expired_file_is_refused(
+    receiver: RecordingReceiver, ada: Person, world: DiscordWorld
+) -> None:
     """Its address is good for a day."""
     await ada.says(attachments=[Upload("a.txt", b"x")])
-    [file] = (await desk.heard()).attachments
+    [file] = (await receiver.next_message()).attachments
     world.clock.advance(25 * 3600)
     with pytest.raises(AttachmentRefused, match="send it again"):
         await file.read(10)
 
 
-async def test_a_file_that_does_not_come(desk: Desk, ada: Person, world: DiscordWorld) -> None:
+async def test_a_file_that_does_not_come(
+    receiver: RecordingReceiver, ada: Person, world: DiscordWorld
+) -> None:
     """A cut connection is a sentence too."""
     await ada.says(attachments=[Upload("a.txt", b"x")])
-    [file] = (await desk.heard()).attachments
+    [file] = (await receiver.next_message()).attachments
     world.fail_next("get_file", Fault.drop(), times=9)
     with pytest.raises(AttachmentRefused, match="could not be downloaded"):
         await file.read(10)

@@ -26,9 +26,9 @@ async def deaf(world: DiscordWorld, ada: Person) -> AsyncIterator[Bot]:
     first = await ada.says("kept", channel=world.general)
     await ada.says("missed", channel=world.general)
     bot = Bot(world)
-    bot.desk.known = {place(world.general): str(first.id)}
-    bot.desk.since = time.time() - 3600
-    bot.desk.opens = False
+    bot.receiver.known = {place(world.general): str(first.id)}
+    bot.receiver.since = time.time() - 3600
+    bot.receiver.opens = False
     async with running(bot):
         yield bot
 
@@ -38,8 +38,8 @@ async def test_a_store_that_refuses_for_a_while(deaf: Bot, ada: Person, world: D
     assert deaf.platform.health.state == "down"
     assert str(StoreFull()) in deaf.platform.health.detail
     await ada.says("now", channel=world.general)
-    deaf.desk.opens = True
-    assert [(await deaf.desk.heard()).text for _ in range(2)] == ["missed", "now"]
+    deaf.receiver.opens = True
+    assert [(await deaf.receiver.next_message()).text for _ in range(2)] == ["missed", "now"]
     await deaf.becomes("up")
 
 
@@ -48,9 +48,9 @@ async def test_health_after_an_interruption_meanwhile(deaf: Bot, ada: Person, wo
     world.gateway.abort()
     await world.gateway.resumed()
     await ada.says("/stop")
-    assert (await deaf.desk.heard()).text == "/stop", "the connection is there again"
+    assert (await deaf.receiver.next_message()).text == "/stop", "the connection is there again"
     assert deaf.platform.health.state == "down"
-    deaf.desk.opens = True
+    deaf.receiver.opens = True
     await deaf.becomes("up")
 
 
@@ -59,24 +59,24 @@ async def test_commands_do_not_get_ahead_of_what_was_missed(
 ) -> None:
     """But for those that wait for nobody, and they are no reason to look no further back."""
     await ada.says("/stop", channel=world.general)
-    assert (await deaf.desk.heard()).text == "/stop"
+    assert (await deaf.receiver.next_message()).text == "/stop"
     await ada.uses("stop", channel=world.general)
-    assert (await deaf.desk.heard()).text == "/stop"
+    assert (await deaf.receiver.next_message()).text == "/stop"
     used = await ada.uses("reset", channel=world.general)
     await used.acknowledged()
-    deaf.desk.opens = True
-    texts = [(await deaf.desk.heard()).text for _ in range(3)]
-    assert texts == ["missed", "/stop", "/reset"], "the desk knows what it has seen before"
+    deaf.receiver.opens = True
+    texts = [(await deaf.receiver.next_message()).text for _ in range(3)]
+    assert texts == ["missed", "/stop", "/reset"], "the receiver knows what it has seen before"
     assert (await used.reply()).content == "`/reset`"
 
 
 async def test_a_bug_at_the_beginning_makes_nobody_deaf(world: DiscordWorld, ada: Person) -> None:
     """What was missed is lost then, what comes is not."""
     bot = Bot(world)
-    bot.desk.stumbles_over = "open"
+    bot.receiver.crashes_on = "open"
     async with running(bot):
         await ada.says("hello")
-        assert (await bot.desk.heard()).text == "hello"
+        assert (await bot.receiver.next_message()).text == "hello"
         assert bot.platform.health.state == "up"
 
 
@@ -85,7 +85,7 @@ async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: DiscordW
     async with running(Bot(world)):
         await world.until(lambda: "reset" in world.commands.names())
     bot = Bot(world)
-    bot.desk.opens = False
+    bot.receiver.opens = False
     async with running(bot):
         await ada.says("hello")
         await (await ada.uses("reset")).acknowledged()
@@ -94,24 +94,24 @@ async def test_a_stop_before_the_beginning_leaves_nobody_waiting(world: DiscordW
         assert {"on_connect", "on_message", "on_interaction"} <= names
     _, late = await asyncio.wait(waiting, timeout=0.3)
     assert not late
-    assert bot.desk.is_idle
+    assert bot.receiver.is_idle
 
 
 async def test_what_stands_in_line_outlives_its_connection(world: DiscordWorld, ada: Person) -> None:
     """It was delivered, and a command is never found again. Nobody waits to answer over a connection that is gone."""
     async with running(Bot(world, resume_seconds=0.1)) as bot:
         await world.until(lambda: "reset" in world.commands.names())
-        bot.desk.let_in.clear()
+        bot.receiver.gate.clear()
         await ada.says("first")
-        await bot.desk.heard()
+        await bot.receiver.next_message()
         await (await ada.uses("reset")).acknowledged()
         [answering] = [task for task in event_tasks() if task.get_name() == "discord.py: on_interaction"]
         world.gateway.refuse_connections()
         world.gateway.abort()
         done, _ = await asyncio.wait({answering}, timeout=PATIENCE)
         assert done
-        bot.desk.let_in.set()
-        assert (await bot.desk.heard()).text == "/reset"
+        bot.receiver.gate.set()
+        assert (await bot.receiver.next_message()).text == "/reset"
 
 
 async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
@@ -121,19 +121,19 @@ async def test_a_connection_that_ends_before_it_is_known_what_was_missed(
     first = await ada.says("kept")
     await ada.says("missed")
     bot = Bot(world, resume_seconds=0.1)
-    bot.desk.known = {place(ada.dm()): str(first.id)}
-    bot.desk.since = time.time() - 3600
+    bot.receiver.known = {place(ada.dm()): str(first.id)}
+    bot.receiver.since = time.time() - 3600
     reading = world.fail_next("get_messages", Fault.hang())
     async with running(bot):
         await reading.arrived()
         await ada.says("now")
         await ben.says("from elsewhere")
-        assert (await bot.desk.heard()).text == "from elsewhere", "the line is complete"
+        assert (await bot.receiver.next_message()).text == "from elsewhere", "the line is complete"
         world.gateway.refuse_connections()
         world.gateway.abort()
         await world.until(lambda: len(world.calls_to("get_me")) > 1)
         world.gateway.refuse_connections(False)
-        assert [(await bot.desk.heard()).text for _ in range(2)] == ["missed", "now"]
+        assert [(await bot.receiver.next_message()).text for _ in range(2)] == ["missed", "now"]
 
 
 async def test_nobody_gets_ahead_in_the_moment_in_which_the_waiting_ends(
@@ -142,14 +142,14 @@ async def test_nobody_gets_ahead_in_the_moment_in_which_the_waiting_ends(
     """A dozen people go on talking all the while; what each of them said first comes first."""
     people = [world.person(f"Person {number}") for number in range(12)]
     said = 0
-    deaf.desk.opens = True
-    while deaf.desk.is_idle:
+    deaf.receiver.opens = True
+    while deaf.receiver.is_idle:
         for person in people:
             await person.says(str(said))
         said += 1
     heard: dict[str, list[int]] = {}
     for _ in range(said * len(people) + 1):
-        message = await deaf.desk.heard()
+        message = await deaf.receiver.next_message()
         if message.text != "missed":
             heard.setdefault(message.author.id, []).append(int(message.text))
     assert all(numbers == list(range(said)) for numbers in heard.values())

@@ -66,7 +66,7 @@ async def test_a_service_out_of_order(world: DiscordWorld, ada: Person) -> None:
     async with running(Bot(world)) as bot:
         await bot.becomes("up")
         await ada.says("hello")
-        assert (await bot.desk.heard()).text == "hello"
+        assert (await bot.receiver.next_message()).text == "hello"
 
 
 async def test_a_pause_that_discord_asks_for(world: DiscordWorld) -> None:
@@ -86,7 +86,7 @@ async def test_a_gateway_that_is_not_there_at_first(world: DiscordWorld, ada: Pe
         world.gateway.refuse_connections(False)
         await bot.becomes("up")
         await ada.says("hello")
-        assert (await bot.desk.heard()).text == "hello"
+        assert (await bot.receiver.next_message()).text == "hello"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_a_resumed_session_misses_nothing(
     await ada.says("meanwhile")
     await world.gateway.resumed()
     await ada.says("afterwards")
-    assert [(await bot.desk.heard()).text for _ in range(2)] == ["meanwhile", "afterwards"]
+    assert [(await bot.receiver.next_message()).text for _ in range(2)] == ["meanwhile", "afterwards"]
     assert bot.platform.health.state == "up"
     assert len(world.gateway.identifies) == 1
 
@@ -119,7 +119,7 @@ async def test_a_closed_session_is_taken_up_again(
     await world.gateway.close(code)
     await world.gateway.is_online()
     await ada.says("hello")
-    assert (await bot.desk.heard()).text == "hello"
+    assert (await bot.receiver.next_message()).text == "hello"
 
 
 async def test_health_tells_of_an_interruption(bot: Bot, world: DiscordWorld) -> None:
@@ -143,7 +143,7 @@ async def test_an_interruption_that_does_not_end(world: DiscordWorld, ada: Perso
         world.gateway.refuse_connections(False)
         await bot.becomes("up")
         await ada.says("hello")
-        assert (await bot.desk.heard()).text == "hello"
+        assert (await bot.receiver.next_message()).text == "hello"
 
 
 async def test_a_malformed_event_is_survived(bot: Bot, ada: Person, world: DiscordWorld) -> None:
@@ -151,7 +151,7 @@ async def test_a_malformed_event_is_survived(bot: Bot, ada: Person, world: Disco
     send_nonsense(world)
     await world.gateway.identified(2)
     await ada.says("hello")
-    assert (await bot.desk.heard()).text == "hello"
+    assert (await bot.receiver.next_message()).text == "hello"
 
 
 async def test_after_stop_nothing_is_left(world: DiscordWorld, ada: Person) -> None:
@@ -167,19 +167,19 @@ async def test_after_stop_nothing_is_left(world: DiscordWorld, ada: Person) -> N
 async def test_the_desk_closes_while_it_can_still_send(world: DiscordWorld, ada: Person) -> None:
     """What is being taken in is finished first, what comes after that is not taken in."""
     async with running(Bot(world)) as bot:
-        bot.desk.let_in.clear()
+        bot.receiver.gate.clear()
         await ada.says("last words")
-        await bot.desk.heard()
+        await bot.receiver.next_message()
 
         async def say_goodbye() -> None:
-            assert bot.desk.let_in.is_set(), "closed before the last message was accepted"
+            assert bot.receiver.gate.is_set(), "closed before the last message was accepted"
             await ada.says("too late")
             await bot.port.send(place(ada.dm()), "Goodbye.")
 
-        bot.desk.before_closing = say_goodbye
-        asyncio.get_running_loop().call_later(0.05, bot.desk.let_in.set)
+        bot.receiver.before_closing = say_goodbye
+        asyncio.get_running_loop().call_later(0.05, bot.receiver.gate.set)
     assert ada.dm().texts == ["last words", "too late", "Goodbye."]
-    assert bot.desk.is_idle
+    assert bot.receiver.is_idle
 
 
 async def test_several_bots(world: DiscordWorld, ada: Person) -> None:
@@ -195,7 +195,7 @@ async def test_bots_at_different_addresses(world: DiscordWorld, ada: Person) -> 
         assert second.platform.health.state == "refused"
         assert "`api_base`" in second.platform.health.detail
         await ada.says("hello")
-        assert (await first.desk.heard()).text == "hello"
+        assert (await first.receiver.next_message()).text == "hello"
 
 
 async def test_the_library_is_quiet(caplog: pytest.LogCaptureFixture, world: DiscordWorld) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.commands import Command, Commands
 from gateway.platforms.discord.interactions import NO_PERMISSION, NO_PERMISSION_IN_THREADS, NO_PLACE
 from gateway.types import Author, Button, Press
-from tests.discord.bot import COMMANDS, Bot, Desk, place, running
+from tests.discord.bot import COMMANDS, Bot, RecordingReceiver, place, running
 from tests.worlds.discord import DiscordWorld, Fault, May, Person
 from tests.worlds.discord_interactions import COMMAND
 
@@ -65,7 +65,7 @@ async def test_a_menu_that_cannot_be_registered_stops_nobody(world: DiscordWorld
     world.fail_next("list_commands", Fault.error(403, 50001))
     async with running(Bot(world)) as bot:
         await ada.says("/reset")
-        assert (await bot.desk.heard()).text == "/reset"
+        assert (await bot.receiver.next_message()).text == "/reset"
     assert world.commands.names() == []
 
 
@@ -74,13 +74,13 @@ async def test_a_command_is_acknowledged_before_it_is_accepted(
 ) -> None:
     """Discord waits three seconds; accepting may take longer. Then the command itself stands in the chat."""
     await registered(world, 1)
-    bot.desk.let_in.clear()
+    bot.receiver.gate.clear()
     used = await ada.uses("compress", focus="billing", channel=world.general)
     await used.acknowledged()
-    heard = await bot.desk.heard()
+    heard = await bot.receiver.next_message()
     assert used.original is not None
     assert used.original.thinking
-    bot.desk.let_in.set()
+    bot.receiver.gate.set()
     reply = await used.reply()
     assert (reply.content, reply.only_for) == ("`/compress billing`", None)
     assert (heard.text, heard.addressed) == ("/compress billing", True)
@@ -94,7 +94,7 @@ async def test_a_command_in_a_thread_and_in_private(bot: Bot, ada: Person, world
     thread = await ada.opens_thread("release", channel=world.general)
     for channel in (thread, ada.dm()):
         used = await ada.uses("reset", channel=channel)
-        assert (await bot.desk.heard()).place == place(channel)
+        assert (await bot.receiver.next_message()).place == place(channel)
         assert (await used.reply()).content == "`/reset`"
 
 
@@ -113,9 +113,9 @@ async def test_a_command_is_repeated_as_code(bot: Bot, ada: Person, ben: Person,
 async def test_nothing_is_repeated_of_who_may_not_speak(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """An outsider must not make the bot say anything: the sign of life is taken away again."""
     await registered(world, 1)
-    bot.desk.welcome = False
+    bot.receiver.allows = False
     used = await ada.uses("compress", focus="buy at example.org", channel=world.general)
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await world.until(lambda: used.answered and not used.replies)
     assert used.original is not None
     assert used.original.versions == [""]
@@ -141,7 +141,7 @@ async def test_a_command_where_the_bot_may_not_write(
     answer = await used.reply()
     assert (answer.content, answer.only_for) == (sentence, ada)
     await ada.says("hello")
-    assert (await bot.desk.heard()).text == "hello"
+    assert (await bot.receiver.next_message()).text == "hello"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ async def test_a_command_asks_for_no_more_than_it_needs(
     where = await ada.opens_thread("release", channel=world.general) if in_thread else world.general
     world.general.forbid(world.bot, missing)
     await ada.uses("reset", channel=where)
-    assert (await bot.desk.heard()).place == place(where)
+    assert (await bot.receiver.next_message()).place == place(where)
 
 
 async def test_a_command_from_a_channel_of_an_unknown_kind(
@@ -166,7 +166,7 @@ async def test_a_command_from_a_channel_of_an_unknown_kind(
     odd = {"channel": {"id": "1", "type": 99}}
     used = world.interactions.begin(COMMAND, ada, world.general, data, odd=odd)
     assert (await used.reply()).content == NO_PLACE
-    assert bot.desk.is_idle
+    assert bot.receiver.is_idle
 
 
 async def test_a_command_that_comes_too_late_is_not_carried_out(
@@ -178,36 +178,36 @@ async def test_a_command_that_comes_too_late_is_not_carried_out(
     await ada.uses("reset")
     await fault.arrived()
     await ada.says("hello?")
-    assert (await bot.desk.heard()).text == "hello?"
+    assert (await bot.receiver.next_message()).text == "hello?"
 
 
 async def test_stop_as_a_command_waits_for_nobody(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """It overtakes what is still being accepted."""
     await registered(world, 1)
     await ada.says("first of all")
-    await bot.desk.heard()
-    bot.desk.let_in.clear()
+    await bot.receiver.next_message()
+    bot.receiver.gate.clear()
     await ada.says("a question")
     await ada.says("another")
     await ada.uses("stop")
-    assert [(await bot.desk.heard()).text for _ in range(2)] == ["a question", "/stop"]
-    bot.desk.let_in.set()
+    assert [(await bot.receiver.next_message()).text for _ in range(2)] == ["a question", "/stop"]
+    bot.receiver.gate.set()
 
 
 async def test_a_button(bot: Bot, ada: Person, ben: Person, world: DiscordWorld) -> None:
-    """Whoever presses it, the desk learns who and what; the sentence is for that person alone."""
+    """Whoever presses it, the receiver learns who and what; the sentence is for that person alone."""
     buttons = [Button("Once", "approve:1:once"), Button("x" * 100, "approve:1:deny")]
     sent = await bot.port.send(place(world.general), "May I?", buttons=buttons)
     message = world.scene.messages[int(sent)]
     assert message.labels == ["Once", "x" * 80]
-    bot.desk.verdict = "Only Ada may decide that. \ud83d"
-    bot.desk.let_in.clear()
+    bot.receiver.verdict = "Only Ada may decide that. \ud83d"
+    bot.receiver.gate.clear()
     pressed = await ben.presses(message, "Once")
     await pressed.acknowledged()
-    bot.desk.let_in.set()
+    bot.receiver.gate.set()
     answer = await pressed.reply()
     assert (answer.content, answer.only_for) == ("Only Ada may decide that. \ufffd", ben)
-    assert await bot.desk.felt_press() == Press(
+    assert await bot.receiver.next_press() == Press(
         place(world.general), Author(str(ben.id), "Ben"), sent, "approve:1:once"
     )
 
@@ -218,7 +218,7 @@ async def test_a_button_from_before_the_restart(world: DiscordWorld, ada: Person
         sent = await bot.port.send(place(ada.dm()), "May I?", buttons=[Button("Once", "old")])
     async with running(Bot(world)) as bot:
         await ada.presses(world.scene.messages[int(sent)], "Once")
-        assert (await bot.desk.felt_press()).data == "old"
+        assert (await bot.receiver.next_press()).data == "old"
 
 
 async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, world: DiscordWorld) -> None:
@@ -227,11 +227,11 @@ async def test_an_answer_that_fails_takes_nothing_down(bot: Bot, ada: Person, wo
     fault = world.fail_next("edit_reply", Fault.error(404, 10015))
     await ada.uses("reset")
     await fault.arrived()
-    assert (await bot.desk.heard()).text == "/reset"
+    assert (await bot.receiver.next_message()).text == "/reset"
     used = await ada.uses("compress")
     assert (await used.reply()).content == "`/compress`"
 
 
-async def test_the_desk_that_is_handed_out_has_the_port(bot: Bot, desk: Desk) -> None:
-    """What the desk answers through is what the platform shows."""
-    assert bot.handed_out is bot.platform.port
+async def test_the_desk_that_is_handed_out_has_the_port(bot: Bot, receiver: RecordingReceiver) -> None:
+    """What the receiver answers through is what the platform shows."""
+    assert bot.port_given is bot.platform.port

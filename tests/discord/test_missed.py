@@ -10,7 +10,7 @@ from discord.utils import snowflake_time
 
 from gateway.platforms.discord.catch_up import LastSeen
 from gateway.types import ChatMessage, Place
-from tests.discord.bot import Bot, Desk, place, running, send_nonsense
+from tests.discord.bot import Bot, RecordingReceiver, place, running, send_nonsense
 from tests.worlds.discord import Channel, DiscordWorld, Fault, May, Person
 from tests.worlds.discord_messages import Message
 
@@ -27,8 +27,8 @@ async def back_again(world: DiscordWorld) -> None:
     await world.gateway.identified(2)
 
 
-async def heard(bot: Bot, count: int) -> list[ChatMessage]:
-    return [await bot.desk.heard() for _ in range(count)]
+async def next_messages(bot: Bot, count: int) -> list[ChatMessage]:
+    return [await bot.receiver.next_message() for _ in range(count)]
 
 
 async def test_a_new_session_begins_with_what_was_missed(
@@ -38,17 +38,17 @@ async def test_a_new_session_begins_with_what_was_missed(
     thread = await ada.opens_thread("release", channel=world.general)
     for channel in (ada.dm(), thread):
         await ada.says("before", channel=channel)
-        await bot.desk.heard()
+        await bot.receiver.next_message()
     await interrupted(world)
     for channel in (ada.dm(), thread):
         await ada.says("meanwhile", channel=channel)
     await back_again(world)
-    assert {(message.text, message.place) for message in await heard(bot, 2)} == {
+    assert {(message.text, message.place) for message in await next_messages(bot, 2)} == {
         ("meanwhile", place(ada.dm())),
         ("meanwhile", place(thread)),
     }
     await ben.says("afterwards")
-    assert (await bot.desk.heard()).text == "afterwards"
+    assert (await bot.receiver.next_message()).text == "afterwards"
     assert bot.platform.health.state == "up"
 
 
@@ -57,7 +57,7 @@ async def test_what_was_missed_comes_before_what_comes_now(
 ) -> None:
     """Reading it takes a moment, in which people go on talking."""
     await ada.says("before", channel=world.general)
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await interrupted(world)
     await ada.says("meanwhile", channel=world.general)
     reading = world.fail_next("get_messages", Fault.hang("after"))
@@ -65,7 +65,7 @@ async def test_what_was_missed_comes_before_what_comes_now(
     await ada.says("now", channel=world.general)
     await reading.arrived()
     reading.release()
-    texts = [message.text for message in await heard(bot, 2)]
+    texts = [message.text for message in await next_messages(bot, 2)]
     assert texts == ["meanwhile", "now"]
 
 
@@ -75,7 +75,7 @@ async def test_channels_in_which_nobody_has_spoken_yet(bot: Bot, ada: Person, wo
     await interrupted(world)
     await ada.says("anybody here?", channel=quiet)
     await back_again(world)
-    assert (await bot.desk.heard()).place == place(quiet)
+    assert (await bot.receiver.next_message()).place == place(quiet)
     assert {call.ids["channel_id"] for call in world.calls_to("get_messages")} == {str(quiet.id)}
 
 
@@ -90,7 +90,7 @@ async def test_a_server_that_is_not_allowed_is_not_looked_through(
     await ada.says("psst", channel=lounge)
     await ada.says("hello", channel=world.general)
     await back_again(world)
-    assert (await bot.desk.heard()).text == "hello"
+    assert (await bot.receiver.next_message()).text == "hello"
     assert {call.ids["channel_id"] for call in world.calls_to("get_messages")} == {str(world.general.id)}
 
 
@@ -99,13 +99,13 @@ async def test_nothing_from_before_the_start_is_read(world: DiscordWorld, ada: P
     await ada.says("long ago", channel=world.general)
     world.clock.advance(60)
     bot = Bot(world)
-    bot.desk.since = time.time() + 30  # by the clock of that world, between the two
+    bot.receiver.since = time.time() + 30  # by the clock of that world, between the two
     async with running(bot):
         await interrupted(world)
         world.clock.advance(60)
         await ada.says("meanwhile", channel=world.general)
         await back_again(world)
-        assert (await bot.desk.heard()).text == "meanwhile"
+        assert (await bot.receiver.next_message()).text == "meanwhile"
 
 
 async def test_the_direct_chat_of_a_person_in_the_configuration(world: DiscordWorld, ada: Person) -> None:
@@ -114,7 +114,7 @@ async def test_the_direct_chat_of_a_person_in_the_configuration(world: DiscordWo
         await interrupted(world)
         await ada.says("meanwhile")
         await back_again(world)
-        message = await bot.desk.heard()
+        message = await bot.receiver.next_message()
         assert (message.text, message.place) == ("meanwhile", place(ada.dm()))
 
 
@@ -126,22 +126,24 @@ async def flood(ada: Person, channel: Channel, count: int) -> None:
 async def test_many_messages(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """More than one answer of Discord's holds."""
     await ada.says("before")
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await interrupted(world)
     await flood(ada, ada.dm(), 130)
     await back_again(world)
-    assert [message.text for message in await heard(bot, 130)] == [str(number) for number in range(130)]
+    assert [message.text for message in await next_messages(bot, 130)] == [
+        str(number) for number in range(130)
+    ]
 
 
 async def test_too_many_messages(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """The newest are read, and the log tells that there were more."""
     await ada.says("before")
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await interrupted(world)
     await flood(ada, ada.dm(), 205)
     with structlog.testing.capture_logs() as logs:
         await back_again(world)
-        texts = [message.text for message in await heard(bot, 200)]
+        texts = [message.text for message in await next_messages(bot, 200)]
     assert texts == [str(number) for number in range(5, 205)]
     [told] = [entry for entry in logs if entry["event"] == "discord.missed_messages_left_out"]
     assert told["channel"] == ada.dm().id
@@ -154,7 +156,7 @@ async def test_a_channel_that_cannot_be_read_keeps_nobody_from_coming_back(
     """What was missed there is lost; the rest is not."""
     for channel in (world.general, ada.dm()):
         await ada.says("before", channel=channel)
-        await bot.desk.heard()
+        await bot.receiver.next_message()
     if trouble == "hidden":
         world.general.forbid(world.bot, May.VIEW)
     where = str(world.general.id)
@@ -165,39 +167,39 @@ async def test_a_channel_that_cannot_be_read_keeps_nobody_from_coming_back(
     for channel in (world.general, ada.dm()):
         await ada.says("meanwhile", channel=channel)
     await back_again(world)
-    assert (await bot.desk.heard()).place == place(ada.dm())
+    assert (await bot.receiver.next_message()).place == place(ada.dm())
 
 
 async def test_a_channel_that_can_be_read_only_later(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """What was missed there still comes before what comes now: once that is kept, nobody would look for it again."""
     await ada.says("before")
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await interrupted(world)
     await ada.says("meanwhile")
     world.fail_next("get_messages", Fault.error(503))
     await back_again(world)
     await ada.says("now")
-    assert [message.text for message in await heard(bot, 2)] == ["meanwhile", "now"]
+    assert [message.text for message in await next_messages(bot, 2)] == ["meanwhile", "now"]
 
 
 def restarted(world: DiscordWorld, seen: Message) -> Bot:
     """A new process; an earlier one has seen this last."""
     bot = Bot(world)
-    bot.desk.known = {place(seen.channel): str(seen.id)}
-    bot.desk.since = time.time() - 3600
+    bot.receiver.known = {place(seen.channel): str(seen.id)}
+    bot.receiver.since = time.time() - 3600
     return bot
 
 
 async def test_a_new_process_goes_on_where_the_last_one_was(world: DiscordWorld, ada: Person) -> None:
-    """The desk knows what was kept last in each place; what was written since then was missed, first words too."""
+    """The receiver knows what was kept last in each place; what was written since then was missed, first words too."""
     first = await ada.says("kept")
     await ada.says("missed")
     await ada.says("first words", channel=world.general)
     async with running(restarted(world, first)) as bot:
-        texts = {message.text for message in await heard(bot, 2)}
+        texts = {message.text for message in await next_messages(bot, 2)}
         assert texts == {"missed", "first words"}
         await ada.says("now")
-        assert (await bot.desk.heard()).text == "now"
+        assert (await bot.receiver.next_message()).text == "now"
 
 
 async def test_a_server_that_arrives_late(world: DiscordWorld, ada: Person, ben: Person) -> None:
@@ -207,10 +209,10 @@ async def test_a_server_that_arrives_late(world: DiscordWorld, ada: Person, ben:
     world.gateway.hold_back(world.guild)
     async with running(bot):
         await ben.says("now")
-        assert (await bot.desk.heard()).text == "now"
+        assert (await bot.receiver.next_message()).text == "now"
         world.gateway.arrive(world.guild)
         await ada.says("later", channel=world.general)
-        assert [message.text for message in await heard(bot, 2)] == ["missed", "later"]
+        assert [message.text for message in await next_messages(bot, 2)] == ["missed", "later"]
 
 
 async def test_a_thread_that_was_archived_meanwhile(world: DiscordWorld, ada: Person) -> None:
@@ -220,48 +222,48 @@ async def test_a_thread_that_was_archived_meanwhile(world: DiscordWorld, ada: Pe
     await ada.says("missed", channel=thread, mentions=world.bot)
     thread.archived = True
     async with running(bot):
-        message = await bot.desk.heard()
+        message = await bot.receiver.next_message()
         assert (message.text, message.place, message.addressed) == ("missed", place(thread), True)
 
 
 async def test_one_message_does_not_cost_those_behind_it(world: DiscordWorld, ada: Person) -> None:
     """Whatever goes wrong with it."""
     bot = restarted(world, await ada.says("kept"))
-    bot.desk.stumbles_over = "two"
+    bot.receiver.crashes_on = "two"
     for text in ("one", "two", "three"):
         await ada.says(text)
     async with running(bot):
-        assert [message.text for message in await heard(bot, 2)] == ["one", "three"]
+        assert [message.text for message in await next_messages(bot, 2)] == ["one", "three"]
 
 
 async def test_a_session_that_only_the_service_has_lost(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """The library wants to resume it and must begin a new one, over the same connection."""
     await ada.says("before")
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     world.gateway.forget_sessions()
     world.gateway.abort()
     await world.gateway.is_offline()
     await ada.says("meanwhile")
     await world.gateway.identified(2)
-    assert (await bot.desk.heard()).text == "meanwhile"
+    assert (await bot.receiver.next_message()).text == "meanwhile"
 
 
 async def test_who_may_not_speak_is_not_remembered(bot: Bot, ada: Person, world: DiscordWorld) -> None:
     """Strangers who write a lot must not push out the chats that count."""
-    bot.desk.welcome = False
+    bot.receiver.allows = False
     await ada.says("before")
-    await bot.desk.heard()
+    await bot.receiver.next_message()
     await interrupted(world)
     await ada.says("meanwhile")
     await back_again(world)
     await ada.says("now")
-    assert (await bot.desk.heard()).text == "now"
+    assert (await bot.receiver.next_message()).text == "now"
 
 
 async def test_a_place_that_was_forgotten_is_not_read_from_the_start() -> None:
     """What was seen there is older than what made it be forgotten."""
     seen = LastSeen()
-    await seen.begin(Desk())
+    await seen.begin(RecordingReceiver())
     began = seen.in_place(Place("1"))
     assert time.time() - snowflake_time(began).timestamp() < 10
     for number in range(1001):

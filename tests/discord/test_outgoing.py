@@ -1,4 +1,4 @@
-"""What the desk asks for, as people on Discord get to see it."""
+"""What the receiver asks for, as people on Discord get to see it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.port import TelegramPort
 from gateway.types import Place
 from tests.chat.service import ChatService, RecordedCall, VisibleMessage
-from tests.discord.bot import Desk
+from tests.discord.bot import RecordingReceiver
 from tests.worlds import discord as discord_world
 from tests.worlds import telegram as telegram_world
 from tests.worlds.discord import DiscordWorld
@@ -244,7 +244,7 @@ async def discord() -> AsyncIterator[Service]:
         settings = DiscordBotConfig(
             token=SecretStr(world.token), api_base=world.api_base, gateway_url=world.gateway_url
         )
-        platform = DiscordPlatform(settings, lambda port: Desk(), (), response_seconds=PATIENCE)
+        platform = DiscordPlatform(settings, lambda port: RecordingReceiver(), (), response_seconds=PATIENCE)
         await platform.start()
         assert platform.health.state == "up", platform.health
         port = _BriskDiscordPort("discord")

@@ -28,11 +28,11 @@ from tests.fuzz.nonsense import spoilt, tries
 from tests.fuzz.telegram_updates import UPDATES
 from tests.worlds.discord import DiscordWorld, Intent
 
-NOBODY_LISTENS = "http://127.0.0.1:9"
+CLOSED_PORT = "http://127.0.0.1:9"
 
 
-class Desk:
-    """Keeps what it can, and counts what it cannot."""
+class RecordingReceiver:
+    """`InboundHandler` that records messages, or counts those that it refuses."""
 
     def __init__(self, refuses: bool) -> None:
         self.refuses = refuses
@@ -69,23 +69,25 @@ def numbered(updates: list[Any]) -> list[Any]:
 @tries(80)
 async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
     """They are taken in one poll: raises StoreError if one of them was not kept, and nothing else ever."""
-    desk, lines = Desk(refuses), KeyedQueue()
-    api = BotApi("1:fake", NOBODY_LISTENS)
+    receiver, lines = RecordingReceiver(refuses), KeyedQueue()
+    api = BotApi("1:fake", CLOSED_PORT)
     me = User(7_000_000_001, "Hermes", True, username="hermes_bot")
-    intake = UpdateReceiver(desk, TelegramReader(me, {"compress"}, TelegramFiles(api.bot)), lines)  # type: ignore[arg-type]
+    update_receiver = UpdateReceiver(
+        receiver, TelegramReader(me, {"compress"}, TelegramFiles(api.bot)), lines
+    )  # type: ignore[arg-type]
     answer = _PollRequest.parse_json_payload(json.dumps({"ok": True, "result": updates}).encode())
     readable = [Update.de_json(update, api.bot) for update in answer["result"]]
     assert [update.update_id for update in readable] == [update["update_id"] for update in updates]
     try:
-        await intake.receive(readable)
+        await update_receiver.receive(readable)
     except StoreError:
-        assert desk.refused
+        assert receiver.refused
     else:
-        assert not desk.refused
+        assert not receiver.refused
     await lines.close(5)
     await api.close()
     if updates == numbered(UPDATES):
-        assert len(desk.kept) == (0 if refuses else 12)
+        assert len(receiver.kept) == (0 if refuses else 12)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -113,7 +115,7 @@ async def test_messages_of_discord(bot: Bot, data: Any) -> None:
     bot.world.gateway.tell("MESSAGE_CREATE", Intent.DIRECT_MESSAGES, lambda _: data)
     ben = bot.world.person("Ben")
     await ben.says("And me?")
-    while (heard := await bot.desk.heard()).author.id != str(ben.id):
+    while (heard := await bot.receiver.next_message()).author.id != str(ben.id):
         pass
     assert heard.text == "And me?"
     assert len(bot.world.gateway.identifies) == connections

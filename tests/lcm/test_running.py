@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.contract.discord import DiscordSurface
-from tests.contract.house import House, open_house
+from tests.contract.harness import ContractHarness, open_harness
 from tests.contract.surfaces import Person, Surface
 from tests.contract.telegram import TelegramSurface
 from tests.contract.terminal import TerminalSurface
@@ -53,16 +53,16 @@ LCM = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ContractHarness]:
     world = OpenAIWorld(context_length=WINDOW)
     different = {**LCM, "model": {"context_length": WINDOW}}
-    async with open_house(tmp_path_factory.mktemp("lcm"), world, Librarian, different) as house:
+    async with open_harness(tmp_path_factory.mktemp("lcm"), world, Librarian, different) as house:
         await house.warms_up()
         yield house
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def surfaces(house: House) -> AsyncIterator[dict[str, Surface]]:
+async def surfaces(house: ContractHarness) -> AsyncIterator[dict[str, Surface]]:
     async with AsyncExitStack() as stack:
         yield {
             "telegram": TelegramSurface(house),
@@ -78,7 +78,7 @@ def surface(request: pytest.FixtureRequest, surfaces: dict[str, Surface]) -> Sur
 
 
 @pytest.fixture
-def model(house: House) -> Iterator[Librarian]:
+def model(house: ContractHarness) -> Iterator[Librarian]:
     assert isinstance(house.model, Librarian)
     house.model.forget()
     yield house.model
@@ -100,7 +100,9 @@ async def is_told(person: Person, command: str, words: str) -> str:
 
 
 @ON_ALL
-async def test_what_left_the_window_is_found_again(surface: Surface, house: House, model: Librarian) -> None:
+async def test_what_left_the_window_is_found_again(
+    surface: Surface, house: ContractHarness, model: Librarian
+) -> None:
     """Said at the beginning, gone from the request, searched in natural words, read whole, told to the person."""
     colour, person = COLOURS[surface.name], await surface.person()
     await person.says(f"My aunt has painted her old boat {colour} this spring.")
@@ -155,7 +157,7 @@ async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: L
 
 
 async def test_nobody_reads_what_another_said(
-    surfaces: dict[str, Surface], house: House, model: Librarian
+    surfaces: dict[str, Surface], house: ContractHarness, model: Librarian
 ) -> None:
     """Not with `everywhere`, and not with ids that are guessed: as if there were nothing."""
     ben = await surfaces["telegram"].person("Ben")

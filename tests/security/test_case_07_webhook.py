@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from tests.telegram.bench import Bench, running, settings_for
+from tests.telegram.harness import TelegramHarness, running, settings_for
 from tests.worlds.telegram import TelegramWorld
 from tests.worlds.telegram_updates import SECRET_HEADER
 
@@ -20,17 +20,20 @@ SIGNED = {SECRET_HEADER: SECRET, **JSON}
 
 
 @pytest.fixture
-async def hooked() -> AsyncIterator[Bench]:
+async def hooked() -> AsyncIterator[TelegramHarness]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     hook = {"url": f"http://127.0.0.1:{port}/", "secret": SECRET, "port": port}
-    async with TelegramWorld() as world, running(world, settings=settings_for(world, webhook=hook)) as bench:
-        yield bench
+    async with (
+        TelegramWorld() as world,
+        running(world, settings=settings_for(world, webhook=hook)) as harness,
+    ):
+        yield harness
 
 
-async def _call(bench: Bench, body: bytes, headers: dict[str, str]) -> int:
-    url = bench.world.calls_of("setWebhook")[0].params["url"]
+async def _call(harness: TelegramHarness, body: bytes, headers: dict[str, str]) -> int:
+    url = harness.world.calls_of("setWebhook")[0].params["url"]
     async with (
         aiohttp.ClientSession() as http,
         http.post(url, data=io.BytesIO(body), headers=headers) as response,
@@ -38,10 +41,10 @@ async def _call(bench: Bench, body: bytes, headers: dict[str, str]) -> int:
         return response.status
 
 
-async def _message(bench: Bench, text: str) -> bytes:
+async def _message(harness: TelegramHarness, text: str) -> bytes:
     """An update as Telegram writes it, of a message that the bot has not been told of."""
-    await bench.says("before")
-    update = json.loads(json.dumps(bench.world.bot.updates.history[-1]))
+    await harness.says("before")
+    update = json.loads(json.dumps(harness.world.bot.updates.history[-1]))
     update["update_id"] += 1
     update["message"] |= {"message_id": 9_999, "text": text}
     return json.dumps(update).encode()
@@ -58,23 +61,23 @@ async def _message(bench: Bench, text: str) -> bytes:
     ],
 )
 async def test_without_the_secret_a_perfect_update_does_nothing(
-    hooked: Bench, headers: dict[str, str]
+    hooked: TelegramHarness, headers: dict[str, str]
 ) -> None:
     """It is not even read; with the secret it would have been taken."""
     forged = await _message(hooked, "run it")
     assert await _call(hooked, forged, headers) == 401
     assert await _call(hooked, forged.replace(b"run it", b"for real"), SIGNED) == 200
-    assert (await hooked.desk.next()).text == "for real"
+    assert (await hooked.receiver.next()).text == "for real"
 
 
 @pytest.mark.parametrize("head", [b'{"update_id": 1, "text": "', b"[" * 1_000])
-async def test_ten_megabytes_are_not_taken(hooked: Bench, head: bytes) -> None:
+async def test_ten_megabytes_are_not_taken(hooked: TelegramHarness, head: bytes) -> None:
     """Even from somebody who knows the secret; the next update is."""
     assert await _call(hooked, head + b"x" * 10_000_000, SIGNED) == 413
     assert (await hooked.says("hello")).text == "hello"
 
 
-async def test_brackets_without_end(hooked: Bench) -> None:
+async def test_brackets_without_end(hooked: TelegramHarness) -> None:
     """A megabyte of nesting is no update, and no fault of ours either."""
     assert await _call(hooked, b"[" * 500_000, SIGNED) == 400
     assert (await hooked.says("hello")).text == "hello"
@@ -84,15 +87,17 @@ async def test_brackets_without_end(hooked: Bench) -> None:
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json", ""],
 )
-async def test_what_is_not_called_json_is_not_read_as_such(hooked: Bench, content_type: str) -> None:
+async def test_what_is_not_called_json_is_not_read_as_such(
+    hooked: TelegramHarness, content_type: str
+) -> None:
     """Telegram says `application/json`; a browser could be made to send the others."""
     update = await _message(hooked, "run it")
     assert await _call(hooked, update, {SECRET_HEADER: SECRET, "Content-Type": content_type}) == 415
-    assert [message.text for message in hooked.desk.messages] == ["before"]
+    assert [message.text for message in hooked.receiver.messages] == ["before"]
 
 
 @pytest.mark.parametrize("kind", ["message_reaction", "channel_post", "inline_query", "business_message"])
-async def test_kinds_of_updates_that_nobody_asked_for(hooked: Bench, kind: str) -> None:
+async def test_kinds_of_updates_that_nobody_asked_for(hooked: TelegramHarness, kind: str) -> None:
     """A reaction, a post in a channel, a query: confirmed and passed over, whoever they are from."""
     update = json.loads(await _message(hooked, "run it"))
     if kind in ("channel_post", "business_message"):
@@ -104,5 +109,5 @@ async def test_kinds_of_updates_that_nobody_asked_for(hooked: Bench, kind: str) 
         update[kind] = who | reaction | {"chat": message["chat"], "message_id": 1, "date": message["date"]}
     assert await _call(hooked, json.dumps(update).encode(), SIGNED) == 200
     await hooked.says("after")
-    assert [message.text for message in hooked.desk.messages] == ["before", "after"]
-    assert not hooked.desk.edits and not hooked.desk.presses
+    assert [message.text for message in hooked.receiver.messages] == ["before", "after"]
+    assert not hooked.receiver.edits and not hooked.receiver.presses

@@ -9,7 +9,7 @@ import pytest
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnStarted
 from tests.chat.chat_room import FAST, ChatRoom
 from tests.discord.bot import Bot, place, running
-from tests.telegram.bench import running as running_on_telegram
+from tests.telegram.harness import running as running_on_telegram
 from tests.worlds.discord import DiscordWorld
 from tests.worlds.telegram import TelegramWorld
 from tests.worlds.telegram_text import Entity
@@ -48,13 +48,13 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
 async def test_names_on_telegram_however_many(count: int) -> None:
     """Telegram finds names by itself where nothing else stands, and takes a hundred marks in a message."""
     text = " ".join(f"@n{number:04}" for number in range(count))
-    async with TelegramWorld() as world, running_on_telegram(world) as bench:
-        await bench.says("hello")
-        sent = await bench.port.send(bench.direct, text)
-        await bench.port.edit(bench.direct, sent, f"{text} again")
-        await bench.port.send(bench.direct, f"**bold** {text}", formatted=True)
-        await bench.port.send_file(bench.direct, "@everyone.txt", b"x", caption=text[:1000])
-        for message in bench.ada.chat.from_bot:
+    async with TelegramWorld() as world, running_on_telegram(world) as harness:
+        await harness.says("hello")
+        sent = await harness.port.send(harness.direct, text)
+        await harness.port.edit(harness.direct, sent, f"{text} again")
+        await harness.port.send(harness.direct, f"**bold** {text}", formatted=True)
+        await harness.port.send_file(harness.direct, "@everyone.txt", b"x", caption=text[:1000])
+        for message in harness.ada.chat.from_bot:
             assert "@n0000" in message.text
             assert _found_by_telegram(message.text, message.entities) == []
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from PIL import Image
 
-from tests.telegram.bench import Bench, running
+from tests.telegram.harness import TelegramHarness, running
 from tests.worlds.telegram import TelegramWorld
 
 
@@ -33,9 +33,9 @@ async def world() -> AsyncIterator[TelegramWorld]:
 
 
 @pytest.fixture
-async def bench(world: TelegramWorld) -> AsyncIterator[Bench]:
-    async with running(world) as bench:
-        yield bench
+async def harness(world: TelegramWorld) -> AsyncIterator[TelegramHarness]:
+    async with running(world) as harness:
+        yield harness
 
 
 @pytest.fixture(scope="session")

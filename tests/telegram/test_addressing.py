@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.telegram.bench import Bench
+from tests.telegram.harness import TelegramHarness
 
 
 @pytest.mark.parametrize(
@@ -32,83 +32,83 @@ from tests.telegram.bench import Bench
         ("I type /status", "I type /status", False),
     ],
 )
-async def test_in_a_group(bench: Bench, said: str, text: str, addressed: bool) -> None:
+async def test_in_a_group(harness: TelegramHarness, said: str, text: str, addressed: bool) -> None:
     """By name, by command, or not at all; names are found by UTF-16 units."""
-    team = bench.world.group("Team", bench.ada)
-    got = await bench.says(said, chat=team)
+    team = harness.world.group("Team", harness.ada)
+    got = await harness.says(said, chat=team)
     assert (got.text, got.addressed) == (text, addressed)
 
 
 @pytest.mark.parametrize("order", [("bold", "bot_command"), ("bot_command", "bold")])
-async def test_a_command_in_bold(bench: Bench, order: tuple[str, str]) -> None:
+async def test_a_command_in_bold(harness: TelegramHarness, order: tuple[str, str]) -> None:
     """Two things begin where it begins, and Telegram tells them in either order."""
-    team = bench.world.group("Team", bench.ada)
+    team = harness.world.group("Team", harness.ada)
     entities = [{"type": kind, "offset": 0, "length": 18} for kind in order]
-    got = await bench.shows(team, text="/status@hermes_bot now", entities=entities)
+    got = await harness.shows(team, text="/status@hermes_bot now", entities=entities)
     assert (got.text, got.addressed) == ("/status now", True)
 
 
-async def test_a_mention_without_a_username(bench: Bench) -> None:
+async def test_a_mention_without_a_username(harness: TelegramHarness) -> None:
     """A link to the account counts, by its number."""
-    team = bench.world.group("Team", bench.ada)
-    got = await bench.says("😀 Hermes, hello", chat=team, mentions={"Hermes": bench.world.bot.user})
+    team = harness.world.group("Team", harness.ada)
+    got = await harness.says("😀 Hermes, hello", chat=team, mentions={"Hermes": harness.world.bot.user})
     assert (got.text, got.addressed) == ("😀, hello", True)
 
 
-async def test_a_mention_of_somebody_else_without_a_username(bench: Bench) -> None:
+async def test_a_mention_of_somebody_else_without_a_username(harness: TelegramHarness) -> None:
     """The same words with another account behind them are not for the bot."""
-    team = bench.world.group("Team", bench.ada)
-    got = await bench.says("Hermes, hello", chat=team, mentions={"Hermes": bench.ada.user})
+    team = harness.world.group("Team", harness.ada)
+    got = await harness.says("Hermes, hello", chat=team, mentions={"Hermes": harness.ada.user})
     assert (got.text, got.addressed) == ("Hermes, hello", False)
 
 
-async def test_a_mention_in_a_caption(bench: Bench, photo: bytes) -> None:
+async def test_a_mention_in_a_caption(harness: TelegramHarness, photo: bytes) -> None:
     """Under a picture as well."""
-    team = bench.world.group("Team", bench.ada)
-    await bench.ada.sends_photo(photo, "@hermes_bot what is it?", chat=team)
-    got = await bench.desk.next()
+    team = harness.world.group("Team", harness.ada)
+    await harness.ada.sends_photo(photo, "@hermes_bot what is it?", chat=team)
+    got = await harness.receiver.next()
     assert (got.text, got.addressed) == ("what is it?", True)
 
 
-async def test_a_reply_to_the_bot_addresses_it(bench: Bench) -> None:
+async def test_a_reply_to_the_bot_addresses_it(harness: TelegramHarness) -> None:
     """And one to somebody else does not."""
-    team = bench.world.group("Team", bench.ada)
-    mine = await bench.ada.says("hello", chat=team)
-    place = (await bench.desk.next()).place
-    await bench.port.send(place, "I am here.")
-    to_bot = await bench.says("good", chat=team, reply_to=team.from_bot[-1])
-    to_ada = await bench.says("better", chat=team, reply_to=mine)
+    team = harness.world.group("Team", harness.ada)
+    mine = await harness.ada.says("hello", chat=team)
+    place = (await harness.receiver.next()).place
+    await harness.port.send(place, "I am here.")
+    to_bot = await harness.says("good", chat=team, reply_to=team.from_bot[-1])
+    to_ada = await harness.says("better", chat=team, reply_to=mine)
     assert (to_bot.addressed, to_ada.addressed) == (True, False)
 
 
-async def test_a_command_for_another_bot_is_not_ours_even_as_a_reply(bench: Bench) -> None:
+async def test_a_command_for_another_bot_is_not_ours_even_as_a_reply(harness: TelegramHarness) -> None:
     """It names who is meant."""
-    team = bench.world.group("Team", bench.ada)
-    await bench.says("hello", chat=team)
-    place = bench.desk.messages[-1].place
-    await bench.port.send(place, "I am here.")
-    got = await bench.says("/stats@other_bot", chat=team, reply_to=team.from_bot[-1])
+    team = harness.world.group("Team", harness.ada)
+    await harness.says("hello", chat=team)
+    place = harness.receiver.messages[-1].place
+    await harness.port.send(place, "I am here.")
+    got = await harness.says("/stats@other_bot", chat=team, reply_to=team.from_bot[-1])
     assert not got.addressed
 
 
-async def test_in_a_topic_opened_by_the_bot_not_all_is_for_it(bench: Bench) -> None:
+async def test_in_a_topic_opened_by_the_bot_not_all_is_for_it(harness: TelegramHarness) -> None:
     """Telegram tells every message of a topic as a reply to the note that opened it."""
-    team = bench.world.supergroup("Team", bench.ada, forum=True)
+    team = harness.world.supergroup("Team", harness.ada, forum=True)
     topic = team.topic("Billing")
     opening = team.topic_opening(topic.id)
     assert opening is not None
-    opening.sender = bench.world.bot.user
-    got = await bench.says("to all", chat=team, thread=topic)
+    opening.sender = harness.world.bot.user
+    got = await harness.says("to all", chat=team, thread=topic)
     assert not got.addressed
 
 
-async def test_a_direct_command_for_another_bot(bench: Bench) -> None:
+async def test_a_direct_command_for_another_bot(harness: TelegramHarness) -> None:
     """Even here it is not taken for ours."""
-    got = await bench.says("/status@other_bot")
+    got = await harness.says("/status@other_bot")
     assert (got.text, got.addressed) == ("/status@other_bot", False)
 
 
 @pytest.mark.parametrize("said", ["/start", "/start from_a_link", "/start@hermes_bot"])
-async def test_the_start_button(bench: Bench, said: str) -> None:
+async def test_the_start_button(harness: TelegramHarness, said: str) -> None:
     """Every chat with a bot begins with it; it asks what the bot can do."""
-    assert (await bench.says(said)).text == "/help"
+    assert (await harness.says(said)).text == "/help"

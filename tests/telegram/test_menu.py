@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.telegram.bench import COMMANDS, running, settings_for
+from tests.telegram.harness import COMMANDS, running, settings_for
 from tests.worlds.telegram import Fault, TelegramWorld
 from tests.worlds.telegram_account import scope_key
 
@@ -58,7 +58,7 @@ async def test_admins_are_shown_theirs(world: TelegramWorld) -> None:
 async def test_a_menu_that_cannot_be_set_stops_nothing(world: TelegramWorld) -> None:
     """The bot works without, and the other lists are set."""
     world.fail_next("setMyCommands", Fault.error(500, "Internal Server Error"))
-    async with running(world) as bench:
+    async with running(world) as harness:
         await world.called("setMyCommands", EVERYWHERE)
-        assert (await bench.says("hello")).text == "hello"
-        assert bench.platform.health.state == "up"
+        assert (await harness.says("hello")).text == "hello"
+        assert harness.platform.health.state == "up"

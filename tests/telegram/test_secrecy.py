@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.chat.errors import DeliveryError
 from gateway.errors import AttachmentRefused
 from gateway.types import Button, Place
-from tests.telegram.bench import Bench, running, settings_for
+from tests.telegram.harness import TelegramHarness, running, settings_for
 from tests.worlds.telegram import Fault, TelegramWorld
 
 LIBRARIES = ("httpx", "httpcore", "telegram")
@@ -27,22 +27,22 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixt
     return caplog
 
 
-async def _everything_that_can_go_wrong(bench: Bench) -> list[BaseException]:
+async def _everything_that_can_go_wrong(harness: TelegramHarness) -> list[BaseException]:
     """Uses each call, makes each fail, and gives what was raised."""
     problems: list[BaseException] = []
-    await bench.ada.sends_document(b"data", "a.txt")
-    (attachment,) = (await bench.desk.next()).attachments
-    sent = await bench.port.send(bench.direct, "**hi**", formatted=True, buttons=[Button("Yes", "y")])
-    await (await bench.ada.presses(bench.ada.chat.from_bot[-1], "Yes")).answered()
+    await harness.ada.sends_document(b"data", "a.txt")
+    (attachment,) = (await harness.receiver.next()).attachments
+    sent = await harness.port.send(harness.direct, "**hi**", formatted=True, buttons=[Button("Yes", "y")])
+    await (await harness.ada.presses(harness.ada.chat.from_bot[-1], "Yes")).answered()
     await attachment.read(1_000)
     for fault in (Fault.drop(), Fault.error(502, "Bad Gateway"), Fault.error(401, "Unauthorized")):
         for method in ("sendMessage", "editMessageText", "sendDocument", "getFile", "sendChatAction"):
-            bench.world.fail_next(method, fault)
+            harness.world.fail_next(method, fault)
         for call in (
-            bench.port.send(bench.direct, "hi"),
-            bench.port.edit(bench.direct, sent, "ho"),
-            bench.port.send_file(bench.direct, "b.txt", b"b"),
-            bench.port.typing(bench.direct),
+            harness.port.send(harness.direct, "hi"),
+            harness.port.edit(harness.direct, sent, "ho"),
+            harness.port.send_file(harness.direct, "b.txt", b"b"),
+            harness.port.typing(harness.direct),
             attachment.read(1_000),
         ):
             with pytest.raises((DeliveryError, AttachmentRefused)) as caught:
@@ -55,12 +55,12 @@ async def test_the_token_is_in_no_log_line_and_no_error(
     world: TelegramWorld, everything_logged: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """At DEBUG, with every library unmuted, through every call and every failure."""
-    async with running(world) as bench:
-        problems = await _everything_that_can_go_wrong(bench)
+    async with running(world) as harness:
+        problems = await _everything_that_can_go_wrong(harness)
         await world.go_down()
-        details = [(await bench.until("down")).detail]
+        details = [(await harness.until("down")).detail]
         await world.come_back()
-        await bench.until("up")
+        await harness.until("up")
     texts = ["".join(traceback.format_exception(problem)) + repr(problem) for problem in problems]
     output = capfd.readouterr()
     assert "HTTP Request: POST" in everything_logged.text, "the libraries are heard in this test"
@@ -74,10 +74,10 @@ async def test_a_wrong_token_is_not_repeated(
 ) -> None:
     """The library's own sentence about it would."""
     token = "7000000001:AAalmost-the-right-one"
-    async with running(world, settings=settings_for(world, token=token)) as bench:
-        detail = bench.platform.health.detail
+    async with running(world, settings=settings_for(world, token=token)) as harness:
+        detail = harness.platform.health.detail
     output = capfd.readouterr()
-    for text in (everything_logged.text, output.out, output.err, detail, bench.platform.where):
+    for text in (everything_logged.text, output.out, output.err, detail, harness.platform.where):
         assert "AAalmost" not in text
 
 
@@ -99,10 +99,10 @@ async def test_a_page_that_repeats_the_address(
     world = TelegramWorld()
     world.port = runner.addresses[0][1]
     try:
-        async with running(world) as bench:
+        async with running(world) as harness:
             await asked.wait()
             with pytest.raises(DeliveryError) as caught:
-                await bench.port.send(Place("1"), "hi")
+                await harness.port.send(Place("1"), "hi")
     finally:
         await runner.cleanup()
     output = capfd.readouterr()
@@ -116,9 +116,9 @@ async def test_libraries_say_nothing_below_a_warning(
 ) -> None:
     """What people write would be in their debug lines; asking everything of the root logger is not enough."""
     caplog.set_level(logging.DEBUG)
-    async with running(world) as bench:
-        await bench.says("something private")
-        await bench.port.send(bench.direct, "something private")
+    async with running(world) as harness:
+        await harness.says("something private")
+        await harness.port.send(harness.direct, "something private")
     heard = [record for record in caplog.records if record.name.partition(".")[0] in LIBRARIES]
     assert heard == []
     assert "something private" not in caplog.text

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.telegram.bench import Bench, running, settings_for
+from tests.telegram.harness import TelegramHarness, running, settings_for
 from tests.worlds.telegram import TelegramWorld
 from tests.worlds.telegram_updates import SECRET_HEADER, Webhook
 
@@ -39,9 +39,9 @@ def _settings(world: TelegramWorld, address: str) -> Any:
 
 
 @pytest.fixture
-async def hooked(world: TelegramWorld, address: str) -> AsyncIterator[Bench]:
-    async with running(world, settings=_settings(world, address)) as bench:
-        yield bench
+async def hooked(world: TelegramWorld, address: str) -> AsyncIterator[TelegramHarness]:
+    async with running(world, settings=_settings(world, address)) as harness:
+        yield harness
 
 
 async def _call(address: str, body: bytes, **headers: str) -> tuple[int, str]:
@@ -54,14 +54,14 @@ async def _call(address: str, body: bytes, **headers: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_what_cannot_be_kept_is_not_confirmed(hooked: Bench) -> None:
+async def test_what_cannot_be_kept_is_not_confirmed(hooked: TelegramHarness) -> None:
     """Telegram calls again until it is."""
-    hooked.desk.refuses = 1
+    hooked.receiver.refuses = 1
     assert (await hooked.says("hello")).text == "hello"
-    assert hooked.desk.refuses == 0
+    assert hooked.receiver.refuses == 0
 
 
-async def test_updates_are_pushed(hooked: Bench) -> None:
+async def test_updates_are_pushed(hooked: TelegramHarness) -> None:
     """The webhook is set with its secret and the kinds of updates that are wanted; nobody polls."""
     assert [(await hooked.says(text)).text for text in ("one", "two")] == ["one", "two"]
     (call,) = hooked.world.calls_of("setWebhook")
@@ -72,28 +72,30 @@ async def test_updates_are_pushed(hooked: Bench) -> None:
     assert hooked.platform.health.state == "up"
 
 
-async def test_the_same_update_twice(hooked: Bench, address: str) -> None:
-    """A call that Telegram repeats is confirmed, and the same message to the desk."""
+async def test_the_same_update_twice(hooked: TelegramHarness, address: str) -> None:
+    """A call that Telegram repeats is confirmed, and the same message to the receiver."""
     first = await hooked.says("once")
     update = hooked.world.bot.updates.history[-1]
     assert await _call(address, json.dumps(update).encode()) == (200, "")
-    assert await hooked.desk.next() == first
+    assert await hooked.receiver.next() == first
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], "größer"])
-async def test_a_wrong_secret(hooked: Bench, address: str, secret: str) -> None:
+async def test_a_wrong_secret(hooked: TelegramHarness, address: str, secret: str) -> None:
     """Turned away, without a word about what was wrong."""
     status, text = await _call(address, b'{"update_id": 1}', **{SECRET_HEADER: secret})
     assert (status, text) == (401, "401: Unauthorized")
 
 
-async def test_a_wrong_secret_is_turned_away_before_the_body_is_read(hooked: Bench, address: str) -> None:
+async def test_a_wrong_secret_is_turned_away_before_the_body_is_read(
+    hooked: TelegramHarness, address: str
+) -> None:
     """Nobody without the secret can make Hermes take in megabytes."""
     status, _ = await _call(address, b"x" * 10_000_000, **{SECRET_HEADER: "wrong"})
     assert status == 401
 
 
-async def test_a_body_that_is_too_large(hooked: Bench, address: str) -> None:
+async def test_a_body_that_is_too_large(hooked: TelegramHarness, address: str) -> None:
     """An update has a few kilobytes."""
     status, _ = await _call(address, b'"' + b"x" * 2**20 + b'"')
     assert status == 413
@@ -107,8 +109,8 @@ async def test_a_request_that_never_ends(
 ) -> None:
     """The connection is closed, and no handler waits for the rest."""
     settings = _settings(world, address)
-    async with running(world, settings=settings, webhook_request_seconds=0.3) as bench:
-        assert (await bench.says("hello")).text == "hello"
+    async with running(world, settings=settings, webhook_request_seconds=0.3) as harness:
+        assert (await harness.says("hello")).text == "hello"
         reader, writer = await asyncio.open_connection("127.0.0.1", settings.webhook.port)
         try:
             writer.write(sent.encode())
@@ -118,27 +120,29 @@ async def test_a_request_that_never_ends(
             writer.close()
 
 
-async def test_another_content_type(hooked: Bench, address: str) -> None:
+async def test_another_content_type(hooked: TelegramHarness, address: str) -> None:
     """Telegram sends JSON and says so."""
     status, _ = await _call(address, b'{"update_id": 1}', Content_Type="text/plain")
     assert status == 415
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'"text"', b"\xff"])
-async def test_what_is_no_update(hooked: Bench, address: str, body: bytes) -> None:
+async def test_what_is_no_update(hooked: TelegramHarness, address: str, body: bytes) -> None:
     """Turned away; the next update is taken."""
     status, _ = await _call(address, body)
     assert status == 400
     assert (await hooked.says("hello")).text == "hello"
 
 
-async def test_an_update_that_cannot_be_read_is_not_asked_for_again(hooked: Bench, address: str) -> None:
+async def test_an_update_that_cannot_be_read_is_not_asked_for_again(
+    hooked: TelegramHarness, address: str
+) -> None:
     """With a number it counts as received, or Telegram would repeat it for days."""
     status, _ = await _call(address, b'{"update_id": 5, "message": {"unheard": "of"}}')
     assert status == 200
 
 
-async def test_only_posts_are_answered(hooked: Bench, address: str) -> None:
+async def test_only_posts_are_answered(hooked: TelegramHarness, address: str) -> None:
     """There is nothing to look at."""
     async with (
         aiohttp.ClientSession() as http,
@@ -147,7 +151,7 @@ async def test_only_posts_are_answered(hooked: Bench, address: str) -> None:
         assert response.status == 405
 
 
-async def test_a_proxy_may_change_the_path(hooked: Bench, address: str) -> None:
+async def test_a_proxy_may_change_the_path(hooked: TelegramHarness, address: str) -> None:
     """It is the secret that counts."""
     root = address.removesuffix("/telegram")
     assert (await _call(root + "/", b'{"update_id": 1}'))[0] == 200
@@ -155,26 +159,26 @@ async def test_a_proxy_may_change_the_path(hooked: Bench, address: str) -> None:
 
 async def test_a_webhook_that_somebody_replaced(world: TelegramWorld, address: str) -> None:
     """Noticed, said, and set right."""
-    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as bench:
+    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as harness:
         world.bot.updates.set_webhook(None)
-        assert "Another program has changed the bot's webhook" in (await bench.until("down")).detail
-        assert (await bench.says("hello")).text == "hello"
-        await bench.until("up")
+        assert "Another program has changed the bot's webhook" in (await harness.until("down")).detail
+        assert (await harness.says("hello")).text == "hello"
+        await harness.until("up")
 
 
 async def test_a_webhook_that_telegram_cannot_reach(world: TelegramWorld, address: str) -> None:
     """Down with what Telegram met, as long as something waits there; up again once it got through."""
-    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as bench:
+    async with running(world, settings=_settings(world, address), webhook_check_seconds=0.05) as harness:
         hook = world.bot.updates.webhook
         assert hook is not None
         world.bot.updates.set_webhook(Webhook(hook.url, "another secret"))
-        assert bench.platform.health.state == "up", "nothing waits yet"
-        await bench.ada.says("hello")
-        detail = (await bench.until("down")).detail
+        assert harness.platform.health.state == "up", "nothing waits yet"
+        await harness.ada.says("hello")
+        detail = (await harness.until("down")).detail
         assert "check the proxy and its certificate: Wrong response from the webhook: 401" in detail
         world.bot.updates.set_webhook(replace(hook, last_error="Timed out", last_error_at=1_700_000_000))
-        assert (await bench.desk.next()).text == "hello"
-        await bench.until("up")
+        assert (await harness.receiver.next()).text == "hello"
+        await harness.until("up")
 
 
 async def test_a_port_that_is_taken(world: TelegramWorld) -> None:
@@ -183,9 +187,9 @@ async def test_a_port_that_is_taken(world: TelegramWorld) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = f"http://127.0.0.1:{other.getsockname()[1]}/"
-        async with running(world, settings=_settings(world, taken)) as bench:
-            assert bench.platform.health.state == "down"
-            assert "change `webhook.host` and `webhook.port`" in bench.platform.health.detail
+        async with running(world, settings=_settings(world, taken)) as harness:
+            assert harness.platform.health.state == "down"
+            assert "change `webhook.host` and `webhook.port`" in harness.platform.health.detail
     assert not world.calls_of("setWebhook")
 
 
@@ -193,15 +197,15 @@ async def test_a_url_that_telegram_does_not_take(world: TelegramWorld, address: 
     """A person has to change it; Telegram's reason is passed on."""
     settings = _settings(world, address).model_copy(deep=True)
     refused = settings.webhook.model_copy(update={"url": "https://hermes.example/"})
-    async with running(world, settings=settings.model_copy(update={"webhook": refused})) as bench:
-        assert bench.platform.health.state == "refused"
-        assert "bad webhook" in bench.platform.health.detail.lower()
+    async with running(world, settings=settings.model_copy(update={"webhook": refused})) as harness:
+        assert harness.platform.health.state == "refused"
+        assert "bad webhook" in harness.platform.health.detail.lower()
 
 
 async def test_what_comes_while_hermes_is_off_waits_at_telegram(world: TelegramWorld, address: str) -> None:
     """The webhook stays set; Telegram calls again until somebody answers."""
-    async with running(world, settings=_settings(world, address)) as bench:
-        await bench.says("before")
-    await bench.ada.says("while off")
+    async with running(world, settings=_settings(world, address)) as harness:
+        await harness.says("before")
+    await harness.ada.says("while off")
     async with running(world, settings=_settings(world, address)) as later:
-        assert (await later.desk.next()).text == "while off"
+        assert (await later.receiver.next()).text == "while off"

@@ -1,4 +1,4 @@
-"""A Telegram bot on the loopback world, with a desk that writes down what it is handed."""
+"""A Telegram bot on the loopback world, with a receiver that writes down what it is handed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tests.worlds.telegram import Chat, Message, Person, TelegramWorld
 from tests.worlds.watch import PATIENCE
 
 
-class Desk:
-    """A `ChatDesk`. Everything waits for its gate first, open unless a test closes it."""
+class RecordingReceiver:
+    """`InboundHandler` that records events. Messages of a chat wait for its gate, which a test can close."""
 
     def __init__(self) -> None:
         self.opened = 0
         self.refuses = 0
-        """So many messages cannot be kept."""
+        """How many of the next messages fail to be stored."""
         self.never_refused: set[str] = set()
         self.messages: list[ChatMessage] = []
         self.edits: list[ChatMessage] = []
         self.presses: list[Press] = []
         self.answer = "Done."
-        self.farewell: Callable[[], Awaitable[object]] | None = None
-        """What it still does when the platform stops."""
+        self.on_close: Callable[[], Awaitable[object]] | None = None
+        """Called when the platform stops."""
         self.gates: dict[str, asyncio.Event] = defaultdict(_open_gate)
         """By chat id."""
         self._new: asyncio.Queue[ChatMessage] = asyncio.Queue()
@@ -49,7 +49,7 @@ class Desk:
             self.refuses -= 1
             raise StoreFull
         if message.text == "explode":
-            raise RuntimeError("the desk broke down")
+            raise RuntimeError("the receiver failed")
         self.messages.append(message)
         self._new.put_nowait(message)
         return True
@@ -61,12 +61,12 @@ class Desk:
     async def pressed(self, press: Press) -> str:
         self.presses.append(press)
         if press.data == "explode":
-            raise RuntimeError("the desk broke down")
+            raise RuntimeError("the receiver failed")
         return self.answer
 
     async def close(self) -> None:
-        if self.farewell is not None:
-            await self.farewell()
+        if self.on_close is not None:
+            await self.on_close()
 
     async def next(self) -> ChatMessage:
         return await asyncio.wait_for(self._new.get(), PATIENCE)
@@ -82,10 +82,10 @@ def _open_gate() -> asyncio.Event:
 
 
 @dataclass
-class Bench:
+class TelegramHarness:
     world: TelegramWorld
     platform: TelegramPlatform
-    desk: Desk
+    receiver: RecordingReceiver
     ada: Person = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,19 +102,19 @@ class Bench:
 
     async def until(self, state: str) -> Health:
         async with asyncio.timeout(2 * PATIENCE):
-            while self.platform.health.state != state:  # noqa: ASYNC110 - a value that tells nobody of a change
+            while self.platform.health.state != state:  # noqa: ASYNC110 - health has no change event
                 await asyncio.sleep(0.01)
         return self.platform.health
 
     async def says(self, text: str, **how: Any) -> ChatMessage:
-        """What the desk gets of what Ada says."""
+        """Let Ada write, and return the message as the receiver gets it."""
         await self.ada.says(text, **how)
-        return await self.desk.next()
+        return await self.receiver.next()
 
     async def shows(self, chat: Chat | None = None, **fields: Any) -> ChatMessage:
-        """What the desk gets of a message with these fields, as Telegram writes them."""
+        """Deliver a message with these raw fields, and return it as the receiver gets it."""
         self.post(chat, **fields)
-        return await self.desk.next()
+        return await self.receiver.next()
 
     def post(self, chat: Chat | None = None, **fields: Any) -> Message:
         message = (chat or self.ada.chat).post(self.ada.user, service=fields)
@@ -147,13 +147,13 @@ async def running(
     refuses: int = 0,
     never_refused: str = "",
     **how: Any,
-) -> AsyncIterator[Bench]:
-    desk = Desk()
-    desk.refuses, desk.never_refused = refuses, {never_refused}
+) -> AsyncIterator[TelegramHarness]:
+    receiver = RecordingReceiver()
+    receiver.refuses, receiver.never_refused = refuses, {never_refused}
     how = {"retry_seconds": 0.1, **how}
-    platform = TelegramPlatform(settings or settings_for(world), lambda port: desk, commands, **how)
+    platform = TelegramPlatform(settings or settings_for(world), lambda port: receiver, commands, **how)
     await platform.start()
     try:
-        yield Bench(world, platform, desk)
+        yield TelegramHarness(world, platform, receiver)
     finally:
         await platform.stop()

@@ -1,6 +1,6 @@
-"""The house of the contract: one real Hermes with all its doors, in a Telegram, a Discord and before a model of ours.
+"""Contract harness: one real Hermes with all platforms, on loopback Telegram, Discord and model servers.
 
-Everybody who will come is known before it starts, because the configuration names people and groups by number.
+All people and groups are created before the start, because the configuration names them by id.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ DISCORD_USERS = 60
 TOOLS = ["read_file", "write_file", "send_file", "terminal"]
 
 Settings = Literal["usual", "other"]
-"""`usual`: the defaults, with `terminal` on. `other`: messages steer, voice is understood, each member of a group has
-a conversation of their own, and strangers hear nothing."""
+"""`usual`: the defaults, with `terminal` on. `other`: messages steer, voice is transcribed, each member of a group has
+their own conversation, and strangers get no answer."""
 
 OTHER_BOTS = {"groups": "per_person", "group_members": "allowed_users", "pairing": False}
 
 
 @dataclass
-class House:
+class ContractHarness:
     telegram: telegram.TelegramWorld
     discord: DiscordWorld
     ears: TranscriptionWorld
@@ -57,7 +57,7 @@ class House:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def set_up(self, settings: Settings) -> None:
-        """Counts from the next start on."""
+        """Write the configuration for the next start."""
         ears = {"model": "openai/whisper-1", "base_url": self.ears.url, "api_key": "test-key"}
         other = {
             "gateway": {"busy": "steer"},
@@ -69,34 +69,34 @@ class House:
         self.settings = settings
 
     async def starts(self) -> None:
-        """Again, after `hermes.stop()`."""
+        """Start again after `hermes.stop()`."""
         await self.hermes.restart()
         await self.discord.gateway.is_online()
         await self.becomes("telegram", "up")
 
     async def warms_up(self) -> None:
-        """The first answer takes seconds: the model library is imported then. No scenario should pay for it."""
+        """Get a first answer, which takes seconds because the model library is imported."""
         async with WebClient.open(self.hermes.url, "warm-up") as client:
             await client.say("Are you there?")
 
     async def health(self) -> dict[str, str]:
-        """The state of each platform, as `/healthz` tells it."""
+        """Return the state of each platform from `/healthz`."""
         async with aiohttp.ClientSession() as http, http.get(f"{self.hermes.url}/healthz") as answer:
             platforms = (await answer.json())["platforms"]
         return {name: platform["state"] for name, platform in platforms.items()}
 
     async def becomes(self, platform: str, state: str) -> None:
-        """`/healthz` has no bell to ring, so it is asked until it says so."""
+        """Poll `/healthz` until the platform has this state."""
         async with asyncio.timeout(PATIENCE):
             while (await self.health())[platform] != state:  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0.02)
 
     async def stores(self, words: str) -> bool:
-        """Whether these words stand anywhere in the database."""
+        """Tell whether the database holds these words."""
         return await asyncio.to_thread(_holds, self.hermes.home / "state.db", words)
 
     async def cli(self, *arguments: str) -> tuple[int, str]:
-        """`hermes ...` as a process of its own, beside the one that runs: exit code and output."""
+        """Run `hermes ...` beside the running process; return exit code and output."""
         process = await spawn(
             *HERMES, "--config", str(self.hermes.config_path), *arguments,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=environment(self.hermes.home),
@@ -106,13 +106,13 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_harness(
     home: Path,
     world: OpenAIWorld | None = None,
     script: type[Model] = Model,
     different: dict[str, Any] | None = None,
-) -> AsyncIterator[House]:
-    """`different`: what is not as usual in the configuration."""
+) -> AsyncIterator[ContractHarness]:
+    """Start Hermes. `different` is merged into the configuration."""
     async with (
         telegram.TelegramWorld() as tg,
         DiscordWorld() as dc,
@@ -123,7 +123,7 @@ async def open_house(
         config = _merged(_configuration(tg, dc, people, model), different or {})
         async with hermes(home, config) as process:
             await dc.gateway.is_online()
-            yield House(
+            yield ContractHarness(
                 telegram=tg,
                 discord=dc,
                 ears=ears,
