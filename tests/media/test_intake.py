@@ -144,7 +144,7 @@ async def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     result = await read_attachments(
         tmp_path, attachment("huge.bin", bytes(10_000_001)), attachment("small.txt", b"still here")
     )
-    assert "could not be result: it is larger than 10,000,000 bytes" in result.paragraphs[0]
+    assert "could not be taken: it is larger than 10,000,000 bytes" in result.paragraphs[0]
     assert "still here" in result.paragraphs[1]
 
 
@@ -158,7 +158,7 @@ async def test_two_files_of_one_name(tmp_path: Path) -> None:
 async def test_an_album_of_thirty(tmp_path: Path) -> None:
     """The number of files is limited, and the model is told."""
     result = await read_attachments(tmp_path, *(attachment(f"{number}.txt", b"x") for number in range(30)))
-    assert result.paragraphs[-1] == "[10 more files were not result.]"
+    assert result.paragraphs[-1] == "[10 more files were not taken.]"
 
 
 @pytest.mark.parametrize(
