@@ -32,7 +32,7 @@ from rich.table import Table
 from agent.context_engine import ContextEngine
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 from gateway.plugins import Plugins, engine_factory
-from plugins.context_engine.lcm.context_membership import Context
+from plugins.context_engine.lcm.context_membership import ContextMembers
 from plugins.context_engine.lcm.database import FILE_NAME, connect
 from plugins.context_engine.lcm.search.page import PageInputs, pages
 from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
@@ -326,7 +326,7 @@ def _recall(
     for question in talk.questions:
         found = ranked_search(connection, [conversation], SearchRequest(question.text), weights, model)
         shelf = PageInputs(
-            connection, Context(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
+            connection, ContextMembers(conversation, set(), summaries), found.words, BUDGET - HEADER_TOKENS
         )
         shown = next(pages(shelf, found.hits)).shown if found.hits else set()
         numbers = {hit.seq for hit in found.hits if hit.key in shown}

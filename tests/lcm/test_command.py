@@ -81,7 +81,7 @@ async def test_the_state_of_a_conversation_while_a_turn_runs(desk: LcmDesk) -> N
     await desk.until(TextDelta)
     told = await desk.lcm()
     assert "In the window: 500 of 8,000 tokens (6%)" in told
-    assert "Messages: 5 stored; 5 in the context, 0 beneath summaries in it, 0 elsewhere" in told
+    assert "Messages: 5 stored; 5 in the context, 0 below summaries in it, 0 elsewhere" in told
     assert "Last compaction: none yet" in told
     gate.set()
     assert (await desk.until(TurnDone))[-1] == TurnDone("Slowly.")
@@ -99,7 +99,7 @@ async def test_the_state_while_the_engine_rests(desk: LcmDesk, tmp_path: Path) -
 
     await asyncio.to_thread(earlier_run)
     told = await desk.lcm()
-    assert "Messages: 4 stored; 1 in the context, 2 beneath summaries in it, 1 elsewhere" in told
+    assert "Messages: 4 stored; 1 in the context, 2 below summaries in it, 1 elsewhere" in told
     assert "Depth 0: 1 summary" in told
     assert "Coverage: 75% of the messages" in told
     assert "harbour" not in told

@@ -63,15 +63,15 @@ def test_the_tools_stand_in_a_fixed_order() -> None:
         ("lcm_expand", {"id": "m1", "page": 0}, "`page` must be 1 or more"),
         ("lcm_expand", {"id": "m1", "originals": "maybe"}, "`originals` must be true or false"),
         ("lcm_expand", {"id": "m1", "page": 7}, "m1 has no page 7"),
-        ("lcm_expand", {"id": "the one about trains"}, "is no id. Ids look like `m12`"),
-        ("lcm_expand", {"id": "s1-s3"}, "is no id"),
+        ("lcm_expand", {"id": "the one about trains"}, "is not an id. Ids look like `m12`"),
+        ("lcm_expand", {"id": "s1-s3"}, "is not an id"),
         ("lcm_expand", {"id": "m99"}, "There is no m99: the conversation has m1 to m12"),
         ("lcm_expand", {"id": "m0"}, "There is no m0"),
         ("lcm_expand", {"id": "s99"}, "There is no summary s99"),
         ("lcm_expand", {"id": "c77.m1"}, "There is no conversation `c77`"),
-        ("lcm_describe", {"id": "m" + "9" * 40}, "is no id"),
+        ("lcm_describe", {"id": "m" + "9" * 40}, "is not an id"),
         ("lcm_expand_query", {"question": "   "}, "`question` is empty"),
-        ("lcm_expand_query", {"question": "Why?", "ids": ["m1", "x"]}, "`x` is no id"),
+        ("lcm_expand_query", {"question": "Why?", "ids": ["m1", "x"]}, "`x` is not an id"),
         ("lcm_expand_query", {"question": "Why?", "ids": [1]}, "`ids` must be a text"),
     ],
 )
@@ -208,5 +208,5 @@ def test_whatever_a_model_calls_it_gets_text(world: World, name: str, args: dict
     """An error says so in JSON; none of them is about a fault of ours."""
     told = tools.answer(name, args, world.place())
     assert isinstance(told, str) and told
-    assert "broke down" not in told
+    assert "because of a bug" not in told
     assert "could not be read" not in told

@@ -135,7 +135,7 @@ def test_status_in_words(world: World) -> None:
     )
     told = world.call("lcm_status")
     assert "In the window: 12,345 of 100,000 tokens (12%), compacted from 50,000 on" in told
-    assert "Messages: 12 stored; 2 in the context, 8 beneath summaries in it, 2 elsewhere" in told
+    assert "Messages: 12 stored; 2 in the context, 8 below summaries in it, 2 elsewhere" in told
     assert "Depth 0: 2 summaries" in told
     assert "Coverage: 83.3% of the messages" in told
     assert (

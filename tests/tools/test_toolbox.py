@@ -193,7 +193,7 @@ async def test_a_fault_is_logged_and_not_told(ctx: ToolContext, name: str) -> No
     """The log has the traceback; the model learns that it failed, and nothing of the inside."""
     with capture_logs() as logs:
         result = await ask(ctx, name)
-    expected = f"The tool `{name}` broke down; the fault has been logged. Try another way."
+    expected = f"The tool `{name}` failed because of a bug, which was logged. Try another way."
     assert result == ToolResult(expected, ok=False)
     [entry] = logs
     assert (entry["event"], entry["tool"], entry["call_id"]) == ("tool.crashed", name, "call_1")

@@ -1,6 +1,6 @@
-"""A lossless context engine: summaries form a graph over what was said, and every message can be read again.
+"""A lossless context engine: it summarises old messages, keeps every message, and finds them again.
 
-Activated by `context.engine: lcm`. `docs/lcm.md` explains it.
+Select it with `context.engine: lcm`. `docs/lcm.md` explains it.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["LosslessContext", "register"]
 
 
 def register(ctx: Any) -> None:
-    """The engine is exported; this adds `/lcm`."""
-    from . import command  # noqa: PLC0415 - it brings half of the gateway along, which an engine alone does not need
+    """Add the command `/lcm`. The host finds the engine by its class."""
+    from . import command  # noqa: PLC0415 - it imports the gateway, which an engine alone does not need
 
     ctx.register_command(command.make_command(ctx.hermes_home))

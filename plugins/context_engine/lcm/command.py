@@ -1,4 +1,5 @@
-"""`/lcm`: how the conversation stands, in numbers. It reads the database, so it works while the engine rests, too."""
+"""`/lcm`: numbers about the conversation. The command reads the database, so it also works while no engine is
+loaded."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from .tools.doctor import doctor_report
 
 log = structlog.get_logger(__name__)
 
-_NOTHING_STORED = "Nothing is stored yet. That begins with the next message."
-_UNREADABLE = "The database of the context engine cannot be read. `hermes doctor` looks into it."
+_NOTHING_STORED = "Nothing is stored yet. Storing begins with the next message."
+_UNREADABLE = "The database of the context engine cannot be read. Run `hermes doctor`."
 
 
 def make_command(hermes_home: Path | str) -> Command:
-    """The command for the database in this state directory."""
+    """Return the command for the database in this state directory."""
     return Command(
         "lcm",
-        "what is stored and summarised of this conversation; `doctor` checks it",
+        "shows what is stored and summarised of this conversation; `doctor` checks it",
         partial(_run, Path(hermes_home) / FILE_NAME),
         argument="doctor",
         overtakes=True,
@@ -34,9 +35,9 @@ def make_command(hermes_home: Path | str) -> Command:
 
 
 async def _run(path: Path, context: CommandContext, rest: str) -> str:
-    """Only looks, and shows no word of what was said: a group may read along."""
+    """Show numbers only and no text of messages, because a group may read the reply."""
     if rest.lower() not in ("", "doctor"):
-        return "Type /lcm to see how the conversation stands, or /lcm doctor to have it checked."
+        return "Type /lcm for numbers about this conversation, or /lcm doctor to check it."
     conversation = context.conversation
     session = await context.store.session(conversation.live_session_id)
     call = CallContext(
@@ -57,7 +58,7 @@ def _report(call: CallContext, *, checking: bool) -> str:
     try:
         rename_earlier_file(path)
         if not path.exists():
-            return _NOTHING_STORED  # opening it would make it
+            return _NOTHING_STORED  # opening would create it
         return doctor_report(call) if checking else status_text(status(call))
     except (NewerDatabase, ForeignDatabase) as error:
         return str(error)

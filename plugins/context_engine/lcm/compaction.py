@@ -1,4 +1,4 @@
-"""What stays at the end of a context: the newest messages that fit, whole tool calls, and the newest request."""
+"""One compaction: old messages become leaves of the graph, leaves are condensed, the tail and pinned messages stay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .summary_message import record_text
 from .truncated import MIN_TOKENS, digest_for_summary, make_copy, reference_only, truncate_middle
 
 Group = list[ContextItem]
-"""A message, or calls of tools with their results: stays or goes as a whole."""
+"""A message, or an assistant message with tool calls and their results. It stays or leaves as a whole."""
 
 
 def group_messages(said: Sequence[ContextItem]) -> list[Group]:
@@ -93,7 +93,7 @@ def group_tokens(group: Group) -> int:
 
 
 def first_chunk_size(older: Sequence[Group], tokens: int) -> int:
-    """How many of the oldest groups make a leaf: at least one, and no more tokens than these."""
+    """Return how many of the oldest groups make a leaf: at least one, and within the tokens."""
     for count, group in enumerate(older):
         tokens -= group_tokens(group)
         if tokens < 0 and count:
@@ -105,7 +105,7 @@ Copy = Callable[[ContextItem, StoredMessage], ContextItem]
 
 
 class KeptMessages:
-    """Of one conversation, in order."""
+    """The messages that stay in the context, in order, and the copies that make them fit."""
 
     def __init__(
         self, database: Database, conversation: int, items: Iterable[ContextItem], pinned: frozenset[int]
@@ -189,17 +189,17 @@ def _tokens(items: Iterable[ContextItem]) -> int:
 
 
 _MIN_CHUNK_TOKENS = 120
-"""Tokens. A summary of less would hardly be smaller, with its heading."""
+"""A summary of fewer tokens would hardly be smaller, with its heading."""
 _HEADING_TOKENS = 45
-"""Tokens of its heading and of the line that says how to expand it."""
+"""Tokens of a summary's heading and of its line about `lcm_expand`."""
 _INTRODUCTION_TOKENS = 120
-"""Tokens of the introduction and of a bridge."""
+"""Tokens of the record's introduction and of a bridge message."""
 _MAX_THRESHOLD_SHARE = 0.8
-"""The share of the threshold that a context should not exceed when all else is done."""
+"""Share of the threshold that a compacted context should stay below."""
 _MAX_WINDOW_SHARE = 0.75
-"""The share of the window that what is being worked on may fill. The rest is for the answer and for bad estimates."""
+"""Share of the window that protected messages may fill. The rest is for the answer and for wrong estimates."""
 _RETRY_ONLY_SHARE = 0.75
-"""Below this share of the threshold only stand-ins are redone: nothing has to leave yet."""
+"""Below this share of the threshold only fallback summaries are retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +208,9 @@ class CompactionResult:
     changed: bool
     nodes: list[Node]
     summarised: int
-    """Summaries that were written, anew or again."""
+    """Summaries that were written or rewritten."""
     copied: int
-    """Messages that left the context for a digest."""
+    """Messages that were replaced by a copy."""
 
     @property
     def has_fallback(self) -> bool:
@@ -218,7 +218,7 @@ class CompactionResult:
 
 
 class Compaction:
-    """Works on one reading of a conversation."""
+    """Compacts one parsed context."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class Compaction:
         *,
         overhead: int,
     ) -> None:
-        """`overhead` is what goes with every request beside the messages."""
+        """`overhead` are the tokens that each request sends beside the messages."""
         self._database = database
         self._reading = reading
         self._limits = limits
@@ -244,7 +244,8 @@ class Compaction:
         """Keys of the messages that leave the context now."""
 
     def run(self, *, forced: bool) -> CompactionResult:
-        """`forced` takes everything outside the tail. Raises AuthenticationFailed and QuotaExhausted."""
+        """Compact the context; `forced` summarises everything outside the tail. Raises AuthenticationFailed and
+        QuotaExhausted."""
         before = self._nodes
         self._nodes = self._graph.retry_fallbacks(before)
         at_leisure = self._nodes != before and self._total() < self._limits.threshold * _RETRY_ONLY_SHARE
@@ -278,21 +279,21 @@ class Compaction:
         self._kept.remove(items)
 
     def _is_worth_a_leaf(self, chunk: Sequence[Group], *, forced: bool, is_full: bool) -> bool:
-        """Few messages are worth one if they fill it: large ones would else leave the context for digests."""
+        """Whether a chunk is large enough: enough messages, or enough tokens to fill a leaf."""
         if sum(map(group_tokens, chunk)) < _MIN_CHUNK_TOKENS:
             return False
         urgent = forced or self._total() > self._limits.threshold
         return urgent or is_full or sum(map(len, chunk)) >= self._limits.chunk_messages
 
     def _condense(self) -> None:
-        """By fan-in among neighbours of one depth; where there is no room for all summaries, sooner."""
+        """Condense neighbours of one depth, at `fan_in` of them, or earlier where the summaries take too much room."""
         while run := self._run_of(self._limits.fan_in, waits=True) or self._run_to_save_room():
             start, end = run
             self._nodes[start:end] = [self._graph.condensed(self._nodes[start:end])]
 
     def _run_of(self, least: int, *, waits: bool) -> tuple[int, int] | None:
-        """The oldest neighbours of one depth, if there are enough of them; the least depth first. Stand-ins wait until
-        they are summaries."""
+        """Find the oldest neighbours of the least depth that has enough of them. Fallback summaries wait for a
+        retry."""
         for depth in sorted({node.depth for node in self._nodes}):
             start = 0
             for index, node in enumerate(self._nodes):
@@ -303,7 +304,7 @@ class Compaction:
         return None
 
     def _run_to_save_room(self) -> tuple[int, int] | None:
-        """Neighbours of equal depth first: else the oldest would be told again and again."""
+        """Prefer neighbours of equal depth: otherwise the oldest summary would be rewritten again and again."""
         if len(self._nodes) < 2 or sum(node.tokens for node in self._nodes) <= self._limits.summaries:
             return None
         return self._run_of(2, waits=False) or (0, 2)
@@ -334,7 +335,7 @@ class Compaction:
         return repair([*head, *between(head, text, rest, state=ledger_state(ledger)), *rest])
 
     def _kept_with_hint(self) -> Iterable[ChatDict]:
-        """What stays, and the hint behind the request that is being answered."""
+        """Yield the kept messages, with the hint after the newest request."""
         request, items = self._kept.newest_request(), self._reading.items
         for item in self._kept.items:
             yield item.chat
@@ -352,7 +353,7 @@ class Compaction:
         )
 
     def _ledger(self) -> Ledger:
-        """What earlier compactions kept word for word, and what the messages add that leave now."""
+        """Extend the ledger of earlier compactions by the entries of the messages that leave now."""
         ledger = Ledger()
         for item in self._reading.items:
             if item.kind in ("record", "foreign record"):
@@ -370,7 +371,7 @@ class Compaction:
         return ledger.extended(entries, just_said=True).bounded(self._limits.ledger)
 
     def _ledger_text(self, message: StoredMessage) -> ChatDict:
-        """A rule may stand in the middle of a long message of the user; long results are noise."""
+        """Search user messages in full for rules; of large results, only the digest."""
         chat = (
             message.chat if message.role == "user" else digest_for_summary(message, self._limits.large).chat
         )

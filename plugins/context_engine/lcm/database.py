@@ -1,6 +1,7 @@
-"""Finds this engine's own database file. Other plugins call theirs `lcm.db`, as this engine once did.
+"""The engine's SQLite file: identification, migrations, and a pool of connections shared by all conversations.
 
-The application id in the header tells. Files from before it had one are told by their tables.
+Other plugins use the name `lcm.db`, as this engine once did. The application id in the header identifies this engine's
+file; files older than that id are identified by their tables.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = structlog.get_logger(__name__)
 FILE_NAME = "hermes-lcm.db"
 EARLIER_NAME = "lcm.db"
 APPLICATION_ID = 0x484C434D
-"""`HLCM`."""
+"""`HLCM` in ASCII."""
 _TABLES = {
     "conversations": ("key", "id", "person"),
     "messages": ("conversation", "seq", "identity", "rest", "said_at", "echo"),
@@ -34,16 +35,16 @@ _TABLES = {
     "written": ("fingerprint", "kind", "message"),
     "context_items": ("session", "position", "message", "summary"),
 }
-"""Of the first schema, with columns that tell it from others."""
+"""Tables of the first schema, with columns that distinguish them from other programs' tables."""
 _BUSY_SECONDS = 5.0
 
 
 class ForeignDatabase(Exception):
-    """The file under the engine's name was made by another program."""
+    """The file belongs to another program."""
 
 
 def is_own(connection: sqlite3.Connection) -> bool:
-    """Also where nothing is in it yet. Only reads."""
+    """Whether the file belongs to this engine or is empty. Only reads."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application:
         return bool(application == APPLICATION_ID)
@@ -59,7 +60,7 @@ def foreign_database(path: Path) -> ForeignDatabase:
 
 
 def find_problem(path: Path) -> str:
-    """Empty where nothing is wrong with it, or there is none. Changes nothing, also not beside the file."""
+    """Describe what is wrong with the file; empty if nothing is, or if there is no file. Writes nothing."""
     if not path.exists() or not path.stat().st_size:
         return ""
     try:
@@ -70,10 +71,10 @@ def find_problem(path: Path) -> str:
 
 
 def rename_earlier_file(path: Path) -> None:
-    """The engine's own file gets its new name, with all that was committed. A file of another program stays.
+    """Rename the engine's own `lcm.db` to its new name. A file of another program stays.
 
-    The log is merged first, so that one file is left, and renaming that is atomic: a crash leaves it under either name.
-    Raises sqlite3.Error while another process has the file open.
+    The write-ahead log is merged first, so one file is left and renaming it is atomic. Raises sqlite3.Error while
+    another process has the file open.
     """
     if path.exists() or not path.with_name(EARLIER_NAME).exists():
         return
@@ -95,7 +96,7 @@ def rename_earlier_file(path: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """One process at a time, without a file of its own; also after a crash. Gives a descriptor of the folder."""
+    """Lock the folder against other processes, and yield its descriptor. A crash releases the lock."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -105,7 +106,6 @@ def _locked(folder: Path) -> Iterator[int]:
 
 
 def _is_earlier_file(earlier: Path) -> bool:
-    """An empty file is nobody's."""
     try:
         with closing(_open_for_inspection(earlier)) as connection:
             (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -116,7 +116,7 @@ def _is_earlier_file(earlier: Path) -> bool:
 
 
 def _open_for_inspection(path: Path) -> sqlite3.Connection:
-    """Without a lock and without the files that SQLite makes beside it, unless its tables are only in its log."""
+    """Open without locks and without creating files, unless the tables are only in the write-ahead log."""
     connection = _open_readonly(path, "mode=ro&immutable=1")
     log_file = path.with_name(f"{path.name}-wal")
     try:
@@ -154,31 +154,31 @@ __all__ = [
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 MAX_CONNECTIONS = 8
-"""Connections. SQLite keeps the descriptor of a closed one while another holds a lock, so closing frees nothing."""
+"""SQLite keeps the descriptor of a closed connection while another one holds a lock, so closing frees nothing."""
 _MAX_IDLE = 4
 _WAIT_SECONDS = 30.0
-"""Seconds to wait for one that is free: a search may take two, and a check of the whole file some more."""
+"""Time to wait for a free connection: a search takes up to two seconds, an integrity check longer."""
 _MIGRATION_CODE: dict[int, Callable[[sqlite3.Connection], None]] = {3: reindex_mistaken_echoes}
-"""By the number of a migration: what SQL alone cannot do of it."""
+"""Python code that belongs to a migration, by its number."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
-    # INSERT OR REPLACE deletes behind the back of triggers without this.
+    # Without this, INSERT OR REPLACE deletes rows without firing triggers.
     "PRAGMA recursive_triggers = ON",
 )
 
 
 class NewerDatabase(Exception):
-    """The file was written by a later version of the engine."""
+    """A later version of the engine wrote the file."""
 
 
 DATABASE_ERRORS = (sqlite3.Error, OSError, NewerDatabase, ForeignDatabase)
-"""What can be wrong with the file. The host has every message, too, so the conversation goes on."""
+"""Errors that make the file unusable. The host stores every message, too, so the conversation goes on."""
 
 
 class Database:
-    """Connections to one file. Each is used by one thread at a time, and none is held while a model is asked."""
+    """A pool of connections to one file. One thread uses a connection at a time; none is held during a model call."""
 
     def __init__(self, path: Path, *, patience: float = _WAIT_SECONDS) -> None:
         self.path = path
@@ -190,13 +190,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One view of the data for all queries inside."""
+        """Open a read transaction: one view of the data."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction. Others wait for it, so nothing slow belongs inside."""
+        """Open a write transaction. Other writers wait for it, so it must be short."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -205,7 +205,7 @@ class Database:
             self._users += 1
 
     def release(self) -> None:
-        """The last one to go closes the file."""
+        """Close the idle connections with the last user."""
         with self._lock:
             self._users -= 1
             idle, self._idle = ([], self._idle) if self._users > 0 else (self._idle, [])
@@ -254,7 +254,7 @@ _open_lock = threading.Lock()
 
 
 def shared_database(path: Path) -> Database:
-    """The same object for the same file. Who calls this calls `release()` in the end."""
+    """Return the same object for the same file. The caller must call `release()`."""
     with _open_lock:
         for gone in [each for each, database in _open.items() if not database.is_in_use]:
             del _open[gone]
@@ -264,7 +264,7 @@ def shared_database(path: Path) -> Database:
 
 
 def remove_database(folder: Path) -> None:
-    """A folder that held a database of its own, which nobody needs any more."""
+    """Delete a temporary folder and close its database."""
     with _open_lock:
         database = _open.pop(folder / FILE_NAME, None)
     while database and database.is_in_use:
@@ -273,7 +273,8 @@ def remove_database(folder: Path) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """In autocommit mode and at the newest schema. Raises sqlite3.Error, NewerDatabase or ForeignDatabase."""
+    """Open in autocommit mode and migrate to the newest schema. Raises sqlite3.Error, NewerDatabase or
+    ForeignDatabase."""
     _create_private_file(path)
     connection = sqlite3.connect(
         f"file:{quote(str(path))}",
@@ -296,10 +297,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _create_private_file(path: Path) -> None:
-    """What people said is nobody else's business. The log beside the file gets the same rights.
+    """Create the file with mode 0600. The write-ahead log gets the same mode.
 
-    A file that is there is never opened here: closing it again would drop the locks that SQLite holds on it in this
-    process, and the next one to look at it from outside would take the log away from under us.
+    An existing file is not opened here: closing it would drop the locks that SQLite holds on it in this process.
     """
     if path.exists():
         return
@@ -309,7 +309,7 @@ def _create_private_file(path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Forward only, each step in one transaction with its number."""
+    """Apply missing migrations, each in one transaction with its number."""
     steps = sorted(MIGRATIONS.glob("[0-9]*.sql"))
     if _version(connection) == len(steps) and _has_application_id(connection):
         return
@@ -345,7 +345,7 @@ def _has_application_id(connection: sqlite3.Connection) -> bool:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one, because executescript() would commit in between."""
+    """Split the script, because executescript() would commit in between."""
     statement = ""
     for line in re.split(r"(?<=\n)", script):
         statement += line

@@ -1,4 +1,4 @@
-"""The engine itself: the contract of `agent.context_engine`, and the state of one conversation."""
+"""The engine: the contract of `agent.context_engine` and the state of one conversation."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from .tools.context import CallContext
 log = structlog.get_logger(__name__)
 
 _MAX_EMBEDDED = 20_000
-"""Messages whose meaning is worked out then: one or two seconds, and only where much was never looked at before."""
+"""Messages that are embedded after a compaction: one or two seconds at most."""
 
 
 class LosslessContext(ContextEngine):
-    """Select it with `context.engine: lcm`."""
+    """The context engine `lcm`, one instance per conversation."""
 
     name = "lcm"
     last_outcome: CompressionOutcome
-    """What the last call of compress() did. The host tells the person."""
+    """Result of the last compress() call. The host reports it to the user."""
     _shows_fallback: bool
     _no_gain: NoGain
     _refusals: Backoff
@@ -75,13 +75,13 @@ class LosslessContext(ContextEngine):
 
     @property
     def has_fallback_summary(self) -> bool:  # type: ignore[override]  # the host only reads it
-        """A summary could not be written, and it is time to try again: at leisure, before anybody waits for it."""
+        """Whether the context shows a fallback summary and it is time to retry it."""
         return self._shows_fallback and not self._fallbacks.is_waiting
 
     # Sessions
 
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
-        """A host that names no conversation has one for each session that follows from no other."""
+        """Without a conversation id, each session without a parent is a conversation."""
         self._home = str(kwargs.get("hermes_home") or self._home)
         if conversation_id := kwargs.get("conversation_id"):
             self._conversation_id = str(conversation_id)
@@ -93,7 +93,7 @@ class LosslessContext(ContextEngine):
             self._no_gain.used()
 
     def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
-        """What was said last is stored, and the file is let go."""
+        """Store the last messages and release the database."""
         try:
             self._ingest(messages)
         finally:
@@ -105,7 +105,7 @@ class LosslessContext(ContextEngine):
         super().on_session_reset()
         self._reset_state()
 
-    # When
+    # When to compact
 
     def update_from_response(self, usage: dict[str, Any]) -> None:
         self.last_prompt_tokens = int(usage.get("prompt_tokens") or 0)
@@ -119,8 +119,7 @@ class LosslessContext(ContextEngine):
         return tokens >= self.threshold_tokens and not (self._no_gain.is_waiting or self._refusals.is_waiting)
 
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
-        """The host decides by tokens; here what was said is stored as soon as it is seen. Raises what is wrong with the
-        file, so that the person is told."""
+        """Store new messages. Raises database errors, so that the host can report them. The host decides by tokens."""
         self._ingest(messages)
         return False
 
@@ -131,13 +130,16 @@ class LosslessContext(ContextEngine):
         self._no_gain.clear()
         self._refusals.clear()
 
-    # How
+    # Compaction
 
     def compress(
         self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
     ) -> list[ChatDict]:
-        """The very same list where nothing can be gained. Without `current_tokens` somebody asked for it: then all
-        that is older than the tail is summarised, else as much as it takes."""
+        """Return the compacted context, or the same list where nothing can be gained.
+
+        Without `current_tokens` a user asked for it: then everything older than the tail is summarised, else as much as
+        needed.
+        """
         if not messages:
             return messages
         began = time.monotonic()
@@ -160,7 +162,7 @@ class LosslessContext(ContextEngine):
         self, reading: ParsedContext, current_tokens: int | None, focus: str | None
     ) -> CompactionResult:
         before, threshold = reading.tokens, self.threshold_tokens
-        # Tools are sent beside the messages; but where estimates are far off, not all of the difference is theirs.
+        # The difference is mostly tool schemas, but not all of it where estimates are far off.
         overhead = min(threshold // 2, max(0, (current_tokens or 0) - before))
         system = sum(item.tokens for item in reading.items if item.kind == "system")
         limits = make_limits(threshold, self.context_length, self._options, beside=overhead + system)
@@ -172,7 +174,7 @@ class LosslessContext(ContextEngine):
         return Compaction(self._db, reading, limits, graph, overhead=overhead).run(forced=forced)
 
     def hint(self, messages: list[ChatDict]) -> str | None:
-        """Where something like the newest message was said, if that has left the context."""
+        """Point to earlier messages like the newest one, if they have left the context."""
         reading = self._try_ingest(messages)
         return find_hint(self._db, reading) if reading and self._options.recall_hints else None
 
@@ -208,7 +210,7 @@ class LosslessContext(ContextEngine):
         except DATABASE_ERRORS as error:
             return status | {"problem": str(error)}
 
-    # Within
+    # Helpers
 
     def _conclude(
         self, messages: list[ChatDict], reading: ParsedContext, done: CompactionResult, seconds: float
@@ -244,12 +246,12 @@ class LosslessContext(ContextEngine):
         return done.messages
 
     def _update_embeddings(self) -> None:
-        """What leaves the context is found by its meaning from now on."""
+        """Embed the messages that have left the context."""
         if model := self._meaning.model():
             update_embeddings(self._db, self._conversation_id, model, _MAX_EMBEDDED)
 
     def _try_ingest(self, messages: list[ChatDict]) -> ParsedContext | None:
-        """What is new is stored if that can be done now. Else it is at the next chance: the host has it, too."""
+        """Store new messages if the database is usable; otherwise the next call stores them."""
         try:
             return self._ingest(messages)
         except DATABASE_ERRORS as error:
@@ -272,7 +274,7 @@ class LosslessContext(ContextEngine):
         return self._database
 
     def _folder(self) -> Path:
-        """Without a state directory there is nowhere to keep anything: it lasts as long as the engine."""
+        """Return the state directory, or a temporary folder that is deleted with the engine."""
         if self._home and Path(self._home).is_dir():
             return Path(self._home)
         if self._temporary_folder is None:

@@ -1,12 +1,12 @@
 # ruff: noqa: S608 - only question marks are put into the SQL
-"""The graph: summaries over messages, and summaries over summaries."""
+"""The graph of summaries: leaves cover messages, condensed summaries cover summaries."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from .messages import StoredMessage, messages_by_key
@@ -14,12 +14,12 @@ from .messages import StoredMessage, messages_by_key
 Level = Literal["detailed", "bullets", "stand_in"]
 
 MAX_ATTEMPTS = 20
-"""So often a model may fail to put something into fewer words. To be out of reach is no attempt."""
+"""Failed attempts to replace a fallback summary. A model that cannot be reached does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A summary, with what the engine (and not the model) knows about it."""
+    """A summary with the ids, ranges and times that the engine adds."""
 
     key: int
     depth: int
@@ -51,7 +51,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SummaryText:
-    """What a summariser came up with."""
+    """The text of a new summary."""
 
     level: Level
     content: str
@@ -64,7 +64,7 @@ def sources_key(kind: Literal["messages", "summaries"], keys: Sequence[int]) -> 
 
 
 def find_summary(connection: sqlite3.Connection, conversation: int, sources: str) -> Node | None:
-    """The one over these very sources, if they were summarised before."""
+    """Return the summary of exactly these sources, if there is one."""
     row = connection.execute(
         "SELECT * FROM summaries WHERE conversation = ? AND sources_key = ?", (conversation, sources)
     ).fetchone()
@@ -78,75 +78,50 @@ def add_leaf(
     text: SummaryText,
     now: float,
 ) -> Node:
-    """Raises sqlite3.IntegrityError if somebody else was quicker."""
-    keys = [message.key for message in messages]
+    """Raises sqlite3.IntegrityError if these messages have a leaf already."""
     total = sum(message.tokens for message in messages)
-    made = _insert(
-        connection,
-        conversation,
-        text,
-        depth=0,
-        source_tokens=total,
-        message_tokens=total,
-        message_count=len(messages),
-        first_seq=min(message.seq for message in messages),
-        last_seq=max(message.seq for message in messages),
-        earliest=min(message.said_at for message in messages),
-        latest=max(message.said_at for message in messages),
-        sources_key=sources_key("messages", keys),
-        created_at=now,
-    )
-    connection.executemany(
-        "INSERT INTO summary_messages (summary, position, message) VALUES (?, ?, ?)",
-        ((made, position, key) for position, key in enumerate(keys)),
-    )
-    return summaries_by_key(connection, [made])[made]
+    columns = {
+        "depth": 0,
+        "source_tokens": total,
+        "message_tokens": total,
+        "message_count": len(messages),
+        "first_seq": min(message.seq for message in messages),
+        "last_seq": max(message.seq for message in messages),
+        "earliest": min(message.said_at for message in messages),
+        "latest": max(message.said_at for message in messages),
+        "created_at": now,
+    }
+    return _insert(connection, conversation, text, "messages", [message.key for message in messages], columns)
 
 
 def add_condensed(
     connection: sqlite3.Connection, conversation: int, children: Sequence[Node], text: SummaryText, now: float
 ) -> Node:
-    """Raises sqlite3.IntegrityError if somebody else was quicker."""
-    keys = [child.key for child in children]
-    made = _insert(
-        connection,
-        conversation,
-        text,
-        depth=1 + max(child.depth for child in children),
-        source_tokens=sum(child.tokens for child in children),
-        message_tokens=sum(child.message_tokens for child in children),
-        message_count=sum(child.message_count for child in children),
-        first_seq=min(child.first_seq for child in children),
-        last_seq=max(child.last_seq for child in children),
-        earliest=min(child.earliest for child in children),
-        latest=max(child.latest for child in children),
-        sources_key=sources_key("summaries", keys),
-        created_at=now,
-    )
-    connection.executemany(
-        "INSERT INTO summary_children (parent, position, child) VALUES (?, ?, ?)",
-        ((made, position, key) for position, key in enumerate(keys)),
-    )
-    return summaries_by_key(connection, [made])[made]
+    """Raises sqlite3.IntegrityError if these summaries are condensed already."""
+    columns = {
+        "depth": 1 + max(child.depth for child in children),
+        "source_tokens": sum(child.tokens for child in children),
+        "message_tokens": sum(child.message_tokens for child in children),
+        "message_count": sum(child.message_count for child in children),
+        "first_seq": min(child.first_seq for child in children),
+        "last_seq": max(child.last_seq for child in children),
+        "earliest": min(child.earliest for child in children),
+        "latest": max(child.latest for child in children),
+        "created_at": now,
+    }
+    return _insert(connection, conversation, text, "summaries", [child.key for child in children], columns)
 
 
 def rewrite_summary(
     connection: sqlite3.Connection, summary: Node, text: SummaryText, *, attempts: int = 1
 ) -> Node:
-    """Its place and its sources stay. A stand-in never takes the place of a summary that somebody else wrote since."""
+    """Replace the text; position and sources stay. A fallback never replaces a written summary."""
     connection.execute(
         "UPDATE summaries SET level = :level, content = :content, topics = :topics, tokens = :tokens, "
         "attempts = attempts + :attempts WHERE key = :key AND (level = 'stand_in' OR :level <> 'stand_in')",
-        {
-            "level": text.level,
-            "content": text.content,
-            "topics": text.topics,
-            "tokens": text.tokens,
-            "attempts": attempts,
-            "key": summary.key,
-        },
+        {**asdict(text), "attempts": attempts, "key": summary.key},
     )
-    # What stands above it counts what its sources have now.
+    # The summaries above count the new size of their source.
     connection.execute(
         "UPDATE summaries SET source_tokens = ("
         "SELECT sum(child.tokens) FROM summary_children JOIN summaries AS child ON child.key = summary_children.child "
@@ -181,7 +156,7 @@ def message_keys_of(connection: sqlite3.Connection, leaf: int) -> list[int]:
 
 
 def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
-    """From left to right; the summary itself if it is a leaf."""
+    """Return the leaves below a summary from left to right; a leaf returns itself."""
     children = connection.execute(
         "SELECT child FROM summary_children WHERE parent = ? ORDER BY position", (summary,)
     ).fetchall()
@@ -191,12 +166,11 @@ def leaves_under(connection: sqlite3.Connection, summary: int) -> list[int]:
 
 
 def message_keys_under(connection: sqlite3.Connection, summary: int) -> list[int]:
-    """All that was said beneath a summary, in order."""
     return [key for leaf in leaves_under(connection, summary) for key in message_keys_of(connection, leaf)]
 
 
 def is_covered(connection: sqlite3.Connection, message: int, summaries: Iterable[int]) -> bool:
-    """Whether one of these summaries stands over the message, at whatever height."""
+    """Whether one of the summaries covers the message, at any depth."""
     above = connection.execute(
         "WITH RECURSIVE above (key) AS ("
         "SELECT summary FROM summary_messages WHERE message = ? "
@@ -207,7 +181,7 @@ def is_covered(connection: sqlite3.Connection, message: int, summaries: Iterable
 
 
 def has_fallbacks(connection: sqlite3.Connection, conversation: int) -> bool:
-    """Some that are worth another attempt."""
+    """Whether the conversation has fallback summaries that can be retried."""
     row = connection.execute(
         "SELECT 1 FROM summaries WHERE conversation = ? AND level = 'stand_in' AND attempts < ? LIMIT 1",
         (conversation, MAX_ATTEMPTS),
@@ -225,17 +199,26 @@ def node_from_row(row: sqlite3.Row) -> Node:
     return Node(**{name: row[name] for name in Node.__slots__})
 
 
+_SOURCE_TABLES = {
+    "messages": "summary_messages (summary, position, message)",
+    "summaries": "summary_children (parent, position, child)",
+}
+
+
 def _insert(
-    connection: sqlite3.Connection, conversation: int, text: SummaryText, **columns: int | float | str
-) -> int:
-    columns |= {
-        "conversation": conversation,
-        "level": text.level,
-        "content": text.content,
-        "topics": text.topics,
-        "tokens": text.tokens,
-    }
-    names = ", ".join(columns)
-    places = ", ".join("?" * len(columns))
-    made = connection.execute(f"INSERT INTO summaries ({names}) VALUES ({places})", tuple(columns.values()))
-    return int(made.lastrowid or 0)
+    connection: sqlite3.Connection,
+    conversation: int,
+    text: SummaryText,
+    kind: Literal["messages", "summaries"],
+    sources: Sequence[int],
+    columns: Mapping[str, int | float],
+) -> Node:
+    row = {**asdict(text), **columns, "conversation": conversation, "sources_key": sources_key(kind, sources)}
+    names, places = ", ".join(row), ", ".join("?" * len(row))
+    made = connection.execute(f"INSERT INTO summaries ({names}) VALUES ({places})", tuple(row.values()))
+    key = int(made.lastrowid or 0)
+    connection.executemany(
+        f"INSERT INTO {_SOURCE_TABLES[kind]} VALUES (?, ?, ?)",
+        ((key, position, source) for position, source in enumerate(sources)),
+    )
+    return summaries_by_key(connection, [key])[key]

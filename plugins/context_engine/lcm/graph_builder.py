@@ -1,7 +1,6 @@
-"""Makes and mends nodes of the graph. A model is asked between transactions, never inside one.
+"""Creates and rewrites summaries of the graph. Models are called between transactions, never inside one.
 
-The same sources are never summarised twice: a compaction that was cut off, or whose result was not used, costs nothing
-the next time.
+The same sources are never summarised twice, so an interrupted compaction costs nothing the next time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Add = Callable[[sqlite3.Connection, SummaryText], Node]
 
 
 class GraphBuilder:
-    """The summaries of one conversation, while a compaction works on them."""
+    """Creates the summaries of one conversation during a compaction."""
 
     def __init__(
         self,
@@ -51,19 +50,19 @@ class GraphBuilder:
         self._summariser = summariser
         self._limits = limits
         self._focus = focus
-        """A topic. What was summarised without it, and is not shown, is summarised again."""
+        """A topic. Summaries that were written without it are written again."""
         self._clock = clock
         self.written = 0
-        """Summaries that were written, anew or again."""
+        """Summaries written or rewritten."""
 
     def nodes(self, keys: Sequence[int]) -> list[Node]:
-        """In this order, each once."""
+        """Load nodes in this order, each once."""
         with self._database.reading() as connection:
             found = summaries_by_key(connection, keys)
         return [found[key] for key in dict.fromkeys(keys)]
 
     def leaf(self, keys: Sequence[int], foreign: frozenset[int]) -> Node:
-        """Over these messages; `foreign` are records that nobody said."""
+        """Summarise messages; `foreign` are the keys of other engines' summaries among them."""
         with self._database.reading() as connection:
             found = messages_by_key(connection, keys)
         messages = [found[key] for key in keys]
@@ -83,7 +82,7 @@ class GraphBuilder:
         )
 
     def retry_fallbacks(self, nodes: Sequence[Node]) -> list[Node]:
-        """As far as a model answers, also beneath them: else summaries would build on gaps."""
+        """Replace fallback summaries, also below these nodes, as far as a model answers."""
         with self._database.reading() as connection:
             if not has_fallbacks(connection, self._conversation):
                 return list(nodes)
@@ -100,7 +99,7 @@ class GraphBuilder:
         )
 
     def _rewritten(self, node: Node, text: SummaryText) -> Node:
-        # A stand-in for a summary would be no gain. That nobody could be asked is no attempt.
+        # A fallback does not replace a summary. An unreachable model does not count as an attempt.
         if text.level == "stand_in" and (not node.is_fallback or self._summariser.is_unreachable):
             return node
         with self._database.writing() as connection:
@@ -109,7 +108,7 @@ class GraphBuilder:
         return node
 
     def _find_or_write(self, sources: str, write: Callable[[], SummaryText], add: Add) -> Node:
-        """What somebody else wrote meanwhile stands, unless it is a stand-in or there is a focus."""
+        """Reuse an existing summary unless it is a fallback or a focus is given."""
         with self._database.reading() as connection:
             known = find_summary(connection, self._conversation, sources)
         if known and not known.is_fallback and not self._focus:
@@ -138,5 +137,5 @@ class GraphBuilder:
 
 
 def _label_as_summary(message: StoredMessage) -> StoredMessage:
-    """What nobody said must not pass for a wish of the user."""
+    """Label another engine's summary, so that the summariser does not take it for a wish of the user."""
     return replace(message, role="summary", chat={**message.chat, "role": "summary"})

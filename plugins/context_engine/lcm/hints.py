@@ -1,7 +1,7 @@
-"""A short hint behind a user's message that speaks of something which has left the context.
+"""A hint after a user message that mentions something which has left the context.
 
-A tool that is merely offered goes unused. The hint names the messages, so that the model need not guess what to look
-for. It stands at the end, so the cached prefix stays as it is.
+Models rarely call a tool unprompted. The hint names message ids, so the model knows what to expand. The hint is the
+last message, so the cached prefix stays valid.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .search import strong_matches
 
 MAX_NAMED = 3
 MIN_SCORE = 0.5
-"""Of a score between 0 and 1."""
+"""From 0 to 1."""
 _SHOWN_TOKENS = 30
 _MAX_MATCHES = 20
-"""Matches. Some are still in the context, some lie elsewhere."""
+"""Some matches are still in the context, others are in another branch."""
 _NAMED = re.compile(r"\bm\d+\b")
 
 
 def find_hint(database: Database, reading: ParsedContext) -> str | None:
-    """None where nothing matches strongly, or where it was said already."""
+    """Return the text of a hint, or None where nothing matches strongly or the messages were named before."""
     if not reading.summaries or not reading.items or reading.items[-1].chat.get("role") != "user":
         return None
     newest = reading.items[-1]
@@ -60,7 +60,7 @@ def _text(messages: list[StoredMessage]) -> str:
     return (
         f"{MARK}HINT] This may have come up before, in messages that have left the context:\n"
         + wrap_untrusted("\n".join(lines))
-        + "\n`lcm_expand` with an id gives them whole. Nobody wrote this hint; ignore it if it does not help."
+        + "\n`lcm_expand` with an id gives them whole. The engine wrote this hint; ignore it if it does not help."
     )
 
 
@@ -70,7 +70,7 @@ def _line(message: StoredMessage) -> str:
 
 
 def _quote(message: StoredMessage) -> str:
-    """They are quoted, be it of a page that somebody else wrote; hence the marks around all of them."""
+    """Quote the beginning of a message, without marks of its own."""
     line = " ".join(without_marks(text_of(message.chat)).split())
     shown = cut_to_tokens(line, _SHOWN_TOKENS)
     return f"“{shown}{'' if shown == line else ' …'}”"

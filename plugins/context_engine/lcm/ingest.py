@@ -1,7 +1,8 @@
-"""Texts that the engine put into a context itself, and how it knows them again.
+"""Parses the host's message list into items, and stores new messages.
 
-Each begins with the engine's mark, and its fingerprint is stored. So what somebody else wrote can never pass for one,
-and no text of the engine's is ever taken for something that was said.
+The list is authoritative: after a restart, a branch or an undo it is parsed like any other. The host's `message_id`
+identifies a message; without one, its content and the number of equal messages before it do. Texts that the engine
+wrote itself begin with its mark and are recognised by a stored fingerprint, so no other text can pass for one.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ EngineTextKind = Literal["record", "copy", "hint"]
 class EngineText:
     kind: EngineTextKind
     summaries: tuple[int, ...] = ()
-    """Of a record: those it shows, in order."""
+    """Summaries that a record shows, in order."""
     message: int = 0
-    """Of a copy: the whole message."""
+    """Key of the message that a copy stands for."""
 
 
 def find_engine_text(connection: sqlite3.Connection, conversation: int, text: str) -> EngineText | None:
@@ -72,7 +73,7 @@ def save_hint(connection: sqlite3.Connection, conversation: int, text: str) -> N
 def _save(
     connection: sqlite3.Connection, conversation: int, text: str, kind: EngineTextKind, message: int | None
 ) -> int | None:
-    """Its key, or None if it was known."""
+    """Return the key of the text, or None if it is known already."""
     made = connection.execute(
         "INSERT INTO written (conversation, fingerprint, kind, message) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (conversation, _text_fingerprint(text), kind, message),
@@ -88,7 +89,7 @@ _BY_CONTENT = "="
 
 
 def message_identities(messages: Iterable[ChatDict], said_before: Callable[[str], int]) -> list[str]:
-    """One for each. `said_before` tells how often a fingerprint occurs beneath the summaries."""
+    """Return one identity per message. `said_before` counts equal messages below the summaries."""
     seen: Counter[str] = Counter()
     return [str(each.get("message_id") or _identity_by_content(each, seen, said_before)) for each in messages]
 
@@ -96,8 +97,8 @@ def message_identities(messages: Iterable[ChatDict], said_before: Callable[[str]
 def summarised_counter(
     connection: sqlite3.Connection, conversation: int, summaries: Sequence[int], copied: Iterable[int]
 ) -> Callable[[str], int]:
-    """Counts messages without an id that stand in the list as a summary or as a copy. It looks only where a text was
-    ever said before, which is rare."""
+    """Return a function that counts equal messages below summaries and copies. It queries only for texts seen
+    before."""
     beneath, walked = set(copied), False
 
     def said_before(fingerprint: str) -> int:
@@ -128,15 +129,15 @@ def _fingerprint(message: ChatDict) -> str:
 
 
 _MAX_TIMESTAMP = 253_402_300_799
-"""The end of the year 9999: what lies beyond cannot be shown as a date."""
+"""The end of the year 9999. Later times cannot be shown as a date."""
 
 _MAX_RECORD_INDEX = 4
-"""A record stands right behind the system prompt. Somebody may quote one later."""
+"""A record follows the system prompt. Later in the list a user may quote one."""
 
 Kind = Literal["system", "record", "foreign record", "own", "hint", "said"]
-"""`own` are small things between messages, such as a bridge or a stub, which are made anew where they are needed. A
-`foreign record` is a summary by another engine, or by this one before its database was lost: it is kept like a message,
-but nobody said it."""
+"""`own` are bridges and stub results, which are recreated where needed. A `foreign record` is a summary of another
+engine, or of this one before its database was lost: it is stored like a message.
+"""
 STORED_KINDS: tuple[Kind, ...] = ("said", "foreign record")
 
 
@@ -148,9 +149,9 @@ class ContextItem:
     chat: ChatDict
     tokens: int
     message: int = 0
-    """Of what is kept: its key in the store."""
+    """Key of the stored message, or 0."""
     summaries: tuple[int, ...] = ()
-    """Of a record: those it shows, in order."""
+    """Summaries that a record shows, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +169,12 @@ class ParsedContext:
 
     @property
     def references(self) -> list[tuple[int | None, int | None]]:
-        """What the context consists of: (message, None) or (None, summary), in order."""
+        """Pairs of (message, None) or (None, summary), in the order of the context."""
         references: list[tuple[int | None, int | None]] = []
         for item in self.items:
             references += [(None, summary) for summary in item.summaries]
             references += [(item.message, None)] if item.message else []
-        # A host that repeats a message in its list has still said it once.
+        # A message that the host repeats counts once.
         return list(dict.fromkeys(references))
 
 
@@ -185,7 +186,7 @@ def parse_context(
     person: str,
     now: float,
 ) -> ParsedContext:
-    """Stores what is new. The connection must be allowed to write."""
+    """Parse the list and store new messages. Needs a write transaction."""
     conversation = conversation_key(connection, conversation_id, person=person, now=now)
     own = [_engine_text(connection, conversation, message) for message in messages]
     summaries = [summary for text in own if text for summary in text.summaries]
@@ -212,7 +213,7 @@ def parse_context(
 
 
 def save_context(connection: sqlite3.Connection, reading: ParsedContext, session_id: str, now: float) -> None:
-    """What the session's context is now. It usually only grew, and then only that is written."""
+    """Store which messages and summaries the session's context holds. Usually only new rows are added."""
     connection.execute(
         "INSERT INTO sessions (conversation, id, seen_at) VALUES (?, ?, ?) "
         "ON CONFLICT (conversation, id) DO UPDATE SET seen_at = excluded.seen_at",
@@ -258,7 +259,7 @@ def _kind(index: int, messages: Sequence[ChatDict], own: Sequence[EngineText | N
 
 
 def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
-    """What somebody asks just now is a request, whatever it looks like."""
+    """A message without a later user message is a request, whatever it looks like."""
     message = messages[index]
     if index >= _MAX_RECORD_INDEX or not is_by_an_engine(message) or not has_record_mark(message):
         return False
@@ -266,7 +267,7 @@ def _is_foreign_record(index: int, messages: Sequence[ChatDict]) -> bool:
 
 
 def has_record_mark(message: ChatDict) -> bool:
-    """Of this engine or of another."""
+    """Whether the message begins like a summary of this or another engine."""
     return text_of(message).startswith((RECORD, OTHERS_MARK))
 
 
@@ -277,7 +278,7 @@ def _store_new(
     said_before: Callable[[str], int],
     now: float,
 ) -> list[int]:
-    """The key of each message, in order. With each comes whether it is an echo."""
+    """Store the messages that are new, with their echo flag, and return the keys of all in order."""
     names = message_identities((chat for chat, _ in said), said_before)
     keys = keys_by_identity(connection, conversation, names)
     new = {name: each for name, each in zip(names, said, strict=True) if name not in keys}

@@ -1,7 +1,7 @@
 # ruff: noqa: S608 - only the name of a column is put into the SQL
-"""Whether the store is what it should be: eight checks of its contents, and two of the file itself.
+"""Integrity checks of the database: eight of its contents, two of the file. They only read.
 
-Each check is a function that yields what it found wrong, as a sentence. They only read.
+Each check is a function that yields a sentence for each problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .messages import scope_of
 from .stats import LEFTOVER_SUMMARIES
 
 _SHOWN = 5
-"""Findings of one check that are told one by one."""
+"""Findings of one check that are listed."""
 _SLACK_TOKENS = 16
 _SLACK_SHARE = 0.10
 
@@ -25,14 +25,14 @@ Finding = str
 Check = Callable[[sqlite3.Connection, int | None], Iterator[Finding]]
 
 _RESTORE = "Restore a backup with `hermes restore`, or go on: everything else can still be read."
-_STORED_AGAIN = "Send a message: the context is stored anew with it."
-_HARMLESS = "Nothing is lost by it, and nothing needs to be done."
+_STORED_AGAIN = "Send a message: that stores the context again."
+_HARMLESS = "Nothing is lost, and nothing needs to be done."
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     check: str
-    """The name of the check that found it."""
+    """Name of the check."""
     what: str
     advice: str
 
@@ -40,7 +40,7 @@ class Problem:
 def check(
     connection: sqlite3.Connection, conversation: int | None = None, *, file: bool = True
 ) -> list[Problem]:
-    """Of one conversation, or of all. Without `file`, what takes long in a large database is left out."""
+    """Check one conversation, or all. Without `file`, skip the check that is slow in a large database."""
     problems: list[Problem] = []
     checks = CHECKS if file else {name: each for name, each in CHECKS.items() if name != FILE}
     for name, (run, advice) in checks.items():
@@ -64,7 +64,7 @@ def _limit_findings(name: str, findings: Iterable[Finding], advice: str) -> Iter
 
 
 def conversation_exists(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Everything hangs on one."""
+    """Check that every row belongs to an existing conversation."""
     for table in ("messages", "summaries", "sessions", "written", "meanings"):
         rows = connection.execute(
             f"SELECT conversation, count(*) AS number FROM {table} WHERE {_condition('conversation', conversation)} "
@@ -77,7 +77,7 @@ def conversation_exists(connection: sqlite3.Connection, conversation: int | None
 
 
 def context_positions(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Contiguous, from 0."""
+    """Check that positions are contiguous from 0."""
     rows = connection.execute(
         "SELECT sessions.id, count(*) AS number, min(position) AS first, max(position) AS last "
         "FROM context_items JOIN sessions ON sessions.key = session "
@@ -93,22 +93,18 @@ def context_positions(connection: sqlite3.Connection, conversation: int | None) 
 
 
 def references(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """What is referred to is there, and in the same conversation."""
-    for what, source, owner, column, target in _REFERENCES:
+    """Check that every reference points to a row of the same conversation."""
+    for what, source, column, target in _REFERENCES:
         rows = connection.execute(
             f"SELECT {column} AS reference, there.conversation AS found FROM {source} "
             f"LEFT JOIN {target} AS there ON there.key = {column} "
-            f"WHERE {_condition(f'{owner}.conversation', conversation)} AND {column} IS NOT NULL "
-            f"AND there.conversation IS NOT {owner}.conversation",
+            f"WHERE {_condition('owner.conversation', conversation)} AND {column} IS NOT NULL "
+            "AND there.conversation IS NOT owner.conversation",
             _parameters(conversation),
         )
         for row in rows:
-            where = (
-                "which does not exist"
-                if row["found"] is None
-                else f"which belongs to conversation c{row['found']}"
-            )
-            yield f"{what} refers to {_KINDS[target]} {row['reference']}, {where}."
+            state = "does not exist" if row["found"] is None else f"belongs to conversation c{row['found']}"
+            yield f"{what} refers to {_KINDS[target]} {row['reference']}, which {state}."
     for table, column, owner in _OWNERS:
         if conversation is None:
             rows = connection.execute(
@@ -119,43 +115,17 @@ def references(connection: sqlite3.Connection, conversation: int | None) -> Iter
 
 
 _KINDS = {"messages": "message", "summaries": "summary", "sessions": "session", "written": "text"}
+_CONTEXTS = "context_items JOIN sessions AS owner ON owner.key = session"
+_LEAVES = "summary_messages JOIN summaries AS owner ON owner.key = summary"
+_PARENTS = "summary_children JOIN summaries AS owner ON owner.key = parent"
+_RECORDS = "written_summaries JOIN written AS owner ON owner.key = written_summaries.written"
 _REFERENCES = (
-    (
-        "A context",
-        "context_items JOIN sessions AS owner ON owner.key = session",
-        "owner",
-        "context_items.message",
-        "messages",
-    ),
-    (
-        "A context",
-        "context_items JOIN sessions AS owner ON owner.key = session",
-        "owner",
-        "context_items.summary",
-        "summaries",
-    ),
-    (
-        "A summary",
-        "summary_messages JOIN summaries AS owner ON owner.key = summary",
-        "owner",
-        "summary_messages.message",
-        "messages",
-    ),
-    (
-        "A summary",
-        "summary_children JOIN summaries AS owner ON owner.key = parent",
-        "owner",
-        "summary_children.child",
-        "summaries",
-    ),
-    (
-        "A record",
-        "written_summaries JOIN written AS owner ON owner.key = written_summaries.written",
-        "owner",
-        "written_summaries.summary",
-        "summaries",
-    ),
-    ("A digest", "written AS owner", "owner", "owner.message", "messages"),
+    ("A context", _CONTEXTS, "context_items.message", "messages"),
+    ("A context", _CONTEXTS, "context_items.summary", "summaries"),
+    ("A summary", _LEAVES, "summary_messages.message", "messages"),
+    ("A summary", _PARENTS, "summary_children.child", "summaries"),
+    ("A record", _RECORDS, "written_summaries.summary", "summaries"),
+    ("A digest", "written AS owner", "owner.message", "messages"),
 )
 _OWNERS = (
     ("context_items", "session", "sessions"),
@@ -167,7 +137,7 @@ _OWNERS = (
 
 
 def sources(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Leaves stand over messages, the others over summaries, one step above the highest of them."""
+    """Check that leaves cover messages, and that other summaries cover summaries one level below."""
     rows = connection.execute(
         "SELECT key, depth, (SELECT count(*) FROM summary_messages WHERE summary = key) AS messages, "
         "(SELECT count(*) FROM summary_children WHERE parent = key) AS children, "
@@ -179,19 +149,19 @@ def sources(connection: sqlite3.Connection, conversation: int | None) -> Iterato
     for row in rows:
         name = f"Summary s{row['key']} (depth {row['depth']})"
         if row["depth"] == 0 and row["children"]:
-            yield f"{name} stands over {row['children']} summaries, and should stand over messages only."
+            yield f"{name} covers {row['children']} summaries, but should cover messages only."
         elif row["depth"] == 0 and not row["messages"]:
-            yield f"{name} stands over no message."
+            yield f"{name} covers no message."
         elif row["depth"] and row["messages"]:
-            yield f"{name} stands over {row['messages']} messages, and should stand over summaries only."
+            yield f"{name} covers {row['messages']} messages, but should cover summaries only."
         elif row["depth"] and not row["children"]:
-            yield f"{name} stands over no summary."
+            yield f"{name} covers no summary."
         elif row["depth"] and row["highest"] is not None and row["depth"] != row["highest"] + 1:
-            yield f"{name} stands over a summary of depth {row['highest']}."
+            yield f"{name} covers a summary of depth {row['highest']}."
 
 
 def orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """A summary is in a context, in a record that can come back into one, beneath another, or quite new."""
+    """Check that each summary is in a context, in a record, below another summary, or recent."""
     rows = connection.execute(
         f"SELECT key FROM conversations WHERE {_condition('key', conversation)}", _parameters(conversation)
     ).fetchall()
@@ -201,7 +171,7 @@ def orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterato
 
 
 def token_counts(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """What a summary says about itself and its sources is so."""
+    """Check the counts that a summary keeps about itself and its sources."""
     rows = connection.execute(
         "SELECT key, content, topics, tokens FROM summaries "
         f"WHERE {_condition('conversation', conversation)} ORDER BY key",
@@ -245,7 +215,7 @@ _COUNTS_OF_OTHERS = (
 
 
 def message_sequence(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Counted from 1, without a gap."""
+    """Check that messages are numbered from 1 without gaps."""
     rows = connection.execute(
         "SELECT conversation, count(*) AS number, min(seq) AS first, max(seq) AS last FROM messages "
         f"WHERE {_condition('conversation', conversation)} GROUP BY conversation HAVING first <> 1 OR last <> number",
@@ -259,7 +229,7 @@ def message_sequence(connection: sqlite3.Connection, conversation: int | None) -
 
 
 def duplicates(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Nothing is beneath a summary twice, and nothing is in a context twice, be it beneath a summary."""
+    """Check that no summary and no context holds the same message twice."""
     graph = _Graph(connection, conversation)
     yield from graph.repeated_sources
     items: dict[tuple[int, str], list[tuple[int | None, int | None]]] = defaultdict(list)
@@ -275,8 +245,9 @@ def duplicates(connection: sqlite3.Connection, conversation: int | None) -> Iter
 
 
 class _Graph:
-    """Summaries and what they stand over, read once. A conversation has as many contexts as it had sessions, so they
-    are compared by leaves and not by messages."""
+    """The summaries and their sources in memory. Contexts are compared by leaves, not by messages, because each session
+    has a context.
+    """
 
     def __init__(self, connection: sqlite3.Connection, conversation: int | None) -> None:
         only, given = _condition("conversation", conversation), _parameters(conversation)
@@ -295,7 +266,7 @@ class _Graph:
             messages[row["summary"]].append(row["message"])
             self._leaves_of[row["message"]].append(row["summary"])
         self.repeated_sources = [
-            f"Summary s{summary} stands over the same {kind} more than once."
+            f"Summary s{summary} covers the same {kind} more than once."
             for kind, beneath in (("message", messages), ("summary", self._children))
             for summary, keys in beneath.items()
             if len(set(keys)) < len(keys)
@@ -312,14 +283,14 @@ class _Graph:
         if any(number > 1 for number in leaves.values()) or any(
             len(sharing & leaves.keys()) > 1 for sharing in self._shared
         ):
-            yield f"The context of session {session} holds summaries that stand over the same messages."
+            yield f"The context of session {session} holds summaries that cover the same messages."
         both = [key for key in direct if any(leaf in leaves for leaf in self._leaves_of.get(key, ()))]
         if both:
-            yield f"The context of session {session} holds {len(both):,} messages that a summary in it covers, too."
+            yield f"The context of session {session} holds {len(both):,} messages that a summary in it also covers."
 
     def leaves_beneath(self, summary: int) -> tuple[int, ...]:
         if summary not in self._leaves:
-            # A child has a smaller key than its parent; whatever has not is damage, and would lead round in a circle.
+            # A child has a smaller key than its parent; any other child is damage and could form a cycle.
             children = [child for child in self._children.get(summary, ()) if child < summary]
             self._leaves[summary] = (
                 tuple(leaf for child in set(children) for leaf in self.leaves_beneath(child))
@@ -330,7 +301,7 @@ class _Graph:
 
 
 def word_index(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """Every message can be found by its words."""
+    """Check that every message is in the search index."""
     rows = connection.execute(
         f"SELECT key FROM conversations WHERE {_condition('key', conversation)}", _parameters(conversation)
     ).fetchall()
@@ -345,7 +316,7 @@ def word_index(connection: sqlite3.Connection, conversation: int | None) -> Iter
 
 
 def database_file(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
-    """SQLite's own check of the whole file."""
+    """Run SQLite's own check of the whole file."""
     for (line,) in connection.execute("PRAGMA integrity_check(5)"):
         if line != "ok":
             yield f"The database file is damaged: {line}."
@@ -367,7 +338,7 @@ CHECKS: dict[str, tuple[Check, str]] = {
 
 
 def _condition(column: str, conversation: int | None) -> str:
-    """A condition. Two forms, so that the index is used where one conversation is looked at."""
+    """Return an SQL condition that uses the index where one conversation is checked."""
     return "TRUE" if conversation is None else f"{column} = :conversation"
 
 

@@ -1,5 +1,8 @@
 # ruff: noqa: S608 - only question marks are put into the SQL
-"""Messages in the store: each once, word for word, in the order in which they were first seen."""
+"""Messages in the store: each once, verbatim, in the order in which the engine first saw them.
+
+Echoes are calls of the engine's own tools and their results. They repeat other messages, so they are not searched.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import estimate_message_tokens
 
 HOST_KEYS = ("message_id", "created_at", "kind", "state")
-"""Keys that are no part of what was said."""
+"""Keys that the host adds to a message."""
 
 MAX_INDEXED = 200_000
-"""Characters of one message whose words can be searched. All of it can be read."""
+"""Characters of one message that are indexed for search."""
 
 EMBEDDING_BLOCK = 256
-"""Messages whose meanings are stored together, in 32 kB."""
+"""Messages whose embeddings are stored in one row of 32 kB."""
 
 _BATCH = 500
 """Values in one query."""
@@ -29,7 +32,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it was said."""
+    """A message with its key and its number in the conversation."""
 
     key: int
     seq: int
@@ -40,23 +43,23 @@ class StoredMessage:
 
     @property
     def id(self) -> str:
-        """What the model calls it. Numbers count up within the conversation, so ranges can be read."""
+        """The id that the model sees."""
         return f"m{self.seq}"
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message that is not stored yet."""
+    """A message to be stored."""
 
     identity: str
     chat: ChatDict
     said_at: float
     is_echo: bool = False
-    """A call of one of our tools, or its result: it repeats what was said, and is not searched."""
+    """Whether it is a call of one of the engine's tools, or its result."""
 
 
 def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, person: str, now: float) -> int:
-    """Of a conversation, which is made where it is not known. Needs the right to write only then."""
+    """Return the key of a conversation, creating it if needed."""
     row = connection.execute(
         "SELECT key, person FROM conversations WHERE id = ?", (conversation_id,)
     ).fetchone()
@@ -74,7 +77,7 @@ def conversation_key(connection: sqlite3.Connection, conversation_id: str, *, pe
 def add_messages(
     connection: sqlite3.Connection, conversation: int, incoming: Iterable[NewMessage]
 ) -> list[int]:
-    """Their keys, in order. None of them may be there yet."""
+    """Store messages that are not stored yet, and return their keys in order."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
     ).fetchone()
@@ -84,7 +87,6 @@ def add_messages(
 def keys_by_identity(
     connection: sqlite3.Connection, conversation: int, identities: Iterable[str]
 ) -> dict[str, int]:
-    """Of those that are stored."""
     found: dict[str, int] = {}
     for some in _batches(identities):
         rows = connection.execute(
@@ -121,7 +123,7 @@ def message_from_row(row: sqlite3.Row) -> StoredMessage:
 
 
 def searchable_text(chat: ChatDict) -> str:
-    """What can be searched of a message: its text, who said it, and the calls in it."""
+    """Return the text, the sender's name and the tool calls of a message."""
     calls = (" ".join(call_of(call)) for call in chat.get("tool_calls") or ())
     return "\n".join(filter(None, (str(chat.get("name") or ""), text_of(chat), *calls)))
 
@@ -146,7 +148,7 @@ def _add(connection: sqlite3.Connection, conversation: int, seq: int, incoming: 
 
 
 def index_text(chat: ChatDict) -> str:
-    """What the index gets of a message."""
+    """Return the text for the word index."""
     return indexable(searchable_text(chat)[:MAX_INDEXED]).encode("utf-8", "replace").decode()
 
 
@@ -155,7 +157,7 @@ def scope_of(conversation: int) -> str:
 
 
 def _split_content(chat: ChatDict) -> tuple[str | None, str | None]:
-    """The text, and everything else as JSON. Text that UTF-8 cannot hold goes with the rest, where it is escaped."""
+    """Split into text and the rest as JSON. Text that UTF-8 cannot encode goes with the rest."""
     rest = {key: value for key, value in chat.items() if key not in ("role", "content", *HOST_KEYS)}
     content = chat.get("content")
     if not isinstance(content, str) or not _is_storable(content):
@@ -166,7 +168,7 @@ def _split_content(chat: ChatDict) -> tuple[str | None, str | None]:
 
 
 def _json(value: object) -> str:
-    """What JSON has no word for, such as NaN, becomes text."""
+    """Encode as JSON; NaN and infinity become strings."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError:
@@ -196,14 +198,17 @@ _TOOL_PREFIX = "lcm_"
 
 
 class EchoDetector:
-    """Goes through the messages of a conversation, once for each in order."""
+    """Detects echoes, given the messages of a conversation in order.
+
+    Some models number their calls from zero in every turn, so a result belongs to the nearest call with its id.
+    """
 
     def __init__(self) -> None:
         self._ours: dict[str, bool] = {}
-        """By call id: whether the newest call by it is of one of our tools."""
+        """Whether the newest call with this id is of the engine's tools."""
 
     def is_echo(self, chat: ChatDict) -> bool:
-        """A result, or calls without a word beside them."""
+        """Whether the message is a result of the engine's tools, or only calls them."""
         if chat.get("role") == "tool":
             return self._ours.get(str(chat.get("tool_call_id")), False)
         here: dict[str, bool] = {}
@@ -215,7 +220,7 @@ class EchoDetector:
 
 
 def reindex_mistaken_echoes(connection: sqlite3.Connection) -> None:
-    """Earlier versions matched by id over the whole list: results of other tools were hidden for good."""
+    """Index results that earlier versions took for echoes because they matched call ids over the whole conversation."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation IN (SELECT conversation FROM messages WHERE echo) "
         "AND rest IS NOT NULL ORDER BY conversation, seq"
@@ -233,7 +238,7 @@ def _mistaken_echoes(rows: Iterator[sqlite3.Row]) -> Iterator[int]:
 
 
 def _reindex(connection: sqlite3.Connection, key: int) -> None:
-    """The index gets the words of the message. Its meaning is worked out again at the next chance."""
+    """Add the message to the word index, and drop the embeddings of its block."""
     chat = messages_by_key(connection, [key])[key].chat
     conversation, seq = connection.execute(
         "SELECT conversation, seq FROM messages WHERE key = ?", (key,)

@@ -1,4 +1,4 @@
-"""What can be set under `context.options` when `context.engine` is `lcm`."""
+"""Settings under `context.options`, and the size limits that follow from them in a given window."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .search.semantic import INSTALL, SEMANTIC_MODES, SemanticMode, is_installed
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Sizes are in tokens. They are upper bounds: a small window makes do with a share of itself."""
+    """Settings. Sizes are in tokens and upper bounds: a small window uses a share of itself."""
 
     threshold: float = 0.50
-    """The share of the window from which the conversation is compacted."""
+    """Share of the window at which a conversation is compacted."""
     target: float = 0.50
-    """The share of the threshold that a compaction leaves in use, so that the next one is far off."""
+    """Share of the threshold that a compaction leaves in use."""
     fresh_tail_messages: int = 64
     fresh_tail_tokens: int = 20_000
     leaf_chunk_tokens: int = 20_000
@@ -27,14 +27,14 @@ class Options:
     fan_in: int = 4
     condensed_target_tokens: int = 2_000
     large_tokens: int = 25_000
-    """A tool's result or a message from this size on leaves the context for a digest at the next compaction."""
+    """A larger message is replaced by a digest at the next compaction."""
     recall_hints: bool = True
     semantic: SemanticMode = "auto"
-    """Whether questions are searched by meaning, too: if the extra is installed, always, or never."""
+    """Whether to search by meaning: if installed (`auto`), always, or never."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any] | None) -> Options:
-        """Raises ValueError with a sentence for what is not understood."""
+        """Validate the settings. Raises ValueError with a sentence."""
         known = {field.name: field for field in fields(cls)}
         for name, value in (given or {}).items():
             if name not in known:
@@ -45,13 +45,13 @@ class Options:
 
 
 def _semantic(value: Any) -> SemanticMode:
-    """YAML reads `on` and `off` as true and false."""
+    """YAML reads `on` and `off` as booleans."""
     wanted = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
     if wanted not in SEMANTIC_MODES:
         raise ValueError(f"`context.options.semantic` must be auto, on or off, not {value!r}.")
     if wanted == "on" and not is_installed():
         raise ValueError(
-            f"`context.options.semantic` is on, and what it needs is not installed. Install it with {INSTALL}, or "
+            f"`context.options.semantic` is on, but its packages are not installed. Install it with {INSTALL}, or "
             "write auto."
         )
     return cast(SemanticMode, wanted)
@@ -85,9 +85,9 @@ _LEAF_RATIO = 0.12
 _CONDENSED_RATIO = 0.25
 _MIN_TARGET = 60
 _COMFORTABLE_TARGET = 160
-"""A small model does not manage to say anything in less, so a small source gets this much..."""
+"""Tokens that a small source gets, because small models cannot say anything in less,"""
 _COMFORTABLE_RATIO = 1 / 3
-"""...as far as it is no more than this share of it."""
+"""up to this share of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +95,19 @@ class Limits:
     threshold: int
     window: int
     goal: int
-    """What a compaction aims at."""
+    """Tokens that a compaction aims at."""
     tail: int
     tail_messages: int
     summaries: int
-    """All summaries together; beyond this they are condensed, whatever their number."""
+    """Tokens of all summaries. More are condensed, whatever their number."""
     ledger: int
     chunk: int
-    """Messages under one leaf."""
+    """Tokens of messages under one leaf."""
     chunk_messages: int
-    """A chunk with fewer is left alone unless there is need."""
+    """A chunk with fewer messages is summarised only if needed."""
     fan_in: int
     large: int
-    """A message from this size on leaves the context for a digest."""
+    """A larger message is replaced by a digest."""
     digest: int
     _leaf_target: int
     _condensed_target: int
@@ -125,8 +125,7 @@ class Limits:
 
 
 def make_limits(threshold: int, window: int, options: Options, *, beside: int = 0) -> Limits:
-    """The options are upper bounds; in a small window each part has its share of what the system prompt and the tools,
-    which are `beside` the conversation, leave of the threshold."""
+    """Return the limits for a window. `beside` are the tokens of system prompt and tools."""
     room = max(threshold // 4, threshold - beside)
     summaries = max(2 * _MIN_TARGET, int(room * _SUMMARIES_SHARE))
     return Limits(

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - only a constant query is put into the SQL
-"""What the engine did in a conversation, for those who look, and what is left over of what it did in vain."""
+"""Statistics of a conversation: its status, its compactions, and the cleanup of unused summaries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ LEFTOVER_SUMMARIES = """
         AND NOT EXISTS (SELECT 1 FROM written_summaries WHERE summary = here.key)
         AND NOT EXISTS (SELECT 1 FROM context_items WHERE summary = here.key)
 """
-"""Summaries of compactions that were cut off, which no record ever showed. The next compaction may still use them, and
-another engine of the same conversation may be at work: so only those from before the last two."""
+"""Summaries of interrupted compactions that no record ever showed. Those of the last two compactions stay, because the
+next compaction or another engine of the conversation may use them.
+"""
 
 
 def record_compaction(
@@ -50,7 +51,7 @@ def record_compaction(
 
 
 def delete_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
-    """From the top down. No message is touched."""
+    """Delete unused summaries from the top down. Messages stay."""
     here = {"conversation": conversation}
     while keys := [(row["key"],) for row in connection.execute(LEFTOVER_SUMMARIES, here)]:
         connection.executemany("DELETE FROM summary_messages WHERE summary = ?", keys)
@@ -59,7 +60,6 @@ def delete_leftovers(connection: sqlite3.Connection, conversation: int) -> None:
 
 
 def status_counts(connection: sqlite3.Connection, conversation_id: str) -> dict[str, int]:
-    """For the status line."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM messages WHERE conversation = here.key) AS messages, "
         "(SELECT count(*) FROM summaries WHERE conversation = here.key) AS summaries "
@@ -78,8 +78,9 @@ CONTEXT_QUERY = (
     "SELECT summary FROM items WHERE summary IS NOT NULL "
     "UNION SELECT child FROM reached JOIN summary_children ON parent = reached.summary) "
 )
-"""Begins a query about the present context: `items` is what stands in it, `reached` are the summaries in it and all
-beneath them. Its parameters are `parameters(call)`."""
+"""Starts a query about the current context: `items` are its entries, `reached` its summaries and all below them.
+Parameters: `context_parameters(call)`.
+"""
 
 _MAX_OUTCOME = 80
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,7 +88,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """All summaries of one depth."""
+    """Totals of one depth."""
 
     depth: int
     summaries: int
@@ -109,41 +110,41 @@ class Status:
     prompt_tokens: int
     context_length: int
     threshold_tokens: int
-    """0 where nobody knows it: the engine rests."""
+    """0 if unknown, because no engine is loaded."""
     session_seen: bool
-    """Whether anything of the present session was stored yet."""
+    """Whether anything of the current session is stored."""
     stored: int
     in_context: int
     beneath: int
-    """Not in the context themselves, but a summary in it stands over them."""
+    """Messages that are not in the context but covered by a summary in it."""
     context_tokens: int
-    """Of the summaries and messages in the context."""
+    """Tokens of summaries and messages in the context."""
     represented_tokens: int
-    """Of all messages that those stand for."""
+    """Tokens of all messages that the context stands for."""
     depths: tuple[Depth, ...]
     stand_ins: int
-    """Extracts in reach that are to be replaced by a summary."""
+    """Fallback summaries in the context or below."""
     compactions: int
     last: LastCompaction | None
     database_bytes: int
     by_meaning: int
-    """Messages that are found by their meaning, too."""
+    """Messages that have an embedding."""
     no_meaning: str
-    """Why questions are not searched so, where that is known."""
+    """Why there is no semantic search, if known."""
 
     @property
     def elsewhere(self) -> int:
-        """In another branch, undone, or before a reset."""
+        """Messages of another branch, undone, or before a reset."""
         return self.stored - self.in_context - self.beneath
 
     @property
     def coverage(self) -> float:
-        """The share of the stored messages that can be reached from the present context."""
+        """Share of the stored messages that the context holds or covers."""
         return (self.in_context + self.beneath) / self.stored if self.stored else 1.0
 
     @property
     def ratio(self) -> float:
-        """How many times smaller the context is than what it stands for."""
+        """How many times smaller the context is than the messages it stands for."""
         return self.represented_tokens / self.context_tokens if self.context_tokens else 1.0
 
 
@@ -153,12 +154,12 @@ def status(call: CallContext) -> Status:
 
 
 def status_text(now: Status) -> str:
-    """A few lines with numbers and nothing of what was said, so they may be shown to a group."""
+    """Format the status. It quotes no message, so a group may read it."""
     return "\n".join(_lines(now))
 
 
 def format_time(timestamp: float) -> str:
-    """To the minute, for any number: what a host calls a time may be none."""
+    """Format to the minute. Accepts any number, because a host may pass an invalid time."""
     try:
         return f"{_EPOCH + timedelta(seconds=timestamp):%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError):
@@ -177,7 +178,7 @@ def pluralize(number: int, thing: str, things: str = "") -> str:
 
 
 def context_parameters(call: CallContext) -> dict[str, str]:
-    """For `CONTEXT`."""
+    """Return the parameters of `CONTEXT_QUERY`."""
     return {"conversation": call.conversation_id, "session": call.session_id}
 
 
@@ -255,7 +256,7 @@ def _compactions(connection: sqlite3.Connection, call: CallContext) -> tuple[int
 
 
 def _size(path: Path) -> int:
-    """With what was written but not merged yet."""
+    """Return the size with the write-ahead log."""
     parts = (path, path.with_name(f"{path.name}-wal"))
     return sum(part.stat().st_size for part in parts if part.exists())
 
@@ -268,11 +269,11 @@ def _lines(now: Status) -> Iterator[str]:
         window += " tokens"
     yield window + (f", compacted from {now.threshold_tokens:,} on" if now.threshold_tokens else "")
     yield (
-        f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.beneath:,} beneath summaries in it, "
+        f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.beneath:,} below summaries in it, "
         f"{now.elsewhere:,} elsewhere (another branch, undone, or before a reset)"
     )
     if not now.session_seen:
-        yield "Nothing of the present session is stored yet; that comes with its next message."
+        yield "Nothing of the current session is stored yet; its next message is."
     for each in now.depths:
         yield (
             f"Depth {each.depth}: {pluralize(each.summaries, 'summary', 'summaries')}, {each.tokens:,} tokens, "
@@ -282,7 +283,7 @@ def _lines(now: Status) -> Iterator[str]:
         yield "Summaries: none yet"
     yield (
         f"Coverage: {_percent(now.coverage)} of the messages can be reached from the context; "
-        f"{now.represented_tokens:,} tokens of messages stand in {now.context_tokens:,} ({now.ratio:.1f} to 1)"
+        f"{now.context_tokens:,} tokens represent {now.represented_tokens:,} of messages ({now.ratio:.1f} to 1)"
     )
     yield _last(now)
     if now.stand_ins:
@@ -295,7 +296,7 @@ def _lines(now: Status) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    """Never 100 % where something is missing."""
+    """Round down, so that 100 % means everything."""
     return f"{int(share * 1000) / 10:g}%"
 
 

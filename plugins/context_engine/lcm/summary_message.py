@@ -1,7 +1,4 @@
-"""The message that stands for the compacted part of a conversation: summaries, oldest first, and the ledger.
-
-The engine writes ids, ranges and times beside each summary; no model is asked for them.
-"""
+"""The message that replaces compacted turns: summaries with ids, ranges and times, oldest first, and the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Messages that are too large for the context: a digest stands there, and the whole is kept in the store."""
+"""Copies of messages that are too large for the context: a digest replaces the text, and the store keeps the
+original."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from .ingest import MARK, ContextItem
 from .messages import StoredMessage
 
 MIN_TOKENS = 150
-"""Tokens. Smaller messages are not worth a copy."""
+"""Smaller messages are not replaced."""
 _MAX_SIZE_SHARE = 0.8
 _MIN_DIGEST_TOKENS = 60
 
 
 def make_copy(item: ContextItem, whole: StoredMessage, tokens: int) -> ContextItem:
-    """The item with a copy of about so many tokens, or as it is where that gains nothing."""
+    """Return the item with a copy of about these tokens, or unchanged if that saves too little."""
     if item.tokens <= tokens:
         return item
     return _if_smaller(item, _digest_copy(item.chat, whole, tokens))
 
 
 def truncate_middle(item: ContextItem, whole: StoredMessage, tokens: int) -> ContextItem:
-    """For the newest request, of which as many words as possible should stay, and all of its pictures."""
+    """Keep beginning, end and images: used for the newest request."""
     said = whole.chat.get("content")
     parts = said if isinstance(said, list) else [{"type": "text", "text": said or ""}]
     words = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
@@ -38,19 +39,19 @@ def truncate_middle(item: ContextItem, whole: StoredMessage, tokens: int) -> Con
 
 
 def reference_only(item: ContextItem, whole: StoredMessage) -> ContextItem:
-    """Where there is room for nothing else."""
+    """Keep only the id, if there is no room for more."""
     return _if_smaller(item, {**item.chat, "content": f"{MARK}COPY of {whole.id}]"})
 
 
 def digest_for_summary(whole: StoredMessage, tokens: int) -> StoredMessage:
-    """What a summariser reads of a message: a giant one only as its digest."""
+    """Return what the summariser reads of a message: the digest of a large one."""
     if whole.tokens <= tokens:
         return whole
     return replace(whole, chat=_digest_copy(whole.chat, whole, tokens))
 
 
 def _digest_copy(shown: ChatDict, whole: StoredMessage, tokens: int) -> ChatDict:
-    """It keeps the keys of the host, so that the host knows what it stands for."""
+    """Replace the text by a digest. The host's keys stay, so the host knows the original."""
     text, head = text_of(whole.chat), _head(whole)
     calls = whole.chat.get("tool_calls")
     room = max(_MIN_DIGEST_TOKENS, tokens - estimate_text_tokens(head) - 8)

@@ -1,4 +1,4 @@
-"""Finding what was said: `search` for a request, `strong_matches` for what comes to mind by itself."""
+"""Search in stored messages: `search` for a request, `strong_matches` for hints."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def search(
     request: SearchRequest,
     model: EmbeddingModel | None = None,
 ) -> SearchResult:
-    """In these conversations, which the caller may see; a question also by its meaning, if there is a model for it.
-    Raises BadRequest."""
+    """Search these conversations, by meaning, too, if a model is given. Raises InvalidSearch."""
     if not conversations:
         return SearchResult([])
     if request.mode == "natural":

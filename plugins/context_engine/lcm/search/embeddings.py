@@ -1,7 +1,8 @@
 # ruff: noqa: S608 - only question marks and a direction are put into the SQL
-"""A static model: each piece of a word has a vector, and a text is the mean of its pieces.
+"""Embeddings: vectors of messages from a static model, and their similarity to a question.
 
-So it takes a twentieth of a millisecond for a message and no memory to speak of, for the table is mapped, not read.
+Each token has a vector, and a text is the weighted mean of its tokens. The table is memory-mapped. Like a word, a
+meaning also counts for neighbouring messages. The mean of all messages is subtracted first.
 """
 
 from __future__ import annotations
@@ -28,17 +29,16 @@ Bytes = NDArray[np.int8]
 Numbers = NDArray[np.float32]
 
 DIMENSIONS = 128
-"""Of 256. The model was made so that the first ones say most; the others bring nothing here."""
+"""Of 256. The model is trained so that the first dimensions carry most of the meaning."""
 SCALE = 256.0
-"""A vector of length 1, times this, fits into signed bytes; the rare number that does not is cut."""
+"""Unit vectors times this fit into signed bytes; rare outliers are clipped."""
 _WEIGHTS = Path("weights") / "l2_supercat_256.safetensors"
 _TOKENIZER = Path("tokenizers") / "l2_supercat_tokenizer_config.json"
 _TENSOR = "embedding.weight"
 _BYTES_AND_MARKS = 259
-"""So many entries of the vocabulary are no pieces of words. The pieces behind them are in the order in which they were
-learnt, the most frequent first."""
+"""Entries of the vocabulary that are not word pieces. Word pieces follow, the most frequent first."""
 _MAX_CHARACTERS = 4_000
-"""Characters. What a longer text is about mostly stands at its beginning."""
+"""Longer texts are cut: the beginning mostly says what they are about."""
 _MAX_WORDS = 64
 _WORD = re.compile(r"[^\W_]+")
 
@@ -57,13 +57,13 @@ class EmbeddingModel:
         self._weights = np.log(rank).astype(np.float32)
 
     def vectors(self, texts: Sequence[str]) -> Bytes:
-        """One row for each. A text without words has zeros."""
+        """Return one row per text. A text without words gets zeros."""
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         for row, text in zip(rows, texts, strict=True):
             pieces = self._tokenizer.encode(_content_words(text), add_special_tokens=False).ids
             if pieces:
                 table = self._table[pieces, :DIMENSIONS].astype(np.float32)
-                # Not `@`: the threads of BLAS take longer to wait for each other than this takes one.
+                # Not `@`: the threads of BLAS take longer to synchronise than this takes on one.
                 np.einsum("i,ij->j", self._weights[pieces], table, out=row)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         scaled: Numbers = rows / np.maximum(lengths, 1e-9) * SCALE
@@ -71,14 +71,14 @@ class EmbeddingModel:
 
 
 def _content_words(text: str) -> str:
-    """Its words, each once, without those that say nothing."""
+    """Return each word once, without stop words."""
     words = {word.casefold(): word for word in _WORD.findall(text[:_MAX_CHARACTERS])}
     telling = [word for folded, word in words.items() if folded not in STOP_WORDS]
     return " ".join((telling or list(words.values()))[:_MAX_WORDS])
 
 
 def _map_table(path: Path) -> NDArray[np.float16]:
-    """The table of a safetensors file: the length of its heading, the heading as JSON, numbers."""
+    """Map the table of a safetensors file: length of the header, header as JSON, numbers."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         tensor = json.loads(file.read(length))[_TENSOR]
@@ -89,27 +89,27 @@ def _map_table(path: Path) -> NDArray[np.float16]:
 
 
 MAX_BLOCKS = 400
-"""The newest 102,400 messages. Older ones are found by their words."""
+"""The newest 102,400 messages. Older messages are found by their words."""
 _BATCH = 4_096
 _MEAN_PRIOR = 50
-"""Few messages have no mean to speak of: it is taken as if there were so many more that have none."""
+"""Zero vectors added to the mean, because few messages have no meaningful mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """By conversation: the number of the first message that was looked at, and how near it and those behind it are."""
+    """By conversation: the number of its first message, and the similarity of that and each following message."""
 
     shares: dict[int, tuple[int, Numbers]]
     nearest: float
-    """The cosine of the message that is nearest by itself. Hardly anything that has nothing to do with it has 0.4."""
+    """Cosine of the most similar message by itself. Unrelated messages rarely reach 0.4."""
 
     def of(self, conversation: int, seq: int) -> float:
-        """0 for what is not near, or was not looked at."""
+        """Return 0 for messages that are dissimilar or were not compared."""
         first, shares = self.shares.get(conversation, (0, _EMPTY))
         return max(0.0, float(shares[seq - first])) if 0 <= seq - first < len(shares) else 0.0
 
     def best(self, most: int) -> list[tuple[int, int]]:
-        """Conversation and number of the nearest messages."""
+        """Return conversation and number of the most similar messages."""
         places: list[tuple[float, int, int]] = []
         for conversation, (first, shares) in self.shares.items():
             chosen = np.argpartition(-shares, most)[:most] if len(shares) > most else np.arange(len(shares))
@@ -132,8 +132,10 @@ def find_similar(
     before: Sequence[float],
     after: Sequence[float],
 ) -> Similarities:
-    """Of messages with keys within the bounds. Those in `without` say nothing; `before` and `after` are the shares of
-    the messages around one."""
+    """Compare messages within the key bounds with the question.
+
+    Messages in `without` do not count; `before` and `after` are the shares of neighbouring messages.
+    """
     (asked,) = model.vectors([question]).astype(np.float32)
     read = _load_vectors(connection, conversations, model)
     for conversation, seq in _places(connection, without):
@@ -157,7 +159,7 @@ def find_similar(
 def _load_vectors(
     connection: sqlite3.Connection, conversations: Sequence[int], model: EmbeddingModel
 ) -> dict[int, tuple[int, Bytes]]:
-    """The number of the first message, and a row for it and each one behind it. What is not made yet is zeros."""
+    """Return the number of the first message and one row per message. Missing embeddings are zeros."""
     read: dict[int, tuple[int, Bytes]] = {}
     left = MAX_BLOCKS
     for conversation in conversations:
@@ -191,7 +193,7 @@ def _mean(all_rows: Sequence[Bytes]) -> Numbers:
 
 
 def _cosines(rows: Bytes, asked: Numbers, mean: Numbers) -> Numbers:
-    """Between -1 and 1; 0 for what says nothing."""
+    """Return cosines from -1 to 1; 0 for zero vectors."""
     wanted = asked - mean
     wanted /= max(1e-6, float(np.linalg.norm(wanted)))
     cosines = np.zeros(len(rows), np.float32)
@@ -205,7 +207,7 @@ def _cosines(rows: Bytes, asked: Numbers, mean: Numbers) -> Numbers:
 
 
 def _dot(rows: Numbers, vector: Numbers) -> Numbers:
-    """Without BLAS, whose threads take longer to wait for each other than all of this takes one."""
+    """Multiply without BLAS: its threads take longer to synchronise than this takes on one."""
     product: Numbers = np.einsum("ij,j->i", rows, vector)
     return product
 
@@ -213,7 +215,7 @@ def _dot(rows: Numbers, vector: Numbers) -> Numbers:
 def _within(
     connection: sqlite3.Connection, conversation: int, first: int, near: Numbers, bounds: tuple[int, int]
 ) -> Numbers:
-    """Without what lies outside."""
+    """Set similarities outside the bounds to 0."""
     ends = [
         connection.execute(
             "SELECT seq FROM messages WHERE conversation = ? AND key BETWEEN ? AND ? "

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - only question marks are put into the SQL
-"""Which messages have a word: asked of the index, so that stems and unspaced scripts are its business alone."""
+"""Exact search: phrases and words from the word index, and regular expressions; newest first."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Postings:
     word: str
     keys: frozenset[int]
     is_common: bool
-    """There are more than could be looked at."""
+    """Whether there are more messages than were read."""
 
     def weight(self, messages: int) -> float:
-        """The rarer, the more it says."""
+        """Return the inverse document frequency."""
         return math.log(1 + (messages - len(self.keys) + 0.5) / (len(self.keys) + 0.5))
 
 
@@ -39,7 +39,7 @@ def load_postings(
     bounds: tuple[int, int],
     most: int,
 ) -> Postings:
-    """The newest, if there are too many."""
+    """Read the newest `most` messages with the word."""
     rows = connection.execute(
         "SELECT rowid FROM message_words WHERE message_words MATCH ? AND rowid BETWEEN ? AND ? "
         "ORDER BY rowid DESC LIMIT ?",
@@ -50,7 +50,7 @@ def load_postings(
 
 
 def match_expression(conversations: Sequence[int], phrases: Iterable[str]) -> str:
-    """In the index's language: all of the phrases, in one of the conversations."""
+    """Return an FTS5 expression: all phrases, in one of the conversations."""
     scopes = " OR ".join(f'"{scope_of(key)}"' for key in conversations)
     return f"scope : ({scopes}) AND " + " AND ".join(f"body : {quoted(phrase)}" for phrase in phrases)
 
@@ -58,10 +58,8 @@ def match_expression(conversations: Sequence[int], phrases: Iterable[str]) -> st
 def key_bounds(
     connection: sqlite3.Connection, conversations: Sequence[int], since: float | None, until: float | None
 ) -> tuple[int, int] | None:
-    """Between which keys the messages of a period are; keys outside of it may be among them, for clocks step.
-
-    None where there are no such messages.
-    """
+    """Return the first and last key of a period, or None if it has no messages. Keys in between may lie outside: clocks
+    step."""
     row = connection.execute(
         f"SELECT min(key), max(key) FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
         "AND said_at >= ? AND said_at < ?",
@@ -84,7 +82,7 @@ def request_bounds(
 
 MAX_HITS = 1_000
 _MAX_ROWS = 20_000
-"""Messages with the words that are looked at for their role and their time."""
+"""Messages with the words that are filtered by role and time."""
 
 
 def phrase_search(
@@ -99,7 +97,7 @@ def phrase_search(
 def all_words_search(
     connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
 ) -> SearchResult:
-    """Words that say nothing need not be there."""
+    """Search for all words except stop words."""
     query = parse_query(request.text)
     return _search_phrases(connection, conversations, request, (*query.phrases, *query.words))
 
@@ -165,7 +163,7 @@ def regex_search(
 def _newest_first(
     connection: sqlite3.Connection, conversations: Sequence[int]
 ) -> Iterator[tuple[StoredMessage, int]]:
-    """With the conversation. Only numbers are held of those that nobody gets to."""
+    """Yield messages with their conversation, loading them in batches."""
     rows = connection.execute(
         f"SELECT key, conversation FROM messages WHERE conversation IN ({', '.join('?' * len(conversations))}) "
         "AND NOT echo",
@@ -190,7 +188,7 @@ def _matches(pattern: regex.Pattern[str], message: StoredMessage, seconds: float
 
 
 def _compile(text: str) -> regex.Pattern[str]:
-    """Case counts only if the pattern says so with (?-i:...)."""
+    """Compile without regard to case, unless the pattern says (?-i:...)."""
     if len(text) > _MAX_PATTERN:
         raise InvalidSearch(f"The pattern is longer than {_MAX_PATTERN} characters.")
     repeated = 1
@@ -204,5 +202,5 @@ def _compile(text: str) -> regex.Pattern[str]:
         return regex.compile(text, regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, OverflowError, RecursionError) as error:
         raise InvalidSearch(
-            f"{text[:60]!r} is no regular expression: {error}. Write a backslash before characters that you mean."
+            f"{text[:60]!r} is not a regular expression: {error}. Write a backslash before literal special characters."
         ) from None

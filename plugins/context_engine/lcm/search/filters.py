@@ -1,4 +1,4 @@
-"""Days that a text speaks of. English month names and ISO dates; a question in other words is searched without."""
+"""Dates and speakers in questions and messages. Dates are ISO dates and English month names."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ _NAMED = re.compile(
 )
 ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
 _ALWAYS_A_MONTH = frozenset(_MONTHS) - {"may", "march", "mar", "jan", "dec"}
-"""The others are words or names, too, and need a number beside them."""
+"""The other names are also words, so they need a number next to them."""
 
 _DAYS_BEFORE = timedelta(days=1)
 _DAYS_AFTER = timedelta(days=10)
-"""What happens on a day is mostly spoken of then or within the days after."""
+"""People mention an event on its day or in the days after it."""
 
 
 _DAY_SECONDS = 86_400
 _EARLIEST, _LATEST = 1000, 9000
-"""Years around which days can be counted."""
+"""Years in which dates can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A day or a month, in any year where none was named."""
+    """A day or a month, in any year if none was named."""
 
     month: int
     day: int | None = None
     year: int | None = None
 
     def includes(self, moment: datetime) -> bool:
-        """Whether a message of that time may well be about these days."""
+        """Whether a message of that time may be about these days."""
         years = (self.year,) if self.year else (moment.year, moment.year - 1)
         periods = (self._within(year) for year in years if _EARLIEST <= year < _LATEST)
         return any(begin - _DAYS_BEFORE <= moment < end + _DAYS_AFTER for begin, end in periods)
 
     def period(self) -> tuple[float, float] | None:
-        """When such messages were said, if the year is known."""
+        """Return first and last timestamp of such messages, if the year is known."""
         if self.year is None:
             return None
         begin, end = self._within(self.year)
@@ -111,7 +111,7 @@ def _fits(day: int) -> bool:
 
 
 def to_datetime(timestamp: float) -> datetime | None:
-    """None for what cannot be a time."""
+    """Return None for an impossible time."""
     try:
         return datetime.fromtimestamp(timestamp, UTC)
     except (OverflowError, ValueError, OSError):
@@ -119,7 +119,7 @@ def to_datetime(timestamp: float) -> datetime | None:
 
 
 def parse_timestamp(written: str, *, end_of_day: bool, name: str) -> float:
-    """Of an ISO date or time, in UTC where no zone is named. Raises BadRequest."""
+    """Parse an ISO date or time, in UTC if no zone is given. Raises InvalidSearch."""
     try:
         moment = datetime.fromisoformat(written.strip())
     except ValueError:
@@ -128,13 +128,13 @@ def parse_timestamp(written: str, *, end_of_day: bool, name: str) -> float:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    # Days are added to the number: there is no day after 9999-12-31.
+    # Add seconds, not a day: there is no day after 9999-12-31.
     is_day = end_of_day and len(written.strip()) <= len("2026-03-01")
     return moment.timestamp() + (_DAY_SECONDS if is_day else 0)
 
 
 OPENING = 60
-"""Characters in which a name must end."""
+"""Characters within which a speaker's name must end."""
 _LABEL = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3}): ")
 _MIN_MESSAGES = 3
 _MIN_SHARE = 0.05
@@ -149,13 +149,13 @@ def speaker_of(opening: str | None, rest: str | None) -> str:
 
 
 def without_label(text: str) -> str:
-    """What was said, without the name before it."""
+    """Remove the speaker's name before the text."""
     label = _LABEL.match(text[:OPENING])
     return text[label.end() :] if label else text
 
 
 def named_speakers(words: Iterable[str], lines: Iterable[RankingRow]) -> dict[str, frozenset[str]]:
-    """The speakers that a query names, each with the words that do. "Note:" before one message is nobody."""
+    """Return the speakers that a query names, each with the matching words. A rare label is not a speaker."""
     counts = Counter(line.speaker for line in lines)
     enough = max(_MIN_MESSAGES, _MIN_SHARE * counts.total())
     asked = {word.casefold() for word in words}
@@ -167,7 +167,7 @@ def named_speakers(words: Iterable[str], lines: Iterable[RankingRow]) -> dict[st
 
 
 def ranking_row(row: sqlite3.Row) -> RankingRow:
-    """Of a row that `LINE_COLUMNS` gave."""
+    """Build from a row of `RANKING_COLUMNS`."""
     return RankingRow(
         row["key"],
         row["conversation"],

@@ -1,4 +1,7 @@
-"""A message on one line: whole if it is short, else the sentences that have to do with the query."""
+"""Pages of search results: as many hits as fit, grouped by summary, each on one line.
+
+Every token of layout costs a message, so a role is one letter and a date appears only where it changes.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,24 @@ from agent.messages import ChatDict, call_of, text_of
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.untrusted import without_marks
 
-from ..context_membership import Context, Cover, covers_of
+from ..context_membership import ContextMembers, Cover, covers_of
 from ..messages import StoredMessage, messages_by_key
 from ..stats import format_time
 from .request import Hit
 
 MAX_WHOLE_TOKENS = 120
-"""Up to this size a message is shown as it is."""
+"""Shorter messages are shown in full."""
 EXCERPT_TOKENS = 100
-"""So much of a longer one."""
+"""Size of an excerpt of a longer message."""
 _MAX_SEARCHED = 100_000
 """Characters."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
-"""Within a line. White space is matched only behind a sign, so a long run of it is looked at once."""
+"""Matches white space only after a punctuation mark, so the time stays linear in a long run of spaces."""
 _GAP = "…"
 _MIN_STEM = 4
 _ENDING = 3
 _BEFORE = 160
-"""Characters that are shown before the word, in a sentence without an end."""
+"""Characters shown before the word, in a sentence that is too long."""
 
 
 def excerpt(chat: ChatDict, words: Sequence[str]) -> str:
@@ -41,7 +44,7 @@ def excerpt(chat: ChatDict, words: Sequence[str]) -> str:
 
 
 def _best_sentences(text: str, words: Sequence[str]) -> str:
-    """In their order, with a mark where something was left out."""
+    """Select sentences in their order, with a mark for each gap."""
     stems = [_stem(word) for word in words]
     parts = (part for line in text.split("\n") for part in _SENTENCE_END.split(line))
     sentences = [" ".join(part.split()) for part in parts if part.strip()]
@@ -71,7 +74,7 @@ def _joined(shown: dict[int, str], total: int) -> str:
 
 
 def _around(sentence: str, stems: Sequence[str]) -> str:
-    """A sentence that is too long by itself, from shortly before the first word of the query."""
+    """Cut a long sentence from shortly before the first word of the query."""
     folded = sentence.casefold()
     places = [place for stem in stems if (place := folded.find(stem)) >= 0]
     start = max(0, min(places, default=0) - _BEFORE)
@@ -83,7 +86,7 @@ def _around(sentence: str, stems: Sequence[str]) -> str:
 
 
 def _stem(word: str) -> str:
-    """Near enough for choosing a sentence."""
+    """Strip a word's ending; precise enough to choose a sentence."""
     folded = word.casefold()
     return (
         folded[: max(_MIN_STEM, len(folded) - _ENDING)] if folded.isalpha() and folded.isascii() else folded
@@ -96,7 +99,7 @@ def _shared(sentence: str, stems: Sequence[str]) -> int:
 
 
 def with_neighbours(connection: sqlite3.Connection, hits: Sequence[Hit], reach: int) -> list[Hit]:
-    """Each hit, then what is around it; nothing twice."""
+    """Return each hit followed by the messages around it, without duplicates."""
     if not reach:
         return list(hits)
     found: dict[int, Hit] = {hit.key: hit for hit in hits}
@@ -116,9 +119,9 @@ _LETTERS = {"user": "u", "assistant": "a", "tool": "t"}
 LEGEND = "u user, a assistant, t tool"
 _BATCH = 100
 _MIN_LINE_TOKENS = 12
-"""Tokens; with less room than this a page is full."""
+"""With less room a page is full."""
 _MAX_MISSES = 10
-"""Lines that are tried when one does not fit any more."""
+"""Lines that are tried after one does not fit."""
 _MAX_NAME = 40
 
 
@@ -127,7 +130,7 @@ class Group:
     cover: Cover
     heading: str
     day: str
-    """Where all of it was said on one day."""
+    """The day, if all messages are from one day."""
     lines: list[tuple[int, str, str]] = field(default_factory=list)
     """Number, day and text of each message."""
 
@@ -153,7 +156,7 @@ class Page:
         return "\n".join(group.text() for group in self.groups.values())
 
     def add(self, message: StoredMessage, cover: Cover, line: str, room: float) -> bool:
-        """False where there is no room for it."""
+        """Return False if there is no room."""
         group = self.groups.get(cover)
         new = group is None
         group = group or _group(cover)
@@ -175,17 +178,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageInputs:
-    """What a page is made of."""
+    """Inputs of a page."""
 
     connection: sqlite3.Connection
-    context: Context
+    context: ContextMembers
     words: tuple[str, ...]
     room: int
-    """In tokens."""
+    """Tokens."""
 
 
 def pages(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:
-    """One after the other, each as full as it gets, until all hits are shown. The best are on the first."""
+    """Yield full pages until all hits are shown. The best hits are on the first page."""
     coming = _lines(shelf, hits)
     waiting: list[tuple[StoredMessage, Cover, str]] = []
     while True:
@@ -202,7 +205,7 @@ def pages(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[Page]:
 
 
 def _add_oversized(page: Page, entry: tuple[StoredMessage, Cover, str], room: int) -> bool:
-    """A line that is larger than an empty page stands on one by itself."""
+    """Put a line that is larger than a page on a page by itself."""
     return not page.groups and page.add(*entry, float("inf"))
 
 
@@ -221,7 +224,7 @@ def _lines(shelf: PageInputs, hits: Sequence[Hit]) -> Iterator[tuple[StoredMessa
             yield messages[hit.key], cover, _line(messages[hit.key], _prefix(shelf.context, hit), shelf.words)
 
 
-def _prefix(context: Context, hit: Hit) -> str:
+def _prefix(context: ContextMembers, hit: Hit) -> str:
     return "" if hit.conversation == context.conversation else f"c{hit.conversation}."
 
 
@@ -247,5 +250,5 @@ def _group(cover: Cover) -> Group:
 
 
 def _line_tokens(line: str) -> float:
-    """With the end of the line, and not rounded up: there are many lines."""
+    """Estimate without rounding up, because there are many lines."""
     return (len(line) + 1) / 4 if line.isascii() else estimate_text_tokens(line) + 0.25

@@ -1,9 +1,8 @@
 # ruff: noqa: S608 - only question marks and column names are put into the SQL
-"""A question in natural language: the messages that most likely answer it, best first.
+"""Ranked search: messages that most likely answer a question in natural language, best first.
 
-Whatever is asked, its words are rarely all in one message: somebody asks, somebody answers, a third message says when.
-So a word counts for the messages around the one it is in, too, the less the farther away. `docs/recall.md` has the
-figures behind every number here.
+The words of a question are rarely all in one message: one message asks, another answers, a third says when. So a word
+also counts for neighbouring messages, less with distance. `docs/recall.md` has the figures for every weight.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MAX_PERIOD_HITS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each idea counts."""
+    """Weight of each ranking feature."""
 
     window: tuple[float, ...] = (0.6, 0.5, 0.4, 0.3, 0.2)
     """Share that a word counts for the message before the one that has it, for the one before that, and so on."""
@@ -65,7 +64,7 @@ def ranked_search(
     weights: Weights = DEFAULT_WEIGHTS,
     model: EmbeddingModel | None = None,
 ) -> SearchResult:
-    """With a model, what is near in meaning is found, too."""
+    """Search by words and, with a model, also by meaning."""
     words = query_words(request.text)
     bounds = request_bounds(connection, conversations, request)
     if not words or bounds is None:
@@ -93,7 +92,7 @@ def ranked_search(
 def _search_days(
     connection: sqlite3.Connection, conversations: Sequence[int], request: SearchRequest
 ) -> list[Hit]:
-    """What was said around the days of a question that has no other word to go by, in order."""
+    """Return messages from around the days of a question that has no other words, in order."""
     hits: dict[int, Hit] = {}
     for begin, end in filter(None, (days.period() for days in days_in(request.text))):
         rows = connection.execute(
@@ -110,18 +109,18 @@ def _search_days(
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The part of the history that has to do with some words."""
+    """The messages that contain words of the question, with their neighbours."""
 
     lines: Mapping[int, RankingRow]
-    """By key: messages with a word, and those around them."""
+    """By key."""
     postings: Sequence[Postings]
     named: Mapping[str, frozenset[str]]
-    """Speakers among the words."""
+    """Speakers that the question names."""
     total: int
     """Messages in the conversations."""
 
     def scores(self, weights: Weights) -> dict[int, float]:
-        """By key: what the words in it and around it say together."""
+        """Return the score of each message by key, from its words and those of its neighbours."""
         return _scores(self.lines, self.postings, self.total, weights)
 
 
@@ -133,7 +132,7 @@ def find_candidates(
     weights: Weights,
     without: AbstractSet[int] = frozenset(),
 ) -> Candidates:
-    """What stands in the messages `without` counts neither for them nor for those around them."""
+    """Look up the words. Words in the messages `without` do not count."""
     total = count_messages(connection, conversations)
     found = [load_postings(connection, conversations, word, bounds, weights.max_postings) for word in words]
     postings = _drop_common([replace(each, keys=each.keys - without) for each in found])
@@ -144,7 +143,7 @@ def find_candidates(
 
 
 def query_words(text: str) -> tuple[str, ...]:
-    """Single words without those that say nothing; what stands between quotes, and a date in numbers, as a whole."""
+    """Return single words without stop words; quoted phrases and ISO dates stay together."""
     text = text[:_MAX_QUESTION]
     phrases = [phrase for phrase in parse_query(text).phrases if len(phrase.split()) > 1]
     dates = [found[0] for found in ISO.finditer(text)]
@@ -158,13 +157,13 @@ _NO_QUOTES = str.maketrans('"“”', "   ")
 
 
 def _drop_common(found: Iterable[Postings]) -> list[Postings]:
-    """Without words that nearly everything has, unless there are no others."""
+    """Drop words that are too common, unless there are no others."""
     there = [each for each in found if each.keys]
     return [each for each in there if not each.is_common] or there
 
 
 def _anchors(postings: Sequence[Postings], total: int, most: int) -> list[int]:
-    """The messages whose own words say most; the newest of equals."""
+    """Return the messages whose own words weigh most, the newest of equals."""
     own: dict[int, float] = {}
     for each in postings:
         weight = each.weight(total)
@@ -178,7 +177,7 @@ def _anchors(postings: Sequence[Postings], total: int, most: int) -> list[int]:
 def _with_neighbours(
     connection: sqlite3.Connection, keys: Sequence[int], reach: int
 ) -> dict[int, RankingRow]:
-    """The messages and those around them, by key."""
+    """Load the messages and their neighbours, by key."""
     places: dict[int, list[int]] = {}
     for start in range(0, len(keys), _BATCH):
         some = keys[start : start + _BATCH]
@@ -200,7 +199,7 @@ def _with_neighbours(
 
 
 def _ranges(seqs: Sequence[int], reach: int) -> list[tuple[int, int]]:
-    """Around all of them, joined where they touch."""
+    """Return ranges around the numbers, merged where they touch."""
     ranges: list[tuple[int, int]] = []
     for seq in seqs:
         if ranges and seq - reach <= ranges[-1][1] + 1:
@@ -235,13 +234,13 @@ def _scores(
 
 
 def _bm25(length: float, weights: Weights) -> float:
-    """BM25 for a word that is there: less in a long message."""
+    """Return the BM25 factor of a word that occurs once: smaller in a long message."""
     longer = 1 - weights.length + weights.length * length
     return (weights.saturation + 1) / (1 + weights.saturation * longer)
 
 
 def _without_names(postings: Sequence[Postings], named: Mapping[str, frozenset[str]]) -> Sequence[Postings]:
-    """Whose message it is counts, not who is called by name in it."""
+    """Drop the names of speakers: who speaks counts, not who is mentioned."""
     names = frozenset().union(*named.values())
     return [each for each in postings if each.word.casefold() not in names] or postings
 
@@ -252,7 +251,7 @@ def _boost_speaker(
     named: Mapping[str, frozenset[str]],
     weights: Weights,
 ) -> None:
-    """A question about two people may be answered by either."""
+    """Boost the messages of the one person whom the question names."""
     if len(named) == 1:
         for key in scores:
             if lines[key].speaker in named:
@@ -318,7 +317,7 @@ def _similarity_scores(
 
 
 def _blend(scores: Mapping[int, float], near: Mapping[int, float], weights: Weights) -> dict[int, float]:
-    """Both as shares of a good hit of their own kind."""
+    """Add both scores, each as a share of a good score of its kind."""
     good_score, good_near = _good_score(scores.values()), _good_score(near.values())
     return {
         key: scores.get(key, 0.0) / good_score + weights.meaning * share / good_near
@@ -327,15 +326,15 @@ def _blend(scores: Mapping[int, float], near: Mapping[int, float], weights: Weig
 
 
 def _good_score(values: Iterable[float]) -> float:
-    """The tenth best, or the last of fewer."""
+    """Return the tenth best, or the last of fewer."""
     return min(heapq.nlargest(10, (value for value in values if value > 0)), default=1.0)
 
 
 _ENOUGH_RARE_WORDS = 2.0
-"""As much as so many words that occur nowhere else: one rare word alone may be a coincidence."""
+"""A full match needs as much weight as this many unique words: one rare word may be a coincidence."""
 _MAX_COMMON_SHARE = 0.02
 _MIN_COMMON = 2
-"""A word in more messages than this share of them, and in more than a few, belongs to how people talk."""
+"""A word in more than this share of the messages, and in more than this many, does not count for hints."""
 _SMALL_TALK_TEXT = """
     ok okay yes yeah yep no nope sure right well oh wow haha lol hi hello hey bye goodbye morning evening night
     thanks thank thx cheers please sorry welcome congrats good great nice cool awesome amazing fine fun glad happy
@@ -347,15 +346,15 @@ _SMALL_TALK_TEXT = """
 """
 SMALL_TALK = frozenset(_SMALL_TALK_TEXT.split())
 _NARROW_WEIGHTS = replace(DEFAULT_WEIGHTS, window=DEFAULT_WEIGHTS.window[:2])
-"""What is far apart did not come up together."""
+"""Only close neighbours count for hints."""
 
 
 def strong_matches(
     connection: sqlite3.Connection, conversation: int, text: str, among: AbstractSet[int] | None, limit: int
 ) -> list[tuple[int, float]]:
-    """Keys of the messages, of `among` if that is given, and how strong each match is from 0 to 1. Best first.
+    """Return message keys with a match strength from 0 to 1, best first; only keys in `among`, if given.
 
-    Two things must come together: most of what the text speaks of was spoken of there, and it is enough to speak of.
+    The strength is high where a message has most of the text's words and where these are rare enough.
     """
     words = [word for word in query_words(text) if word.casefold() not in SMALL_TALK]
     if not words:

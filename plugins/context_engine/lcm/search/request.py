@@ -1,4 +1,4 @@
-"""What is asked of the search, and what it answers."""
+"""Search requests and results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODES: tuple[Mode, ...] = ("natural", "phrase", "all", "regex")
 
 
 class InvalidSearch(Exception):
-    """Its text is a sentence that says what to write instead."""
+    """A request that cannot be searched. The text says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class SearchRequest:
     text: str
     mode: Mode = "natural"
     role: str = ""
-    """Only what was said in this role; all where it is empty."""
+    """Only messages with this role; empty for all."""
     since: float | None = None
     until: float | None = None
-    """Seconds since 1970. The first is within, the second is not."""
+    """Unix times: `since` is included, `until` is not."""
     without: frozenset[int] = frozenset()
-    """Keys of messages that are no hits: what is asked just now is no answer to itself."""
+    """Keys of messages that cannot be hits, such as the question itself."""
 
     def admits(self, role: str, said_at: float) -> bool:
         return (
@@ -37,7 +37,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message that was found. The text itself is read when it is shown."""
+    """A message that was found; its text is loaded when it is shown."""
 
     key: int
     conversation: int
@@ -49,18 +49,18 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     hits: list[Hit]
-    """Best first, or newest first where all are equally good."""
+    """Best first; newest first in exact modes."""
     words: tuple[str, ...] = ()
-    """What to look for in a long message when it is shown in part."""
+    """Words for the excerpt of a long message."""
     more: bool = False
-    """There are further hits, which were not looked at."""
+    """Whether there are more hits than were read."""
     searched_back_to: float | None = None
-    """Time or size ran out here: everything newer was looked through."""
+    """Time of the oldest message that was searched, if time ran out."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankingRow:
-    """A message as far as ranking needs it."""
+    """The columns of a message that ranking needs."""
 
     key: int
     conversation: int
@@ -75,7 +75,7 @@ class RankingRow:
 
 
 def count_messages(connection: sqlite3.Connection, conversations: Sequence[int]) -> int:
-    """How many there are: they count up without gaps."""
+    """Count by the highest number, because numbers have no gaps."""
     return sum(
         connection.execute(
             "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (key,)

@@ -1,7 +1,8 @@
 # ruff: noqa: S608 - only a constant condition is put into the SQL
-"""Searching by meaning, where the extra `semantic` is installed: "boat" finds what was said about sailing.
+"""Semantic search: "boat" finds messages about sailing. Needs the extra `semantic`.
 
-The vectors come from the package `wordllama`, which carries them; none of its code is run, and nothing is ever fetched.
+Embeddings are made after a compaction and before a search, never while a message is stored. The vectors come from the
+files of the package `wordllama`; its code is not run, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ _PACKAGE = "wordllama"
 
 @dataclass(frozen=True, slots=True)
 class SemanticSearch:
-    """Whether messages are searched by meaning, too."""
+    """Whether and with which model to search by meaning."""
 
     wanted: SemanticMode = "off"
 
     def model(self) -> EmbeddingModel | None:
-        """Loaded when it is first asked for. None: words have to do."""
+        """Load the model at the first call. None: search by words only."""
         return None if self.wanted == "off" else _load_model()
 
     @property
     def unavailable_reason(self) -> str:
-        """Empty where there is a model."""
+        """Empty if a model is available."""
         if self.wanted == "off":
             return "`context.options.semantic` is off"
         if not is_installed():
-            return f"for meaning, too: {INSTALL}"
-        return "" if self.model() else "what is installed for meaning cannot be read, see the log"
+            return f"to search by meaning, too: {INSTALL}"
+        return "" if self.model() else "the embedding model cannot be read, see the log"
 
 
 @cache
@@ -67,21 +68,20 @@ def _load_model() -> EmbeddingModel | None:
 
     try:
         return EmbeddingModel(folder)
-    except Exception:  # whatever is wrong with files that others made, words can still be searched
+    except Exception:  # third-party files may be damaged in any way; search by words still works
         log.warning("lcm.no_meaning", folder=str(folder), exc_info=True)
         return None
 
 
 def _package_folder() -> Path | None:
-    """Where the package lies. It is found without being run."""
+    """Find the package without importing it."""
     spec = find_spec(_PACKAGE)
     places = list(spec.submodule_search_locations or ()) if spec else []
     return Path(places[0]) if places else None
 
 
 def update_embeddings(database: Database, conversation_id: str, model: EmbeddingModel, most: int) -> None:
-    """Makes what is missing, the newest first, up to so many messages. What cannot be written now is at the next
-    chance, and is found by its words until then."""
+    """Embed up to `most` messages, the newest first. On database errors the next call tries again."""
     try:
         with database.reading() as connection:
             row = connection.execute(
@@ -94,7 +94,7 @@ def update_embeddings(database: Database, conversation_id: str, model: Embedding
 
 
 def _embed_missing(database: Database, conversation: int, model: EmbeddingModel, most: int) -> None:
-    """Each block is a transaction of its own, so whoever is killed here loses nothing but the time."""
+    """Embed block by block, each in its own transaction."""
     with database.reading() as connection:
         missing = list(_missing(connection, conversation, model))
     for block, count in missing:
@@ -116,7 +116,7 @@ def _embed_missing(database: Database, conversation: int, model: EmbeddingModel,
 
 
 def count_embedded(connection: sqlite3.Connection, conversation_id: str) -> int:
-    """How many messages of the conversation have a vector, be it of an earlier model."""
+    """Count the messages of the conversation that have an embedding."""
     (count,) = connection.execute(
         "SELECT coalesce(sum(messages), 0) FROM meanings JOIN conversations ON conversations.key = conversation "
         "WHERE conversations.id = ?",
@@ -128,7 +128,7 @@ def count_embedded(connection: sqlite3.Connection, conversation_id: str) -> int:
 def newest_blocks(
     connection: sqlite3.Connection, conversation: int, model: EmbeddingModel, most: int
 ) -> list[tuple[int, int, bytes]]:
-    """Number, messages and vectors of each, the newest first."""
+    """Return number, message count and vectors of each block, the newest first."""
     rows = connection.execute(
         f"SELECT block, messages, vectors FROM meanings WHERE {_IS_VALID} ORDER BY block DESC LIMIT ?",
         (*_valid_parameters(conversation, model), most),
@@ -137,7 +137,7 @@ def newest_blocks(
 
 
 _IS_VALID = "conversation = ? AND model = ? AND length(vectors) = messages * ?"
-"""A block of an earlier model, or of the wrong size, is as good as none."""
+"""A block of another model or of the wrong size is ignored."""
 
 
 def _valid_parameters(conversation: int, model: EmbeddingModel) -> tuple[int, str, int]:
@@ -147,7 +147,7 @@ def _valid_parameters(conversation: int, model: EmbeddingModel) -> tuple[int, st
 def _missing(
     connection: sqlite3.Connection, conversation: int, model: EmbeddingModel
 ) -> Iterator[tuple[int, int]]:
-    """Blocks that are not there as they should be, with how many messages they have to get; the newest first."""
+    """Yield blocks that are missing or incomplete with their message count, the newest first."""
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?", (conversation,)
     ).fetchone()
@@ -162,7 +162,7 @@ def _missing(
 
 
 def _texts(connection: sqlite3.Connection, conversation: int, block: int) -> list[str]:
-    """What the messages of a block say. A search of ours and what it found say nothing of their own."""
+    """Return the texts of a block. Echoes are empty."""
     rows = connection.execute(
         "SELECT * FROM messages WHERE conversation = ? AND seq BETWEEN ? AND ? ORDER BY seq",
         (conversation, block * EMBEDDING_BLOCK + 1, (block + 1) * EMBEDDING_BLOCK),

@@ -1,7 +1,7 @@
-"""What only the engine writes, and no model and no text in a conversation may.
+"""Sources of a summary: messages or summaries as a redacted record, and text helpers to clean and truncate answers.
 
-The engine sets `[s12 · m101-m148 · …]` above a summary and `(lcm_expand s12 …)` beneath it. A line of a summary that
-looks like one would send the reader to the wrong place, or end the summary early.
+The engine writes `[s12 · m101-m148 · …]` above a summary and `(lcm_expand s12 …)` below it. Lines that imitate these
+marks are removed, because they would mislead the reader.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from ..graph import Node
 from ..messages import StoredMessage
 
 TOPICS = "Expand for details about:"
-"""Begins the last line of an answer."""
+"""Starts the last line of an answer."""
 
 _DECORATION = r"[\W_]*?(?:\d{1,3}[.)]\W*?)?"
-"""Of a list, a quote, a heading, bold type: what may stand before a mark without hiding it from a reader."""
+"""List markers, quote marks, heading marks and bold marks that may precede an imitated mark."""
 _IMITATION = re.compile(
     rf"{_DECORATION}(?:[\[【［〔]\s*(?:(?:c\d+\s*\.\s*)?[sm]\d+|LCM\b|CONTEXT COMPACTION)|[(（\[]\s*lcm_)"
 )
 _TOPICS_LINE = re.compile(r"[\W_]*expand for details about[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
 _MAX_PREFIX = 200
-"""Characters of a line. A mark stands at its beginning."""
+"""Characters of a line that are checked."""
 _NONE = frozenset(("", "topics", "none", "nothing", "n/a", "-"))
 _AROUND_A_TOPIC = " \t.,;:*_`<>\"'-•·…"
 
 
 def remove_imitations(text: str) -> str:
-    """The text without lines that pass for the engine's, and without signs that part the speakers in a prompt."""
+    """Remove lines that imitate the engine's marks, and role markers."""
     lines = strip_role_markers(text).splitlines()
     return "\n".join(line.rstrip() for line in lines if not _is_imitation(line)).strip()
 
 
 def split_topics(answer: str) -> tuple[str, str]:
-    """The text and the topics of an answer. They are empty where it has none."""
+    """Split an answer into text and topics; the topics may be empty."""
     lines = answer.rstrip().splitlines()
     last = next(
         (n for n in range(len(lines) - 1, -1, -1) if _TOPICS_LINE.match(lines[n][:_MAX_PREFIX])), None
@@ -70,47 +70,46 @@ def _is_imitation(line: str) -> bool:
 
 
 FALLBACK_TOKENS = 512
-"""The most that a summary written without a model has."""
+"""Maximum size of a fallback summary."""
 _TOPIC_TOKENS = 40
 _MIN_TOPIC_TOKENS = 10
 _TOPIC_SHARE = 4
-"""The topics have no more than one part in so many of what a summary is allowed."""
+"""Topics take at most one part in this many."""
 _GAP = " …"
 _STUB = 16
 """Characters."""
 
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]|(?<=\S)(?=\n)")
-"""Of a sentence, or of a line."""
+"""End of a sentence or a line."""
 _BARE_NUMBER = re.compile(r"\d{1,3}[.)]|[-*•]")
-"""All that is left of a point of a list."""
+"""A list marker without text."""
 _SEPARATOR = re.compile(r"[,;，、；]")
 
 
 def summary_tokens(content: str, topics: str) -> int:
-    """What a summary is counted as: `Written.tokens`."""
+    """Return the size of a summary, as in `SummaryText.tokens`."""
     return estimate_text_tokens(content) + estimate_text_tokens(topics)
 
 
 def topic_tokens(limit: int) -> int:
-    """Tokens for the topics of a summary that may have so many."""
+    """Return the tokens for the topics of a summary of this size."""
     return min(_TOPIC_TOKENS, max(_MIN_TOPIC_TOKENS, limit // _TOPIC_SHARE))
 
 
 def truncate_text(text: str, tokens: int) -> str:
-    """At most so many tokens, with a sign where something is missing if there is room for one."""
+    """Truncate to the tokens, with an ellipsis if there is room."""
     if estimate_text_tokens(text) <= tokens:
         return text
     room = tokens - estimate_text_tokens(_GAP)
     if room < 1:
         return cut_to_tokens(text, max(0, tokens)).rstrip()
     cut = _without_stub(cut_to_tokens(text, room)).rstrip()
-    # Estimates do not add up to the token where scripts are mixed.
+    # Estimates of mixed scripts do not add up exactly.
     return cut + _GAP if estimate_text_tokens(cut + _GAP) <= tokens else cut
 
 
 def truncate_at_sentence(cut: str) -> str:
-    """An answer that ran into its limit, up to its last whole sentence or line, with a sign that more was to come.
-    Empty where it has none."""
+    """Truncate a cut answer after its last complete sentence or line, with an ellipsis; empty if there is none."""
     ends = [end.end() for end in _END.finditer(cut)]
     whole = cut[: ends[-1]].rstrip() if ends else ""
     before, _, last = whole.rpartition("\n")
@@ -120,13 +119,13 @@ def truncate_at_sentence(cut: str) -> str:
 
 
 def _without_stub(cut: str) -> str:
-    """A last line of little more than a label says nothing."""
+    """Drop a last line that is too short to say anything."""
     before, line_break, last = cut.rpartition("\n")
     return before if line_break and len(last) < _STUB and before.strip() else cut
 
 
 def truncate_topics(topics: str, tokens: int) -> str:
-    """At most so many tokens, without half a topic where there is a whole one."""
+    """Truncate to the tokens after a complete topic, if possible."""
     if estimate_text_tokens(topics) <= tokens:
         return topics
     cut = cut_to_tokens(topics, max(0, tokens))
@@ -135,16 +134,16 @@ def truncate_topics(topics: str, tokens: int) -> str:
 
 
 def make_storable(text: str) -> str:
-    """As UTF-8 can hold it and SQLite's functions read it to the end: half of a surrogate pair becomes `?`."""
+    """Replace what UTF-8 cannot encode, and zero bytes."""
     if text.isascii():
         return text.replace("\0", " ")
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
 DATE = "[DATE] "
-"""Begins a line of the record that nobody said. All others begin with who said them, so none can pass for one."""
+"""Starts a date line. All other lines of the record start with their speaker."""
 _DATE_TOKENS = 16
-"""No such line has more."""
+"""Maximum size of a date line."""
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -152,16 +151,16 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 class Sources:
     kind: Literal["leaf", "condensed"]
     chats: Sequence[ChatDict]
-    """Those that say something; of a condensed summary, one for each child."""
+    """Messages with text; for a condensed summary, one per child."""
     days: Sequence[str]
-    """When each of them was said, as far as it is known."""
+    """Day of each message, if known."""
     size: int
-    """Of all of them. A summary has to be smaller."""
+    """Tokens of all sources. A summary must be smaller."""
     topics: Sequence[str] = ()
-    """What the children say can be expanded."""
+    """Topics of the children."""
 
     def record(self) -> list[str]:
-        """Blocks for `pieces_of`, with a line wherever the day changes."""
+        """Return blocks for `pieces_of`, with a date line wherever the day changes."""
         blocks: list[str] = []
         today = ""
         for chat, day in zip(self.chats, self.days, strict=True):
@@ -172,14 +171,14 @@ class Sources:
         return blocks
 
     def user_quotes(self) -> list[str]:
-        """Proof for a quote: messages of the user; above leaves, what checked summaries quote from the user."""
+        """Return texts that prove a quote: user messages, or quotes in checked summaries."""
         if self.kind == "leaf":
             return [own_words(text_of(chat)) for chat in self.chats if chat["role"] == "user"]
         return [quote for chat in self.chats for quote in _checked_quotes(chat)]
 
 
 def _checked_quotes(child: ChatDict) -> Iterator[str]:
-    """An extract holds words of the user as they are, and words of others that count for nothing."""
+    """Yield quotes of the user. In an extract, lines with a label are of others."""
     text = text_of(child)
     if child["role"] == "extract":
         yield from extract_as_checked(text, ()).quotes
@@ -198,7 +197,7 @@ def sources_of_messages(messages: Sequence[StoredMessage]) -> Sources:
 
 
 def sources_of_summaries(children: Sequence[Node]) -> Sources:
-    """Beneath a label of their own, so that what a summary quotes is not read as being said now."""
+    """Label children as summaries, so that their quotes are not read as new messages."""
     contents = [remove_imitations(child.content) for child in children]
     spoken = [(child, content) for child, content in zip(children, contents, strict=True) if content]
     chats = [
@@ -216,7 +215,7 @@ def sources_of_summaries(children: Sequence[Node]) -> Sources:
 
 
 def dated_pieces(blocks: Sequence[str], tokens: int) -> Iterator[str]:
-    """Records of at most so many tokens. One that begins in the middle of a day says which."""
+    """Split the record into pieces of at most these tokens, each starting with its date."""
     day = ""
     for piece in pieces_of(blocks, tokens - _DATE_TOKENS):
         last_day = _last_day(piece)
@@ -238,7 +237,7 @@ def _says_something(chat: ChatDict) -> bool:
 
 
 def _redact(chats: Sequence[ChatDict]) -> Sequence[ChatDict]:
-    """Before the record is made of them: its labels would part a secret of several lines."""
+    """Redact before the record is made: its labels would split a secret of several lines."""
     words = dict.fromkeys("\n".join(_texts(chats)).split())
     rules = rules_that_may_fire(words)
     return [redact_message(chat, rules) for chat in chats] if rules else chats
@@ -257,7 +256,7 @@ def _days(earliest: float, latest: float) -> str:
 
 
 def _day(moment: float) -> str:
-    """With the day of the week, because people say "on Friday". Empty where the host does not know."""
+    """Format with the weekday, because people say "on Friday". Empty if the time is unknown."""
     day = _date(moment)
     return f"{_WEEKDAYS[day.weekday()]}, {day.isoformat()}" if day else ""
 

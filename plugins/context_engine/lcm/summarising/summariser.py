@@ -1,4 +1,14 @@
-"""The summary that needs no model: the beginnings of what was said, in as little space as is asked for."""
+"""Writes summaries: asks a model in detail, then for bullet points, and falls back to an extract without a model.
+
+Bullet points that reach their limit are kept up to the last complete one. A detailed summary that is cut is discarded.
+
+For sources of N tokens, by the estimate that the store keeps:
+
+- if N is 1 or more, the summary has fewer than N tokens (content and topics together);
+- if N is 2 or more, it is not empty;
+- a model's summary has about `target` tokens, bullet points half of that; a fallback has at most 512 and at most
+  `target`, if that is at least one.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +47,18 @@ from .sources import (
 from .topics import find_topics
 
 _MIN_EXTRACT_TOKENS = 64
-"""Tokens. In less, the beginning of the first message says more than the beginnings of all."""
+"""In less, the beginning of the first message says more than the beginnings of all."""
 _EXTRACT_SHARE = 0.9
-"""An extract is about as large as it is asked to be, and its end must not be cut off."""
+"""Reserve: an extract may be a little larger than asked for, and its end must not be cut."""
 _MIN_CHILD_TOKENS = 16
 _TOKENS_PER_MESSAGE = 24
-"""So that a message is shown with a few words of it."""
+"""So that each shown message has a few words."""
 _NO_WORDS = "[nothing was said in words]"
 _GAP = "…"
 
 
 def fallback_summary(sources: Sources, target: int) -> SummaryText:
-    """Smaller than its sources wherever these have a token, and empty only where they have less than two."""
+    """Extract a summary without a model. It is smaller than its sources, and empty only below two tokens."""
     limit = max(0, min(FALLBACK_TOKENS, target, sources.size - 1))
     text = _fallback_text(sources, limit)
     topics = find_topics(sources, topic_tokens(limit)) if limit >= _MIN_EXTRACT_TOKENS else ""
@@ -71,7 +81,7 @@ def _fallback_text(sources: Sources, limit: int) -> str:
 
 
 def _sample(chats: Sequence[ChatDict], most: int) -> Sequence[ChatDict]:
-    """From the whole stretch, where there are too many: what people said before what tools returned."""
+    """Sample messages evenly, preferring people's messages to tool results."""
     if len(chats) <= most:
         return chats
     said = [chat for chat in chats if chat["role"] != "tool"] or chats
@@ -79,7 +89,7 @@ def _sample(chats: Sequence[ChatDict], most: int) -> Sequence[ChatDict]:
 
 
 def _beginnings(contents: Sequence[str], room: int) -> str:
-    """Of each child, without labels: these would pile up with every level."""
+    """Return the beginnings of the children without labels, which would accumulate with every level."""
     cap = fair_cap([estimate_text_tokens(content) for content in contents], room, _MIN_CHILD_TOKENS)
     return "\n".join(filter(None, (truncate_text(content, cap) for content in contents)))
 
@@ -87,45 +97,45 @@ def _beginnings(contents: Sequence[str], room: int) -> str:
 log = structlog.get_logger(__name__)
 
 _USABLE_WINDOW = 0.7
-"""Token counts here are estimates; this much of the window is safe to fill."""
+"""Share of the window that is safe to fill, because token counts are estimates."""
 _MIN_PIECE_TOKENS = 256
 _MAX_HALVINGS = 3
-"""How often the pieces are made smaller when the model says that they do not fit."""
+"""How often pieces are made smaller when the model rejects them as too long."""
 _TOLERANCE = 1.3
-"""Estimates are off by so much. What is larger still was not written within its limit."""
+"""Estimates are off by this factor. A larger summary ignored its limit."""
 
 
 class _UnusableSummary(Exception):
-    """An answer that cannot take the place of its sources."""
+    """An answer that cannot replace its sources."""
 
 
 _RETRY_SHORTER = (_UnusableSummary, EmptyAnswer, StreamCut)
-"""A cut answer is mostly one that ran into its limit, and bullet points are shorter."""
+"""Errors after which bullet points may succeed: a cut answer mostly reached its limit."""
 
 
 class Summariser:
     def __init__(self, ask: Summarize, *, window: int) -> None:
-        """`window` is that of the model which `ask` asks, in tokens."""
+        """`window` is the context length of the model that `ask` calls, in tokens."""
         self._ask = ask
         self._window = window
         self.is_unreachable = False
-        """A model failed in a way that another question cannot help. It is not asked again by this summariser."""
+        """The model failed in a way that another prompt cannot help. It is not asked again."""
         self._bullets_only = False
-        """It ran into both limits. From then on it is asked for bullet points at once."""
+        """The model reached both limits, so it is asked for bullet points at once."""
 
     def leaf(
         self, messages: Sequence[StoredMessage], *, target: int, focus: str | None = None
     ) -> SummaryText:
-        """Over messages. Raises AuthenticationFailed and QuotaExhausted: a person has to put these right."""
+        """Summarise messages. Raises AuthenticationFailed and QuotaExhausted, which the owner has to fix."""
         return self._write(sources_of_messages(messages), max(1, target), focus)
 
     def condensed(self, children: Sequence[Node], *, target: int, focus: str | None = None) -> SummaryText:
-        """Over summaries. Raises AuthenticationFailed and QuotaExhausted."""
+        """Summarise summaries. Raises AuthenticationFailed and QuotaExhausted."""
         return self._write(sources_of_summaries(children), max(1, target), focus)
 
     def _write(self, sources: Sources, target: int, focus: str | None) -> SummaryText:
         record = list(map(make_storable, sources.record()))
-        # Where nothing was said, or nothing but one token, no model can say it in less.
+        # A source of one token cannot be shortened.
         if record and sources.size > 1:
             written = self._ask_model(sources, record, target, redact(focus) if focus else None)
             if written:
@@ -139,7 +149,7 @@ class Summariser:
             return None
         forms: tuple[tuple[SummaryForm, int], ...] = (("detailed", target), ("bullets", max(1, target // 2)))
         for form, limit in forms[self._bullets_only :]:
-            # Asked for less than the limit, because a summary that runs into it is cut off and lost.
+            # Ask for less than the limit: a summary that reaches it is cut and lost.
             tokens = min(limit * 3 // 4, sources.size // 2)
             prompt = prompt_for(sources.kind, form, tokens=tokens, focus=focus)
             try:
@@ -149,14 +159,14 @@ class Summariser:
                 raise
             except _RETRY_SHORTER as failure:
                 log.warning("lcm.summary_failed", form=form, reason=str(failure))
-            except Exception as failure:  # noqa: BLE001 - whatever a summariser raises, the conversation goes on
+            except Exception as failure:  # noqa: BLE001 - the summariser is foreign code, and the conversation must go on
                 log.warning("lcm.summary_failed", form=form, reason=str(failure) or type(failure).__name__)
                 self.is_unreachable = True
                 return None
         return None
 
     def _answer(self, prompt: Prompt, record: Sequence[str], limit: int, form: SummaryForm) -> str:
-        """How small a model's window turns out to be is remembered for the next question."""
+        """Halve the pieces on ContextOverflow, and remember the smaller window."""
         asked = estimate_text_tokens("\n".join(record)) + 2 * limit
         for _ in range(_MAX_HALVINGS):
             try:
@@ -166,7 +176,7 @@ class Summariser:
         return self._roll(prompt, record, limit, form)
 
     def _roll(self, prompt: Prompt, record: Sequence[str], limit: int, form: SummaryForm) -> str:
-        """Piece by piece, each with the summary of those before it."""
+        """Summarise piece by piece, each with the summary so far."""
         beside = estimate_text_tokens(prompt("", "-")) + 2 * limit
         room = max(_MIN_PIECE_TOKENS, int(self._window * _USABLE_WINDOW) - beside)
         so_far = ""
@@ -183,12 +193,12 @@ class Summariser:
 
 
 def _whole_points(cut: str, limit: int) -> str:
-    """Nothing where it was not the limit that cut it off."""
+    """Return nothing if the answer was cut for another reason than its limit."""
     return truncate_at_sentence(cut) if estimate_text_tokens(cut) >= limit // 2 else ""
 
 
 def _clean_answer(answer: str | None) -> str:
-    """What the engine can take over of an answer, with its topics in the last line."""
+    """Redact and clean an answer, with its topics in the last line."""
     content, topics = split_topics(redact(make_storable((answer or "").strip())))
     content = remove_imitations(content)
     if not content:

@@ -1,4 +1,4 @@
-"""What can be looked up beneath a summary, found without a model: names, identifiers, and rare words."""
+"""Topics of a text without a model: names, identifiers and rare words."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from agent.untrusted import own_words, without_marks
 from .sources import Sources, clean_topics, make_storable, truncate_topics
 
 _MAX_SEARCHED = 100_000
-"""Characters of all messages together; each has its share, and at least the next number."""
+"""Characters of all messages together; each gets an equal share, at least `_MIN_SEARCHED`."""
 _MIN_SEARCHED = 200
 _MIN_WORD = 5
 _MAX_TOPIC = 40
 _MAX_COUNTED = 3
-"""A word that is said more often than this is not more telling."""
+"""More occurrences of a word do not count."""
 _NAMES, _IDENTIFIERS, _WORDS = 6, 4, 8
 _PHRASE = range(2, 9)
-"""Characters of a run in a script without spaces that may pass for a word."""
+"""Characters of a run that may be a word, in scripts without spaces."""
 
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]++(?:[-'’][^\W\d_]++)*+(?!-?\w)")
-"""No part of an identifier."""
+"""Not part of an identifier."""
 _POSSESSIVE = re.compile(r"['’]s$")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _EVERYDAY_TEXT = """
@@ -45,20 +45,20 @@ _SEPARATOR = re.compile(r"[,;，、；]")
 
 
 def find_topics(sources: Sources, tokens: int) -> str:
-    """One line of at most so many tokens. Empty where nothing stands out."""
+    """Return one line of at most these tokens; empty if nothing stands out."""
     topics = _of_children(sources.topics) or _of_chats(sources.chats)
     return truncate_topics(clean_topics(make_storable(", ".join(topics))), tokens)
 
 
 def _of_children(lines: Iterable[str]) -> list[str]:
-    """Something of each child before more of one."""
+    """Take one topic of each child in turn."""
     each = [[topic.strip() for topic in _SEPARATOR.split(line)] for line in lines]
     mixed = (topic for layer in zip_longest(*each, fillvalue="") for topic in layer if topic)
     return list({topic.casefold(): topic for topic in mixed}.values())
 
 
 def _of_chats(chats: Sequence[ChatDict]) -> list[str]:
-    """Of what people and the assistant said; of the rest only where they said nothing."""
+    """Use messages of people and the assistant; tool results only if those say nothing."""
     return topics_in(_said(chats)) or topics_in(_others(chats))
 
 
@@ -88,7 +88,7 @@ class _Vocabulary:
 
 
 def topics_in(texts: Iterable[str]) -> list[str]:
-    """Names, then identifiers, then other words, the most telling first."""
+    """Return names, then identifiers, then other words, the most significant first."""
     vocabulary = _Vocabulary()
     everything: dict[str, None] = {}
     for text in texts:
@@ -139,5 +139,5 @@ def _is_topic_word(word: str) -> bool:
 
 
 def _topic_weight(word: str, count: int) -> int:
-    """Long words are rare ones, in most languages."""
+    """Weigh long words more: in most languages they are rare."""
     return (len(word) - 1) * min(count, _MAX_COUNTED)

@@ -1,4 +1,4 @@
-"""What the model can call. Everything here reads, and nothing raises: what cannot be done is a sentence as JSON."""
+"""The tools that the model can call. They only read, and they never raise: refusals and errors are JSON."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def answer(name: str, args: Mapping[str, Any], call: CallContext) -> str:
     except (sqlite3.Error, OSError) as error:
         log.warning("lcm.tool_failed", tool=name, error=str(error))
         return error_json(
-            f"The store of earlier messages could not be read ({error}). Go on without it, and tell the user that "
-            "`hermes doctor` looks into it."
+            f"The store of earlier messages could not be read ({error}). Continue without it, and tell the user to "
+            "run `hermes doctor`."
         )
     except Exception:  # a bug here must not end the user's turn
         log.error("lcm.tool_crashed", tool=name, exc_info=True)
-        return error_json(f"`{name}` broke down; the fault has been logged. Try another way.")
+        return error_json(f"`{name}` failed because of a bug, which was logged. Try another way.")

@@ -1,4 +1,4 @@
-"""When a tool cannot do what it was asked for."""
+"""Context of a tool call: the conversation, visible ids, size limits, and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ToolRefusal(Exception):
-    """Its text is a sentence for the model that says what to do next."""
+    """A call that cannot be answered. The text tells the model what to do next."""
 
 
 def error_json(sentence: str) -> str:
@@ -29,10 +29,10 @@ def error_json(sentence: str) -> str:
 
 
 _MAX_EMBEDDED = 2_048
-"""Messages whose meaning is worked out while somebody waits: about a sixth of a second."""
+"""Messages that are embedded before a search: about a sixth of a second."""
 
 Ask = Callable[[str, int], str]
-"""The auxiliary model: a prompt and the most tokens of the answer. Raises a ModelError of `agent.errors`."""
+"""Calls the auxiliary model with a prompt and a token limit. Raises a ModelError of `agent.errors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class CallContext:
     database: Database
     conversation_id: str
     person: str
-    """Whose conversation it is; empty where the host has not said."""
+    """The conversation's person; empty if the host does not say."""
     session_id: str
     context_length: int
     threshold_tokens: int
     last_prompt_tokens: int
     ask: Ask
     meaning: SemanticSearch | None = None
-    """Whether it is searched by meaning, too; None where nobody knows."""
+    """Semantic search; None if unknown."""
 
     def model(self) -> EmbeddingModel | None:
-        """For a search by meaning; what was said last is part of it then. None where words have to do."""
+        """Return the embedding model after embedding new messages. None: search by words only."""
         model = self.meaning.model() if self.meaning else None
         if model:
             update_embeddings(self.database, self.conversation_id, model, _MAX_EMBEDDED)
@@ -60,7 +60,7 @@ class CallContext:
 def visible_conversations(
     connection: sqlite3.Connection, call: CallContext, *, everywhere: bool
 ) -> dict[int, str]:
-    """Key and id of this conversation, and with `everywhere` of all others of the same person."""
+    """Return key and id of this conversation, and with `everywhere` of the same person's others."""
     rows = connection.execute(
         "SELECT key, id FROM conversations WHERE id = :here OR (:everywhere AND :person <> '' AND person = :person)",
         {"here": call.conversation_id, "everywhere": everywhere, "person": call.person},
@@ -69,7 +69,7 @@ def visible_conversations(
 
 
 def current_turn_keys(connection: sqlite3.Connection, call: CallContext) -> frozenset[int]:
-    """The keys of the message that is being answered, and of all that came of it so far."""
+    """Return the keys of the newest user message and of the messages after it."""
     rows = connection.execute(
         "SELECT messages.key, role FROM context_items JOIN sessions ON sessions.key = session "
         "JOIN conversations ON conversations.key = sessions.conversation JOIN messages ON messages.key = message "
@@ -85,24 +85,24 @@ def current_turn_keys(connection: sqlite3.Connection, call: CallContext) -> froz
 
 
 MAX_CHARACTERS = 11_500
-"""The host shows 12,000 characters of a tool's result and cuts the middle out of a longer one. What the model asked for
-word for word must not be cut, so a page ends before that."""
+"""The host truncates results above 12,000 characters. Verbatim text must not be truncated, so a page ends before
+that."""
 
 MAX_TOKENS = 12_000
 MIN_TOKENS = 500
-"""A header and some words beneath it need room, even in the smallest of windows."""
+"""Room for a header and some text, even in the smallest window."""
 _SHARE_OF_WINDOW = 3
 _NOTE = "\n[The rest was left out. Ask for less at a time.]"
 
 
 def result_tokens(call: CallContext, wanted: int = MAX_TOKENS) -> int:
-    """No more than a third of the window, however much is asked for."""
+    """Limit a result to a third of the window."""
     window = call.context_length // _SHARE_OF_WINDOW if call.context_length else MAX_TOKENS
     return max(MIN_TOKENS, min(wanted, MAX_TOKENS, window))
 
 
 def truncate_result(text: str, tokens: int, note: str = _NOTE) -> str:
-    """The beginning, if all of it is too much."""
+    """Truncate the end, with a note."""
     if len(text) <= MAX_CHARACTERS and estimate_text_tokens(text) <= tokens:
         return text
     room = max(0, tokens - estimate_text_tokens(note))
@@ -110,7 +110,7 @@ def truncate_result(text: str, tokens: int, note: str = _NOTE) -> str:
 
 
 def fit_lines(lines: list[str], tokens: int, more: str) -> list[str]:
-    """As many as there is room for. `more` is a sentence with `{}` for the number of the others."""
+    """Return the lines that fit. `more` is a sentence with `{}` for the number of the others."""
     room = min(tokens, MAX_CHARACTERS // 4) - estimate_text_tokens(more) - 4
     for index, line in enumerate(lines):
         room -= estimate_text_tokens(line) + 1
@@ -127,11 +127,11 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class MessageRange:
-    """One message or several in a row."""
+    """One message or several consecutive ones."""
 
     conversation: int
     prefix: str
-    """`c3.` in another conversation, else empty."""
+    """`c3.` for another conversation, else empty."""
     first: int
     last: int
 
@@ -155,20 +155,23 @@ Target = MessageRange | SummaryTarget
 
 
 def current_conversation(connection: sqlite3.Connection, call: CallContext) -> int:
-    """Raises Refused where nothing of it is stored yet."""
+    """Raises ToolRefusal if nothing of the conversation is stored."""
     here = visible_conversations(connection, call, everywhere=False)
     if not here:
-        raise ToolRefusal("Nothing of this conversation is stored yet: all of it is still before you.")
+        raise ToolRefusal("Nothing of this conversation is stored yet: all of it is still in your context.")
     return next(iter(here))
 
 
 def resolve_id(connection: sqlite3.Connection, call: CallContext, written: str) -> Target:
-    """Raises Refused with a sentence for what is not understood, not there, or not for this person."""
+    """Resolve `m12`, `m12-m30`, `s4` or `c3.m12`. Raises ToolRefusal.
+
+    A conversation of another person is refused like one that does not exist.
+    """
     text = written.strip(_AROUND).lower().replace("–", "-").replace("—", "-").replace(" ", "")
     match = _ID.fullmatch(text)
     if match is None or (match[2] == "s" and match[5]) or (match[4] and match[4] != match[1]):
         raise ToolRefusal(
-            f"`{written[:_SHOWN]}` is no id. {_FORMS} `lcm_grep` finds messages by their words."
+            f"`{written[:_SHOWN]}` is not an id. {_FORMS} `lcm_grep` finds messages by their words."
         )
     here = current_conversation(connection, call)
     conversation = int(match[1]) if match[1] else here

@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - nothing from outside is put into the SQL
-"""`lcm_describe`: what an id is, without all of its text."""
+"""`lcm_describe`: what an id stands for, without its full text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from agent.messages import call_of
 from agent.untrusted import in_a_note
 
-from ..context_membership import Standing, standing
+from ..context_membership import ContextMembers
 from ..graph import Node, children_of, node_from_row
 from ..messages import StoredMessage, messages_between
 from ..stats import CONTEXT_QUERY, context_parameters, format_period, format_time, pluralize
@@ -43,23 +43,25 @@ def run(call: CallContext, args: DescribeArguments) -> str:
             lines = list(_overview(connection, call))
         else:
             target = resolve_id(connection, call, args.id)
-            where = standing(connection, call)
-            lines = list(_lines(connection, target, where))
+            members = ContextMembers.load(connection, call)
+            lines = list(_lines(connection, target, members))
     more = "... and {} more lines. Ask for a smaller range or for one of the ids."
     return "\n".join(fit_lines(lines, result_tokens(call, _TOKENS), more))
 
 
-def _lines(connection: sqlite3.Connection, target: Target, where: Standing) -> Iterator[str]:
+def _lines(connection: sqlite3.Connection, target: Target, members: ContextMembers) -> Iterator[str]:
     if isinstance(target, SummaryTarget):
-        yield from _of_summary(connection, target, where)
+        yield from _of_summary(connection, target, members)
     elif target.first == target.last:
         (message,) = messages_between(connection, target.conversation, target.first, target.last)
-        yield from _of_message(connection, target, message, where)
+        yield from _of_message(connection, target, message, members)
     else:
-        yield from _of_range(connection, target, where)
+        yield from _of_range(connection, target, members)
 
 
-def _of_summary(connection: sqlite3.Connection, target: SummaryTarget, where: Standing) -> Iterator[str]:
+def _of_summary(
+    connection: sqlite3.Connection, target: SummaryTarget, members: ContextMembers
+) -> Iterator[str]:
     summary, prefix = target.node, target.prefix
     kind = "summary of messages" if summary.depth == 0 else "summary of summaries"
     yield f"{target.id}: {kind}, depth {summary.depth}, {_level_name(summary)}, {summary.tokens:,} tokens"
@@ -70,7 +72,7 @@ def _of_summary(connection: sqlite3.Connection, target: SummaryTarget, where: St
     yield f"Times: {format_period(summary.earliest, summary.latest)}"
     if summary.topics:
         yield f"About: {_note(summary.topics, _MAX_TOPICS)}"
-    yield f"Context: {where.of_summary(summary.key)}"
+    yield f"Context: {members.describe_summary(summary.key)}"
     above = [f"{prefix}{each.id}" for each in parents_of(connection, summary.key)]
     yield f"Above it: {', '.join(above) or 'nothing'}"
     children = children_of(connection, summary.key)
@@ -80,7 +82,7 @@ def _of_summary(connection: sqlite3.Connection, target: SummaryTarget, where: St
 
 
 def _of_message(
-    connection: sqlite3.Connection, target: MessageRange, message: StoredMessage, where: Standing
+    connection: sqlite3.Connection, target: MessageRange, message: StoredMessage, members: ContextMembers
 ) -> Iterator[str]:
     yield f"{target.id}: {_who(message)}, {format_time(message.said_at)} UTC, {message.tokens:,} tokens"
     for call in message.chat.get("tool_calls") or ():
@@ -94,14 +96,14 @@ def _of_message(
         attached = [part for part in content if not isinstance(part.get("text"), str)]
         kinds = ", ".join(_note(str(part.get("type")), 20) for part in attached[:10])
         yield f"{pluralize(len(attached), 'attachment')}: {kinds or 'none'}"
-    yield f"Context: {where.of_message(message.key)}"
+    yield f"Context: {members.describe_message(connection, message.key)}"
     covering = [
         f"{target.prefix}{each.id} (depth {each.depth})" for each in _covering(connection, message.key)
     ]
     yield f"Covered by: {', '.join(covering) or 'no summary'}"
 
 
-def _of_range(connection: sqlite3.Connection, target: MessageRange, where: Standing) -> Iterator[str]:
+def _of_range(connection: sqlite3.Connection, target: MessageRange, members: ContextMembers) -> Iterator[str]:
     count, tokens, earliest, latest = connection.execute(
         "SELECT count(*), sum(tokens), min(said_at), max(said_at) FROM messages "
         "WHERE conversation = ? AND seq BETWEEN ? AND ?",
@@ -126,14 +128,14 @@ def _of_range(connection: sqlite3.Connection, target: MessageRange, where: Stand
     for message in messages_between(connection, target.conversation, target.first, last):
         yield (
             f"{target.prefix}{message.id} {_who(message)}, {format_time(message.said_at)}, {message.tokens:,} tokens, "
-            f"{where.of_message(message.key)}"
+            f"{members.describe_message(connection, message.key)}"
         )
     if last < target.last:
         yield f"{target.prefix}m{last + 1} to {target.prefix}m{target.last} are not listed here."
 
 
 def _overview(connection: sqlite3.Connection, call: CallContext) -> Iterator[str]:
-    """The context from old to new, with messages in a row on one line."""
+    """List the context from old to new, with consecutive messages on one line."""
     current_conversation(connection, call)
     rows = connection.execute(
         f"{CONTEXT_QUERY} SELECT seq, summary FROM items LEFT JOIN messages ON key = message ORDER BY position",
@@ -186,7 +188,7 @@ def parents_of(connection: sqlite3.Connection, summary: int) -> list[Node]:
 
 
 def _covering(connection: sqlite3.Connection, message: int) -> list[Node]:
-    """From the leaf up."""
+    """Return the covering summaries from the leaf up."""
     rows = connection.execute(
         "WITH RECURSIVE above (summary) AS (SELECT summary FROM summary_messages WHERE message = ? "
         "UNION SELECT parent FROM above JOIN summary_children ON child = above.summary) "

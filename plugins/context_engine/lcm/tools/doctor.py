@@ -1,4 +1,4 @@
-"""`lcm_doctor`: whether what is stored of this conversation is whole."""
+"""`lcm_doctor`: checks what is stored of this conversation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .context import CallContext, visible_conversations
 from .tool import Arguments, EngineTool
 
 MAX_CHECKED_BYTES = 256_000_000
-"""Bytes. SQLite reads all of a file to check it, and nobody should wait for that inside a turn."""
+"""SQLite reads the whole file to check it, which takes too long inside a turn."""
 
 
 def run(call: CallContext, args: Arguments) -> str:
@@ -16,7 +16,7 @@ def run(call: CallContext, args: Arguments) -> str:
 
 
 def doctor_report(call: CallContext) -> str:
-    """In words that a person can act on, without anything that was said."""
+    """Describe problems and advice, without quoting messages."""
     path = call.database.path
     whole_file = path.exists() and path.stat().st_size <= MAX_CHECKED_BYTES
     with call.database.reading() as connection:

@@ -1,4 +1,6 @@
-"""Originals on a page: a header in brackets, then exactly as many characters as it says.
+"""`lcm_expand`: the original messages behind an id, verbatim.
+
+Each text follows a header with its number of characters, so no text can imitate a header:
 
     [m12 user 2026-03-01 10:02 text 5 Anna]
     Hello
@@ -7,8 +9,7 @@
     [m14 tool 2026-03-01 10:02 text 0-4000/90210]
     ...
 
-The count makes it impossible for a text to pass for a header. `0-4000/90210` stands where a text is longer than a page:
-these are the characters from 0 up to 4000 of 90210, and the pieces of all pages together are the text.
+`0-4000/90210` marks a piece of a text that is longer than a page: characters 0 to 4000 of 90210.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _NOT_IN_ROLE = re.compile(r"\W")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One text of a message: what was said, or the arguments of one call."""
+    """One text of a message: its content, or the arguments of one call."""
 
     id: str
     role: str
@@ -64,7 +65,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A section, or some of its characters."""
+    """A section or a part of it."""
 
     section: Section
     start: int
@@ -84,7 +85,7 @@ class Piece:
 
 
 def message_sections(message: StoredMessage, prefix: str = "", *, raw: bool = False) -> list[Section]:
-    """The texts of a message, in order. Attachments are named; `raw` has them, too."""
+    """Return the texts of a message in order. Attachments are only named, except with `raw`."""
     said, role, time = message.chat, _role(message.role), format_time(message.said_at)
 
     def section(kind: SectionKind, text: str, label: str = "") -> Section:
@@ -107,7 +108,6 @@ def message_sections(message: StoredMessage, prefix: str = "", *, raw: bool = Fa
 
 
 def summary_section(node: Node, prefix: str = "") -> Section:
-    """A summary, with what the engine knows about it."""
     span = f"{prefix}m{node.first_seq}-m{node.last_seq}, {format_period(node.earliest, node.latest)}"
     about = f", about: {in_a_note(node.topics)[:_MAX_TOPICS]}" if node.topics else ""
     note = ", an extract with gaps" if node.is_fallback else ""
@@ -120,7 +120,7 @@ def summary_section(node: Node, prefix: str = "") -> Section:
 def select_page(
     sections: Iterable[Section], page: int, *, tokens: int, characters: int
 ) -> tuple[list[Piece], bool]:
-    """What stands on a page, counted from 1, and whether another follows. Reads no further than that."""
+    """Return the pieces of a page, counted from 1, and whether another page follows. Reads no further."""
     number, pieces = 1, list[Piece]()
     tokens_left, characters_left = tokens, characters
     for piece in _pieces(sections, tokens, characters):
@@ -141,7 +141,7 @@ def render_pieces(pieces: Sequence[Piece]) -> str:
 
 
 def _pieces(sections: Iterable[Section], tokens: int, characters: int) -> Iterator[Piece]:
-    """Whole where a page has room for it."""
+    """Split sections that are longer than a page."""
     for section in sections:
         header = Piece(section, 0, 0).render()
         room = tokens - estimate_text_tokens(header) - _COUNT_TOKENS
@@ -157,12 +157,12 @@ def _pieces(sections: Iterable[Section], tokens: int, characters: int) -> Iterat
 
 
 _COUNT_CHARACTERS = 40
-"""Three numbers, where a piece has them."""
+"""The three numbers in the header of a piece."""
 _COUNT_TOKENS = 12
 
 
 def _fitting(text: str, start: int, tokens: int, characters: int) -> int:
-    """How many characters from there on fit; at least one."""
+    """Return how many characters fit, at least one."""
     count = min(len(text) - start, characters, tokens * 4)
     while count > 1 and (size := estimate_text_tokens(text[start : start + count])) > tokens:
         count = max(1, min(count - 1, count * tokens // size))
@@ -233,7 +233,7 @@ def run(call: CallContext, args: ExpandArguments) -> str:
 
 
 def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[StoredMessage]:
-    """All that was said there, in order; read in batches, as far as they are needed."""
+    """Yield all messages of a target in order, loaded in batches."""
     if isinstance(target, MessageRange):
         for first in range(target.first, target.last + 1, _BATCH):
             last = min(target.last, first + _BATCH - 1)
@@ -249,7 +249,7 @@ def target_messages(connection: sqlite3.Connection, target: Target) -> Iterator[
 def _expanded(
     connection: sqlite3.Connection, target: Target, *, raw: bool, all_messages: bool
 ) -> tuple[str, Iterator[Section]]:
-    """What it is, and its texts."""
+    """Return a description of the target and its sections."""
     if isinstance(target, SummaryTarget) and target.node.depth and not all_messages and not raw:
         children = children_of(connection, target.node.key)
         what = (
@@ -282,7 +282,7 @@ def _counted(messages: int) -> str:
 def _preamble(
     target: Target, what: str, page: int, pieces: Sequence[Piece], more: bool, options: Mapping[str, Any]
 ) -> str:
-    """On one line, so that the first header follows it."""
+    """Describe the page on one line, directly before the first header."""
     first, last = pieces[0].section.id, pieces[-1].section.id
     here = first if first == last else f"{first} to {last}"
     if not more:

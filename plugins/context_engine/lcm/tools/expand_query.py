@@ -1,4 +1,4 @@
-"""Originals that may hold the answer to a question, and how a model gets to read them."""
+"""`lcm_expand_query`: the auxiliary model answers a question from original messages and cites their ids."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from .tool import Arguments, EngineTool, TextList
 
 _MIN_PASSAGE_TOKENS = 40
 _MAX_READ = 5_000
-"""Messages of one summary or range that are looked through."""
+"""Messages of one summary or range that are considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A message to be read for an answer."""
+    """A message that may contain the answer."""
 
     id: str
-    """With `c3.` in front where it is from another conversation."""
+    """With `c3.` in front if it is from another conversation."""
     message: StoredMessage
 
 
 def load_passages(connection: sqlite3.Connection, targets: Iterable[Target]) -> list[Passage]:
-    """All messages beneath, each once, in order."""
+    """Return all messages of the targets, each once, in order."""
     found: dict[str, Passage] = {}
     for target in targets:
         for number, message in enumerate(target_messages(connection, target)):
@@ -59,7 +59,7 @@ def load_passages(connection: sqlite3.Connection, targets: Iterable[Target]) -> 
 
 
 def best_passages(passages: Sequence[Passage], question: str, tokens: int) -> list[Passage]:
-    """As many as fit, those first that share most words with the question. They stay in their order."""
+    """Select the passages that share most words with the question, as many as fit, in their order."""
     sizes = [min(passage.message.tokens, tokens // 4) + 10 for passage in passages]
     if sum(sizes) <= tokens:
         return list(passages)
@@ -74,7 +74,7 @@ def best_passages(passages: Sequence[Passage], question: str, tokens: int) -> li
 
 
 def passages_record(passages: Sequence[Passage], tokens: int) -> str:
-    """One block for each: its id and who said it at the start of every line, so that no text passes for another's."""
+    """Format passages with id and speaker at the start of every line, so that no text imitates another's."""
     blocks = ["\n".join(_lines(passage)) for passage in passages]
     cap = fair_cap([estimate_text_tokens(block) for block in blocks], tokens, _MIN_PASSAGE_TOKENS)
     return "\n".join(
@@ -107,7 +107,7 @@ _MAX_HITS = 40
 
 
 def search_passages(call: CallContext, question: str) -> list[Passage]:
-    """The best hits, in the order in which they were said."""
+    """Search for the question, and return the best hits in conversation order."""
     model = call.model()
     with call.database.reading() as connection:
         conversation = current_conversation(connection, call)
@@ -153,7 +153,6 @@ The question: {question}"""
 
 _RANGE = re.compile(r" ?[-–] ?")
 _MAX_IDS_CHARACTERS = 4_000
-"""Characters."""
 _CITED = re.compile(r"\s?\[([^\[\]\n]{1,400})\]")
 _ONE_ID = re.compile(r"((?:c\d+\.)?)m(\d+)(?:\s*[-–]\s*(?:c\d+\.)?m?(\d+))?")
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+and\s+")
@@ -175,7 +174,7 @@ def run(call: CallContext, args: QueryArguments) -> str:
     except ModelError as error:
         log.info("lcm.expand_query.no_model", error=type(error).__name__)
         return _answer_without_model(call, question, passages, str(error))
-    except Exception:  # the way to the model is the host's, and what was found is of use without it
+    except Exception:  # the model call is the host's code, and the passages are useful without it
         log.warning("lcm.expand_query.no_model", exc_info=True)
         return _answer_without_model(call, question, passages, "The auxiliary model could not be asked.")
     if not answer.strip():
@@ -193,8 +192,8 @@ def _passages(call: CallContext, question: str, ids: Sequence[str]) -> list[Pass
 
 
 def split_ids(texts: Sequence[str]) -> list[str]:
-    """Single ids and ranges, however a model has parted them."""
-    # White space goes first, all at once: a pattern that begins with any amount of it would try each position.
+    """Split ids and ranges, however the model separated them."""
+    # Normalise white space first: a pattern that begins with any amount of it would try each position.
     ranges_closed = (_RANGE.sub("-", " ".join(text[:_MAX_IDS_CHARACTERS].split())) for text in texts)
     return [each for text in ranges_closed for each in re.split(r"[,; ]+", text) if each][:_MAX_IDS]
 
@@ -202,7 +201,7 @@ def split_ids(texts: Sequence[str]) -> list[str]:
 def _ask(
     call: CallContext, question: str, passages: Sequence[Passage], room: int
 ) -> tuple[str, list[Passage]]:
-    """The answer, and what was read for it. A model with a smaller window gets half of it, once."""
+    """Return the answer and the passages read. On ContextOverflow, retry once with half of them."""
     read = best_passages(passages, question, room)
     try:
         return call.ask(_prompt(question, read, room), _ANSWER_TOKENS), read
@@ -217,14 +216,14 @@ def _prompt(question: str, passages: Sequence[Passage], room: int) -> str:
 
 
 def check_citations(answer: str, read: Sequence[Passage]) -> tuple[str, list[str]]:
-    """Without ids that the model was not given, and those it was given and names."""
+    """Remove ids that the model was not given; return the text and the cited ids."""
     given = {passage.id: passage.message.seq for passage in read}
     cited: dict[str, None] = {}
 
     def only_given(bracket: re.Match[str]) -> str:
         matches = [_ONE_ID.fullmatch(each.strip()) for each in _BETWEEN.split(bracket[1])]
         if not all(matches):
-            return bracket[0]  # no citation, but words in brackets
+            return bracket[0]  # not a citation
         kept = [name for match in matches if match for name in _given_ids(match, given)]
         cited.update(dict.fromkeys(kept))
         space = bracket[0][: bracket[0].index("[")]

@@ -1,10 +1,9 @@
-# ruff: noqa: S608 - nothing from outside is put into the SQL
-"""`lcm_grep`: the one tool for finding what was said, with modes instead of brothers."""
+"""`lcm_grep`: searches all messages of the conversation, in several modes."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -13,11 +12,11 @@ from pydantic import Field
 
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
-from ..context_membership import Context
+from ..context_membership import ContextMembers
 from ..search import InvalidSearch, Mode, SearchRequest, SearchResult, search
 from ..search.filters import parse_timestamp
 from ..search.page import LEGEND, Page, PageInputs, pages, with_neighbours
-from ..stats import CONTEXT_QUERY, context_parameters, format_time, pluralize
+from ..stats import format_time, pluralize
 from .context import (
     MAX_CHARACTERS,
     CallContext,
@@ -62,7 +61,7 @@ class GrepArguments(Arguments):
 
 
 def run(call: CallContext, args: GrepArguments) -> str:
-    """Raises Refused with a sentence for what cannot be searched."""
+    """Raises ToolRefusal if the request cannot be searched."""
     try:
         request = _request(args)
         model = call.model() if request.mode == "natural" else None
@@ -88,7 +87,7 @@ def _request(args: GrepArguments) -> SearchRequest:
 
 
 def _replace_unstorable(text: str) -> str:
-    """Half characters, which models write at times, are nowhere in the index."""
+    """Replace lone surrogates and zero bytes, which the index does not contain."""
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
@@ -109,7 +108,7 @@ def _answer(
     shown = with_neighbours(connection, hits, min(_MAX_CONTEXT, args.context))
     room = min(result_tokens(call, args.max_tokens), MAX_CHARACTERS // 4)
     shelf = PageInputs(
-        connection, _context(connection, call, within), found.words, room - _header_tokens(found)
+        connection, ContextMembers.load(connection, call), found.words, room - _header_tokens(found)
     )
     before = list(islice(pages(shelf, shown), args.page))
     if len(before) < args.page:
@@ -135,7 +134,7 @@ def _header(shown: int, left: int, number: int, found: SearchResult, request: Se
 
 
 def _time_note(found: SearchResult) -> str:
-    """Up to the end of that minute: rather some twice than one not at all."""
+    """Point to the end of that minute, so that no message is skipped."""
     if found.searched_back_to is None:
         return ""
     return (
@@ -154,16 +153,6 @@ def _no_hits(request: SearchRequest, found: SearchResult, everywhere: bool) -> s
     without = f", or leave out {' and '.join(bounds)}" if bounds else ""
     wider = "" if everywhere else ", or everywhere=true for this person's other conversations"
     return f"Nothing found. {tries}{without}{wider}. {_time_note(found)}".strip()
-
-
-def _context(connection: sqlite3.Connection, call: CallContext, within: Mapping[int, str]) -> Context:
-    here = next((key for key, name in within.items() if name == call.conversation_id), 0)
-    given = context_parameters(call)
-    messages = {row[0] for row in connection.execute(f"{CONTEXT_QUERY} SELECT message FROM items", given)} - {
-        None
-    }
-    summaries = {row[0] for row in connection.execute(f"{CONTEXT_QUERY} SELECT summary FROM reached", given)}
-    return Context(here, messages, summaries, is_known=bool(messages or summaries))
 
 
 TOOL = EngineTool(

@@ -1,4 +1,4 @@
-"""`lcm_status`: how the conversation stands."""
+"""`lcm_status`: numbers about the context and what is stored."""
 
 from __future__ import annotations
 

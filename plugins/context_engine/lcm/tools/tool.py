@@ -53,7 +53,7 @@ class EngineTool:
     description: str
     arguments: type[Arguments]
     run: Callable[[CallContext, Any], str]
-    """Takes the context of the call and the checked arguments. Raises Refused."""
+    """Takes the context of the call and the checked arguments. Raises ToolRefusal."""
 
     @property
     def schema(self) -> ChatDict:
@@ -68,7 +68,7 @@ class EngineTool:
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
     def call(self, call: CallContext, given: Mapping[str, Any]) -> str:
-        """Raises Refused where an argument does not fit."""
+        """Raises ToolRefusal if an argument does not fit."""
         return self.run(call, self._check(given))
 
     def _check(self, given: Mapping[str, Any]) -> Arguments:
