@@ -17,7 +17,7 @@ from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
-from gateway.types import OWNER, InboundMessage
+from gateway.types import OWNER, InboundMessage, parse_command
 from plugins.context_engine.lcm import LosslessContext
 from tests.worlds.agents import make_agent
 from tests.worlds.configuration import current_config
@@ -59,7 +59,9 @@ class Chat:
             is_admin=True,
             budget=Limits.none(store.sessions).budget,
         )
-        return await COMMANDS.run(text, context)
+        call = parse_command(text)
+        assert call is not None
+        return await COMMANDS.run(call, context)
 
     async def talk(self, turns: int, word: str, tokens: int) -> list[TurnEvent]:
         """Turns of about 250 tokens each. The last one is said to fill so much of the window."""

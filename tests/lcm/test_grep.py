@@ -167,7 +167,7 @@ def test_a_pattern_that_would_never_end_is_stopped(world: World) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ({"query": "(", "mode": "regex"}, "is no regular expression"),
+        ({"query": "(", "mode": "regex"}, "is not a regular expression"),
         ({"query": "((a{900}){900}){900}", "mode": "regex"}, "repeats things more than"),
         ({"query": "x" * 501, "mode": "regex"}, "longer than 500"),
         ({"query": "x", "since": "yesterday"}, "`since` must be a date like"),

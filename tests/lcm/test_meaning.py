@@ -201,8 +201,8 @@ except ValueError as error:
 def test_where_it_is_not_installed(tmp_path: Path) -> None:
     """Words do, the status says how to get it, and to insist on it is a mistake of the configuration."""
     told = elsewhere(tmp_path, NOT_THERE)
-    assert "Search: by words (for meaning, too: pip install -e '.[semantic]')" in told
-    assert "is on, and what it needs is not installed" in told
+    assert "Search: by words (to search by meaning, too: pip install -e '.[semantic]')" in told
+    assert "is on, but its packages are not installed" in told
 
 
 def test_where_it_is_broken(tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_where_it_is_broken(tmp_path: Path) -> None:
     (tmp_path / "wordllama" / "__init__.py").write_text("")
     weights.write_bytes(b"nothing of the kind")
     told = elsewhere(tmp_path, BROKEN.format(here=str(tmp_path)))
-    assert "Search: by words (what is installed for meaning cannot be read" in told
+    assert "Search: by words (the embedding model cannot be read" in told
