@@ -33,9 +33,9 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """Not a thread of the pool: those are waited for when Hermes stops, and foreign code may hang for ever.
+    """Run foreign code in a daemon thread, which Hermes does not wait for when it stops.
 
-    The future gets the result or the error. Raises RuntimeError where no thread can be started.
+    The future gets the result or the error. Raises RuntimeError if no thread can be started.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[T] = loop.create_future()

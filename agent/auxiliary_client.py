@@ -105,7 +105,7 @@ class AuxiliaryResponse:
 
 
 class _Binding:
-    """Whom a call asks, and the calls under way."""
+    """The models that calls may ask, and the calls that are running."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Binding:
             return self._asked_seconds + running
 
     def release(self) -> None:
-        """Nobody waits for the answers any more: what is being asked is cancelled, and nothing is asked again."""
+        """Cancel the running calls and refuse further ones."""
         with self._lock:
             self._released = True
             calls = list(self._calls)

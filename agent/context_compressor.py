@@ -80,7 +80,7 @@ class _Summary:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What one pass through the phases came to."""
+    """The result of one pass through the phases."""
 
     result: list[ChatDict]
     tokens_before: int
@@ -234,7 +234,10 @@ class ContextCompressor(ContextEngine):
     def _summarise(
         self, history: _History, pruned: Sequence[ChatDict], cut: Cut, focus_topic: str | None
     ) -> _Summary | None:
-        """None where there is too little to summarise. Raises what a stand-in must not cover up."""
+        """Summarise the middle; None if it is too small.
+
+        Raises AuthenticationFailed and QuotaExhausted, which a fallback summary must not hide.
+        """
         kept, replaced = self._ledger, sum(history.sizes[i] for i in cut.middle)
         if replaced < _SMALLEST_MIDDLE and not self._previous_is_stand_in:
             return None
@@ -283,7 +286,7 @@ class ContextCompressor(ContextEngine):
     def _put_together(
         self, history: _History, cut: Cut, summary: _Summary | None, copies: Mapping[int, ChatDict]
     ) -> list[ChatDict]:
-        """Without a summary, the messages as they were but for the copies."""
+        """Join head, summary and tail; without a summary, the messages with their truncated copies."""
         messages = [copies.get(index, message) for index, message in enumerate(history.messages)]
         if summary is None:
             return self._sanitize_tool_pairs(messages)
@@ -302,7 +305,7 @@ class ContextCompressor(ContextEngine):
         return align_backward(messages, index)
 
     def _sanitize_tool_pairs(self, messages: Sequence[ChatDict]) -> list[ChatDict]:
-        """Without results of removed calls, and with a stub for calls whose results were removed."""
+        """Drop results without a call, and add a stub result to calls without one."""
         return repair(messages)
 
     def _generate_summary(
@@ -347,7 +350,7 @@ class ContextCompressor(ContextEngine):
 
     @property
     def _enough(self) -> int:
-        """What a compaction has to get below. With a threshold of 0.0 half the window: nothing gets below zero."""
+        """Return the size to get below: the threshold, or half the window for a threshold of 0.0."""
         return self.threshold_tokens or self.context_length // 2
 
     @property

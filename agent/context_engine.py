@@ -47,7 +47,7 @@ class ContextEngine(ABC):
 
     @abstractmethod
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        """Whether to compact now. Without a number, the last reported one counts."""
+        """Return whether to compact now. Without a number, the last reported one counts."""
 
     @abstractmethod
     def compress(
@@ -99,14 +99,14 @@ class ContextEngine(ABC):
         return None
 
     def problem(self) -> str:
-        """Why the engine cannot do its work now, in a sentence for the owner; empty where it can.
+        """Return why the engine cannot work now, in a sentence for the owner; empty if it can.
 
-        `hermes doctor` and `/status` show it, also before a session has begun. It only looks and takes no time.
+        `hermes doctor` and `/status` show it, also before a session has begun. It must only look and take no time.
         """
         return ""
 
     def get_status(self) -> dict[str, Any]:
-        """What `/status` shows: numbers and short texts of the engine's own beside these."""
+        """Return what `/status` shows: these values, and numbers and short texts of your own."""
         used = self.last_prompt_tokens / self.context_length if self.context_length else 0.0
         return {
             "engine": self.name,

@@ -1,4 +1,4 @@
-"""What happens during a turn, as typed events. Every chat surface shows these and nothing else."""
+"""Typed events of a turn. Every chat surface shows these and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.messages import Usage
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A message has been taken up."""
+    """Hermes begins to answer a message."""
 
     message_id: str
     text: str

@@ -49,13 +49,13 @@ def _apart(run: re.Match[str]) -> str:
 
 
 def quoted(phrase: str) -> str:
-    """A phrase in the index's query language, safe whatever it holds."""
+    """Return a phrase in the index's query language, with everything in it escaped."""
     return '"' + indexable(phrase).replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for, as phrases of one word or more."""
+    """Phrases of one or more words to look for."""
 
     phrases: tuple[str, ...]
     """Written between quotes: a hit has all of them."""
@@ -66,7 +66,7 @@ class Query:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What to point out in a hit."""
+        """Return the words to highlight in a hit."""
         return _distinct([*self.phrases, *_without_stop_words(self.terms), *self.words])
 
 
@@ -97,7 +97,7 @@ def _without_stop_words(words: Iterable[str]) -> list[str]:
 
 
 def _has_word(text: str) -> bool:
-    """As the tokenizer has it: letters, numbers and private use make words."""
+    """Return whether the tokenizer finds a word: letters, numbers and private-use characters."""
     return any(category[0] in "LN" or category == "Co" for category in map(unicodedata.category, text))
 
 

@@ -120,7 +120,7 @@ class Agent:
         return agent
 
     def tools_on(self, platform: str) -> Toolbox:
-        """Without those that an engine adds to a conversation."""
+        """Return the tools of a platform, without those that an engine adds."""
         return self._toolbox_for(platform)
 
     def caching_line(self, model: str) -> str:
@@ -267,7 +267,7 @@ class Agent:
             await self.keeper.compactor.engines.close(live)
 
     async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
-        """Not to be cut in half: either they are stored, or they still wait."""
+        """Store messages that arrived during the turn. Runs to its end: they are either stored or still queued."""
         arrived = await turn.steering()
         await live.append(*arrived.messages, settles=arrived.settles)
         arrived.on_stored()
@@ -347,7 +347,7 @@ class Agent:
         return self._toolbox_for(platform).with_tools(await self.keeper.tools(live))
 
     async def _request_now(self, live: LiveContext) -> Callable[[], ChatRequest]:
-        """Made only when it is sent: marking a request for the cache remembers that it was."""
+        """Return a function that builds the request. Call it only to send it: marking it for the cache has effects."""
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
         return lambda: self._request(live, llm, toolbox, last_step=False)
 
@@ -384,7 +384,7 @@ class Agent:
 
 
 class _Steps:
-    """The ids under which the model's answers of one turn are stored: the same ones when the turn is taken up again."""
+    """Ids of the model's answers in one turn; a resumed turn gets the same ids."""
 
     def __init__(self, turn: Turn, first: int) -> None:
         self.turn = turn

@@ -1,4 +1,8 @@
-"""What was said: immutable messages with ids of our own, and their OpenAI form."""
+"""Messages: immutable records with ids of our own, their OpenAI form, and the pairing of tool calls with results.
+
+Providers refuse a history in which a result has no call before it, or a call has no result right after it. A *group*
+is an assistant message with calls and the tool messages that directly follow it.
+"""
 
 from __future__ import annotations
 
@@ -115,13 +119,13 @@ def as_chat(message: Message) -> ChatDict:
 
 
 def holds_outside_text(message: Message) -> bool:
-    """Whether others may have written part of it: marked text, a picture, or a summary of such messages."""
+    """Return whether others may have written part of it: marked text, a picture, or a summary of such messages."""
     has_attachment = any(part.get("type") != "text" for part in message.parts)
     return MARK in message.content or has_attachment or bool((message.state or {}).get(OUTSIDE))
 
 
 def without_notes(messages: Iterable[Message]) -> list[Message]:
-    """What a person would count."""
+    """Return the messages that a person would count."""
     return [message for message in messages if message.kind != "note"]
 
 
@@ -166,7 +170,7 @@ def _part_text(part: ChatDict) -> str:
 
 
 def last_words(newest_first: Iterable[ChatDict]) -> str:
-    """Something a model can find again: what somebody said, not what a tool returned."""
+    """Return the newest words of the user or the assistant, by which a model can find the place."""
     said = (text_of(message) for message in newest_first if message.get("role") in ("user", "assistant"))
     return next((text for text in said if text), "")
 
@@ -193,7 +197,7 @@ def next_group(messages: Sequence[ChatDict], index: int) -> int:
 
 
 def is_paired(messages: Sequence[ChatDict]) -> bool:
-    """Whether every call is answered once, by the messages right after it, and nothing else is."""
+    """Return whether every call is answered once, by the messages right after it."""
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -209,7 +213,7 @@ def is_paired(messages: Sequence[ChatDict]) -> bool:
 
 
 def repair(messages: Sequence[ChatDict]) -> list[ChatDict]:
-    """Without results that answer nothing, and with a stub for each call that has none. Changes no message."""
+    """Drop results without a call, and add a stub for each call without a result. Changes no message."""
     if is_paired(messages):
         return list(messages)
     repaired: list[ChatDict] = []

@@ -36,7 +36,7 @@ def supports_prompt_caching(model: str) -> bool:
 
 
 def is_native_anthropic(model: str) -> bool:
-    """Whether Anthropic itself is asked: only there may a tool message carry a marker."""
+    """Return whether Anthropic itself is asked: only there may a tool message carry a marker."""
     return supports_prompt_caching(model) and not model.lower().startswith("openrouter/")
 
 
@@ -130,7 +130,7 @@ class Pauses:
         self._survivable = 0.0
 
     def note(self, seconds: float) -> None:
-        """So much time lay between two requests of a conversation."""
+        """Note the time between two requests of a conversation."""
         self._requests += 1
         self._survivable += LIFETIME["5m"] <= seconds < LIFETIME["1h"]
         if self._requests > self._MEMORY:
@@ -147,7 +147,7 @@ class Pauses:
 
 @dataclass(slots=True)
 class _Entry:
-    """What the provider keeps of a conversation: everything up to a message."""
+    """A cache entry of the provider: everything up to a message."""
 
     at: int
     message: ChatDict
@@ -247,7 +247,7 @@ def _backwards(messages: Sequence[ChatDict], takes: Callable[[ChatDict], bool]) 
 
 
 def _can_carry(message: ChatDict, native: bool) -> bool:
-    """Whether a marker on it reaches the provider: on an empty message it is lost or refused."""
+    """Return whether a marker on it reaches the provider: on an empty message it is lost or refused."""
     return native if message.get("role") == "tool" else bool(message.get("content"))
 
 
@@ -283,7 +283,7 @@ def _marker(ttl: CacheTTL) -> dict[str, Any]:
 
 
 def without_markers(request: ChatRequest) -> ChatRequest:
-    """For a fallback that does not know them and would refuse the request. The system prompt always has one."""
+    """Remove the markers for a fallback that would refuse them."""
     if not request.messages or isinstance(request.messages[0].get("content"), str):
         return request
     return replace(request, messages=_bare(request.messages), tools=tuple(_bare(request.tools)))

@@ -35,7 +35,7 @@ def facts_in_prompt(facts: Sequence[Fact]) -> list[str]:
 
 
 async def has_read_outside_text(store: SessionStore, conversation_id: str, session_id: str) -> bool:
-    """Whether text of others is in what the model sees, or was in what its summary replaced."""
+    """Return whether text of others is in the context, or was in the messages that a summary replaced."""
     seen = await store.history(session_id)
     if any(message.kind == "summary" and OUTSIDE not in (message.state or {}) for message in seen):
         # A summary of an old version does not say what it replaced.

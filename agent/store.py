@@ -14,7 +14,7 @@ SplitReason = Literal["compression", "hygiene", "command", "reset", "branch"]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a conversation takes place. `user_id` is set only where a group is split per person."""
+    """The place of a conversation. `user_id` is set only where a group is split per person."""
 
     platform: str
     chat_id: str
@@ -53,7 +53,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What one compaction did; a row per split."""
+    """The record of one compaction; one row per split."""
 
     trigger: str
     engine: str
@@ -103,7 +103,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls of models came to."""
+    """The cost of model calls."""
 
     usd: float
     """Of those with a price."""
@@ -173,7 +173,7 @@ class SessionStore(Protocol):
         ...
 
     async def history(self, session_id: str) -> list[Message]:
-        """What the model sees: the context the session began with, then its own messages and notes."""
+        """Return what the model sees: the context the session began with, then its own messages and notes."""
         ...
 
     async def transcript(self, conversation_id: str, *, limit: int | None = None) -> list[Message]:
@@ -214,7 +214,7 @@ class SessionStore(Protocol):
     async def usage(self, *, conversation_id: str | None = None, since: float = 0.0) -> Usage: ...
 
     async def spent(self, *, spender: str | None = None, since: float = 0.0) -> Spent:
-        """By this person, or by everybody."""
+        """Return what this person spent, or everybody."""
         ...
 
     async def search(

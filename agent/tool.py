@@ -27,12 +27,12 @@ SendFile = Callable[[FileSent], Awaitable[None]]
 
 
 async def send_no_file(file: FileSent) -> None:
-    """Where nobody is."""
+    """Drop the file: there is no chat to send it to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may touch: this conversation, this person, this folder."""
+    """The conversation, person and folder that a tool may use."""
 
     conversation_id: str
     session_id: str
@@ -76,14 +76,14 @@ class Tool:
         return {"type": "function", "function": function}
 
     async def call(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> str:
-        """Raises ToolError if the arguments do not fit, and whatever the function raises."""
+        """Call the function. Raises ToolError if the arguments do not fit, and all that the function raises."""
         result: object = await self.function(ctx, **self.validated(arguments))
         if not isinstance(result, str):
             raise TypeError(f"The tool {self.name} must return text, not {type(result).__name__}.")
         return result
 
     def validated(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """As the function takes them. Raises ToolError if they do not fit."""
+        """Return the arguments as the function takes them. Raises ToolError if they do not fit."""
         if self.arguments is None:
             return dict(arguments)
         fields = self.arguments.model_fields
@@ -164,7 +164,7 @@ def _arguments_model(name: str, function: ToolFunction) -> type[BaseModel]:
 
 
 def _clean(schema: ChatDict, definitions: Mapping[str, ChatDict]) -> ChatDict:
-    """Without titles, which only cost tokens, and without references, which some providers refuse."""
+    """Remove titles, which cost tokens, and references, which some providers refuse."""
     if "$ref" in schema:
         target = definitions[schema["$ref"].rpartition("/")[2]]
         beside = {key: value for key, value in schema.items() if key != "$ref"}

@@ -32,7 +32,7 @@ _HEAD_SHARE = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call. `ok` is False where it did not do what it was meant to."""
+    """The result of a tool call. `ok` is False if the call failed."""
 
     content: str
     ok: bool
@@ -41,7 +41,7 @@ class ToolResult:
 
     @property
     def as_read(self) -> str:
-        """For the model."""
+        """Return the text that the model reads."""
         return wrap_untrusted(self.content) if self.outside else strip_role_markers(self.content)
 
 
@@ -65,14 +65,14 @@ class Toolbox:
 
     @property
     def all(self) -> Sequence[Tool]:
-        """By name."""
+        """Return the tools in order of their names."""
         return list(self._tools.values())
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
     def has_effects(self, name: str) -> bool:
-        """Whether a call changes something outside the conversation."""
+        """Return whether a call changes something outside the conversation."""
         return name in self._tools and self._tools[name].effects
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
@@ -198,7 +198,7 @@ async def _crashed(call: ToolCall, ctx: ToolContext, exc: BaseException) -> Tool
 
 
 def _being_cancelled() -> bool:
-    """Whether this task is meant, rather than something a tool was waiting for."""
+    """Return whether this task is being cancelled, rather than something a tool was waiting for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

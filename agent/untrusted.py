@@ -50,14 +50,14 @@ def wrap_untrusted(text: str) -> str:
 
 
 def strip_role_markers(text: str) -> str:
-    """Without anything that could pass for the beginning or the end of somebody's words. It stays readable."""
+    """Break up everything that could pass for the beginning or end of a speaker's words. The text stays readable."""
     if not text.isascii():
         text = _INVISIBLE.sub(lambda found: found["flag"] or "", text)
     return _ROLE_MARKS.sub(lambda mark: f"{mark[0][0]} {mark[0][1:-1]} {mark[0][-1]}", text)
 
 
 def parts_of(text: str) -> Iterator[Part]:
-    """What the person said and what others did, in order. Marks without an end reach to the end of the text."""
+    """Split a text into the person's words and those of others. A mark without an end reaches to the end."""
     position = 0
     while opening := _OPENING.search(text, position):
         if before := text[position : opening.start()]:
@@ -72,21 +72,21 @@ def parts_of(text: str) -> Iterator[Part]:
 
 
 def own_words(text: str) -> str:
-    """Only what the person said."""
+    """Return only what the person said."""
     if MARK not in text:
         return text
     return "".join(part.text for part in parts_of(text) if not part.outside)
 
 
 def outside_words(text: str) -> str:
-    """Only what others said."""
+    """Return only what others said."""
     if MARK not in text:
         return ""
     return "\n".join(part.text for part in parts_of(text) if part.outside)
 
 
 def without_marks(text: str) -> str:
-    """For people, who see where a text comes from."""
+    """Remove the marks, for people, who see where a text comes from."""
     if MARK not in text:
         return text
     return "".join(part.text for part in parts_of(text))
@@ -103,7 +103,7 @@ def own_made_neutral(text: str) -> str:
 
 
 def in_a_note(text: str) -> str:
-    """On one line and without brackets, for a note of ours in brackets: names, titles, questions of polls."""
+    """Return the text on one line and without brackets, for use in a note in brackets."""
     return " ".join(strip_role_markers(text).translate(_NO_BRACKETS).split())
 
 

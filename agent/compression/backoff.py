@@ -90,7 +90,7 @@ class CompactionMemo:
         *,
         seconds: float = math.inf,
     ) -> None:
-        """For so many seconds at most."""
+        """Remember the result of a compaction, for `seconds` at most."""
         self._messages = list(messages)
         self._focus = focus
         self._result = result
@@ -103,7 +103,7 @@ class CompactionMemo:
         self._until = -math.inf
 
     def result_for(self, messages: list[ChatDict], focus: str | None) -> list[ChatDict] | None:
-        """What is known to come of compacting these messages; they themselves where nothing can be gained."""
+        """Return the known result for these messages, or None. The same messages mean that nothing can be gained."""
         if self._clock() >= self._until:
             return None
         if messages == self._result:

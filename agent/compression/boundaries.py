@@ -78,7 +78,7 @@ class Cut:
 
 
 def find_head(read: Read, align: Align) -> tuple[int, int]:
-    """Where the head ends, and where the turns begin that no summary covers yet."""
+    """Return the end of the head, and the index of the first turn that no summary covers yet."""
     end = align(read.messages, min(PROTECT_FIRST_N, len(read.messages)))
     end = min((end, *read.foreign))
     first = end
@@ -91,7 +91,10 @@ def find_head(read: Read, align: Align) -> tuple[int, int]:
 
 
 def find_tail(read: Read, first: int, limits: Limits, align: Align) -> int:
-    """By budget or by count, whichever protects more. `first` is the earliest index a tail may begin at."""
+    """Return where the tail begins: by token budget or by count, whichever protects more.
+
+    `first` is the earliest index a tail may begin at.
+    """
     start = len(read.messages)
     room = limits.tail_budget
     while start > first and read.sizes[start - 1] <= room:
@@ -222,7 +225,7 @@ class _Fitting:
             self._start, end = end, next_group(self._messages, end)
 
     def _shrink(self, which: Callable[[int], bool], smallest: int, *, fairly: bool = True) -> None:
-        """Where the tail is too large. Fairly: no more than is needed, the largest first."""
+        """Truncate the chosen messages if the tail is too large. `fairly`: the largest first, and only as needed."""
         if self._tokens() <= self._ceiling:
             return
         chosen = [i for i in self._kept() if i not in self._pinned and which(i)]
@@ -241,7 +244,10 @@ class _Fitting:
         self._stages.append(dict(self._copies))
 
     def _kept(self) -> list[int]:
-        """With the reply to a pinned answer where another answer would follow it: the sides must take turns."""
+        """Return the indices that stay behind the head.
+
+        A reply stays with its pinned answer if another answer would follow: roles must alternate.
+        """
         ahead = sorted(i for i in self._pinned | self._extra if self._first <= i < self._start)
         replies = {
             index + 1

@@ -54,7 +54,7 @@ def with_day(sentence: str, day: str) -> str:
 
 
 def first_of_each_day(messages: Iterable[ChatDict]) -> list[str]:
-    """When the first message of each day was said, and how it begins; the newest days where there are many."""
+    """Return the time and the beginning of the first message of each day; the newest days if there are many."""
     found: dict[str, str] = {}
     for message in messages:
         when, text = said_at(message), " ".join(text_of(message).split())

@@ -168,7 +168,7 @@ def find_effects(messages: Sequence[ChatDict], has_effects: Callable[[str], bool
 
 @lru_cache(maxsize=1024)
 def changes_something(tool_name: str) -> bool:
-    """Judged by the name alone: whatever does not plainly read is taken to change something."""
+    """Guess by its name whether a tool changes something. A name that does not say counts as yes."""
     words = {word.lower() for word in _NAME_WORDS.findall(tool_name)}
     return not words.isdisjoint(_CHANGING.split()) or words.isdisjoint(_READING.split())
 

@@ -160,7 +160,7 @@ def _identifiers(lines: Iterable[str]) -> Iterable[str]:
 
 
 def _joined(older: Iterable[str], newer: Iterable[str]) -> tuple[str, ...]:
-    """What is said again moves to the end."""
+    """Join two lists. An entry that is in both moves to the end."""
     entries = dict.fromkeys(older)
     for entry in newer:
         entries.pop(entry, None)
@@ -211,9 +211,9 @@ def max_ledger(threshold_tokens: int) -> int:
 
 
 def ledger_budget(room: int, beside: int, beside_shortened: int, most: int) -> int:
-    """What messages leave of the room, as they are or, if there is too little then, shortened.
+    """Return the tokens for the ledger: the room that the messages leave, as they are or else truncated.
 
-    The ledger makes way before messages are shortened, down to its minimum.
+    The ledger gives way, down to its minimum, before messages are truncated.
     """
     left = room - beside if room - beside >= MIN_LEDGER_TOKENS else room - beside_shortened
     return min(max(MIN_LEDGER_TOKENS, left), most)

@@ -1,4 +1,4 @@
-"""What a compaction did, for the person and for the record."""
+"""The outcome of a compaction, for the person and for the record."""
 
 from __future__ import annotations
 

@@ -110,12 +110,12 @@ def find_pinned(messages: Sequence[ChatDict], unsaid: Collection[int]) -> Pinned
 
 
 def offers_options(text: str) -> bool:
-    """Whether it lists several things and asks which one it shall be."""
+    """Return whether a message lists several options and asks which one to take."""
     return len(_options(text)) >= _FEWEST_OPTIONS and _ASKS.search(text) is not None
 
 
 def has_chosen(reply: str, offer: str) -> bool:
-    """Whether a reply settles what was offered: it names an option by its place or by words that only it has."""
+    """Return whether a reply chooses an option: by its place, or by words that only this option has."""
     if len(reply) > _LONGEST_REPLY:
         return True
     options = _options(offer)
@@ -158,7 +158,7 @@ def _newest(messages: Sequence[ChatDict], before: int, role: str, unsaid: Collec
 
 
 def _is_said(message: ChatDict) -> bool:
-    """By the user, or by the assistant as an answer: words beside a call are none, and its results belong to it."""
+    """Return whether the user said it, or the assistant as an answer. Text beside a tool call is not an answer."""
     if message.get("role") == "assistant":
         return bool(message.get("content")) and not message.get("tool_calls")
     return message.get("role") == "user"

@@ -1,4 +1,4 @@
-"""What the summariser reads: instructions, the earlier summary, and the turns as untrusted data, in pieces that fit."""
+"""The summariser's prompt: instructions, the earlier summary, and the turns as untrusted data, in pieces that fit."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _speaker(role: str, name: str | None) -> str:
 
 
 def _quoted(label: str, text: str) -> str:
-    """The label on every line, so that no text can pass for somebody else's."""
+    """Put the label on every line, so that no line can pass for another speaker's."""
     lines = text.splitlines()
     return label + text if len(lines) < 2 else label + f"\n{label}".join(lines)
 

@@ -218,7 +218,7 @@ _LONGEST = 1_000
 
 
 def revocation_kind(sentence: str) -> Kind | None:
-    """None for what takes nothing back, and where neither a topic nor the words say that an earlier rule is meant."""
+    """Return how a line takes a rule back. None if it takes nothing back, or names neither a topic nor an earlier rule."""
     bare = _bare(sentence)
     plain = _plain(bare)
     if _NEGATED.search(_plain(sentence[:_LONGEST])) or (_ASKS.search(plain) and not _POLITE.search(plain)):
@@ -230,7 +230,7 @@ def revocation_kind(sentence: str) -> Kind | None:
 
 
 def concerns(revocation: str, rules: Iterable[str]) -> bool:
-    """It speaks of a rule, or shares a topic with one."""
+    """Return whether a line speaks of a rule or shares a topic with one."""
     bare = _bare(revocation)
     topic = _lasting_topics(bare)
     return _NAMES_RULE.search(_plain(bare)) is not None or any(
@@ -239,7 +239,7 @@ def concerns(revocation: str, rules: Iterable[str]) -> bool:
 
 
 def without_revoked(rules: Sequence[str], revocation: str) -> list[str]:
-    """The rules that hold still. In a group nobody takes back what others asked for."""
+    """Return the rules that still hold. In a group, people can only take back their own rules."""
     kind, bare = revocation_kind(revocation), _bare(revocation)
     theirs = [rule for rule in rules if _may_revoke(rule, revocation) and not revocation_kind(rule)]
     if kind is None or not theirs:
@@ -317,8 +317,10 @@ def _shared_topics(topic: Sequence[str], others: Sequence[str]) -> int:
 
 
 def speaker_in(text: str) -> str:
-    """How the host names who speaks in a group: at the beginning of the first line that is not a note of the host. All
-    other lines of theirs are indented, but where a note says that some of a line is missing."""
+    """Return the speaker's name as the host writes it in a group: at the start of the first line that is not a host's note.
+
+    The speaker's other lines are indented, except after a note about a truncated line.
+    """
     lines = [line for line in text.split("\n", 20)[:20] if line.strip()]
     own = [(before, line) for before, line in pairwise(["", *lines]) if not line.startswith("[")]
     if all(line.startswith("  ") or before.startswith("[") for before, line in own[1:]):
@@ -332,7 +334,7 @@ def speaker_of(line: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """Without who said it, and when."""
+    """Return the line without speaker and date."""
     return _without_speaker(_SAID_ON.sub("", line)[:_LONGEST])
 
 

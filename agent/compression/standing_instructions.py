@@ -224,7 +224,7 @@ _POINTER_ANYWHERE = re.compile(
 
 
 def is_lasting(instruction: str) -> bool:
-    """It speaks of the future as such. The others make way first when space is short."""
+    """Return whether an instruction speaks of the future as such. Others give way first when space is short."""
     adverbs = _holds_one(instruction, _ADVERBS, ADVERBS_ANYWHERE)
     return adverbs or _holds_one(instruction, _LASTING, LASTING_ANYWHERE)
 
@@ -276,7 +276,7 @@ def possible_remarks(text: str) -> list[str]:
 
 
 def last_statement(text: str) -> str:
-    """What "remember that" would mean right behind this text."""
+    """Return the sentence that "remember that" would refer to right after this text."""
     said = [sentence for line in text.splitlines() for sentence in _sentences(line) if sentence]
     return said[-1] if said and _states(said[-1]) and len(said[-1]) <= MAX_CHARACTERS else ""
 
@@ -288,7 +288,7 @@ def is_pointer(sentence: str) -> bool:
 
 
 def is_standing(sentence: str) -> bool:
-    """Whether it is meant to hold beyond the task at hand, or takes back what was."""
+    """Return whether a sentence is meant to hold beyond the present task, or takes back one that did."""
     if revocation_kind(sentence):
         return True
     words = _WORD.findall(_plain(sentence))
@@ -321,7 +321,7 @@ def _is_other(plain: str) -> bool:
 
 
 def _is_once(sentence: str, plain: str) -> bool:
-    """ "Starting today" is for good; "just this once, answer in French" is not."""
+    """Tell "just this once, answer in French" from "starting today"."""
     for_good = ("from ", "starting", "ab ", "a partir", "à partir", "с ")
     return _holds_one(sentence, _THIS_TIME, THIS_TIME_ANYWHERE) and not any(
         start in plain for start in for_good

@@ -36,7 +36,7 @@ _HALVINGS = 3
 
 @dataclass(frozen=True, slots=True)
 class SummaryTask:
-    """What is to be summarised, and within which limits."""
+    """The turns to summarise, and the limits of the summary."""
 
     blocks: Sequence[str]
     """The turns, from `record_of`, free of secrets."""
@@ -108,7 +108,7 @@ def first_summary(
 
 
 def write_summary(ask: Summarize, task: SummaryTask, window: int) -> str:
-    """The summary, free of secrets. Raises whatever the model raises, and EmptyAnswer for an empty one."""
+    """Return a summary without secrets. Raises EmptyAnswer for an empty one, and all that the model raises."""
     if ask is ask_as_fork:
         if not task.fork_prompt:
             raise EmptyAnswer("Nothing was said that a fork could end at.")

@@ -192,7 +192,7 @@ def quotes_in(text: str) -> list[str]:
 
 
 def without_own_marks(text: str, *, labels: bool = False) -> str:
-    """Without copied blocks, and with marks that lost their form. An extract keeps its labels, such as [USER]."""
+    """Remove copied blocks and defuse marks of our own. `labels`: keep labels such as [USER], for an extract."""
     lines: list[str] = []
     end = ""
     given = text.split("\n")
@@ -275,7 +275,7 @@ class _Proof:
                         self._texts[index] = f" {' '.join(words)} "
 
     def holds(self, quote: str) -> bool:
-        """Whether one message has the whole quote, in order; a gap in the quote may stand for anything."""
+        """Return whether one message has the whole quote, in order. A gap in the quote matches anything."""
         parts = [words for part in _GAP.split(quote) if (words := _words(part))]
         runs = set().union(*map(_grams, parts))
         messages = set.intersection(*(self._messages[run] for run in runs)) if runs else set()
@@ -306,7 +306,7 @@ def _is_order(sentence: str, orders: Iterable[re.Pattern[str]], own: frozenset[t
 
 @lru_cache(maxsize=1)
 def _own_words() -> frozenset[tuple[str, ...]]:
-    """Runs of words and short sentences of what we tell summarisers, and of what stands around a summary."""
+    """Return word runs and short sentences from our prompts and from the text around a summary."""
     own: set[tuple[str, ...]] = set()
     for text in (*prompt.INSTRUCTIONS, *summary_message.OWN_WORDS):
         plain = " ".join(_FIELD.sub("", text).split())
@@ -320,7 +320,8 @@ def _own_words() -> frozenset[tuple[str, ...]]:
 def _with_true_quotes(
     sentence: str, proof: _Proof, proven: dict[str, None], *, of_the_user: bool
 ) -> str | None:
-    """None where the sentence puts words into the user's mouth that are not even close to theirs."""
+    """Remove quotation marks from false quotes. None if the sentence attributes words to the user that are not even
+    close."""
     pieces: list[str] = []
     position = 0
     for found in _QUOTE.finditer(sentence):
@@ -349,9 +350,9 @@ def _quoted(found: re.Match[str]) -> str:
 def _attribution(
     sentence: str, found: re.Match[str], user: re.Pattern[str], *, of_the_user: bool
 ) -> Literal["said", "named", "no"]:
-    """Whether the user is claimed to have said the quote, or only named before it or right behind it.
+    """Return whether the sentence claims that the user said the quote, or only names the user next to it.
 
-    Nobody else may be in between.
+    `no` if another speaker is in between.
     """
     before, after = (
         sentence[max(0, found.start() - 160) : found.start()],

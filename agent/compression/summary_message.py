@@ -109,7 +109,7 @@ def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) 
 
 
 def foreign_text(message: ChatDict) -> tuple[ChatDict, Ledger]:
-    """What another engine wrote, under a label of its own and without a time: nobody said it. And its ledger."""
+    """Return the text of another engine's message, under its own label and without a time, and its ledger."""
     text = split_ledger(text_of(message))[0]
     if text.startswith(_FOREIGN_MARKS):
         text = _OF_A_RECORD.sub("", text).strip()
@@ -139,7 +139,7 @@ def ledger_of(message: ChatDict) -> Ledger:
 
 
 def ledger_state(ledger: Ledger) -> ChatDict:
-    """What `ledger_of` reads."""
+    """Return the state that `ledger_of` reads."""
     return {_LEDGER: ledger.as_data()}
 
 
@@ -183,19 +183,19 @@ def is_system(message: ChatDict) -> bool:
 
 
 def side_of(message: ChatDict) -> Side:
-    """Who speaks, as providers see it: tool results are on the user's side."""
+    """Return the speaker's side as providers see it: tool results are on the user's side."""
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
 def side_after_summary(head: Sequence[ChatDict]) -> Side:
-    """Who should speak after the summary, so that it can have a role of its own. The first to speak is the user."""
+    """Return the side that should follow the summary, so that roles alternate. The user speaks first."""
     return "assistant" if not head or is_system(head[-1]) else side_of(head[-1])
 
 
 def between(
     head: Sequence[ChatDict], text: str, rest: Sequence[ChatDict], *, state: ChatDict
 ) -> list[ChatDict]:
-    """The summary as a message whose role is that of neither neighbour, with a bridge where there is no such role."""
+    """Return the summary as a message whose role differs from both neighbours, with a bridge where no role does."""
     after = side_after_summary(head)
     role: Side = "user" if after == "assistant" else "assistant"
     summary: ChatDict = {"role": role, "content": text, STATE: state}

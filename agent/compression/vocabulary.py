@@ -63,7 +63,7 @@ class Vocabulary:
 
 
 def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> Vocabulary:
-    """Of the messages as they were said, and of all that is left of them after pruning."""
+    """Collect the words of the messages as they were said. Old tool results count as pruned."""
     user: list[str] = []
     days: list[str] = []
     answers: list[str] = []
@@ -134,8 +134,10 @@ def find_entries(
 
 
 def _rules(wording: Vocabulary, earlier: Sequence[str]) -> list[tuple[str, bool]]:
-    """In order, and whether it was pasted. In a group the speaker stays with the rule. What may change a rule counts
-    as one."""
+    """Return the rules in order, each with whether it was pasted. In a group the speaker's name stays with the rule.
+
+    Remarks that may change a rule count as rules.
+    """
     said, answers = wording.said_by_user[::-1], wording.answers[::-1]
     speakers = [speaker_in(text) for text in said]
     if 2 * sum(map(bool, speakers)) <= len(said):
@@ -173,7 +175,8 @@ def _remarks(
 
 
 def _statement_before(answer: str, said: str) -> str:
-    """What "remember that" means: the assistant's last statement, or the person's where it was only acknowledged."""
+    """Return what "remember that" refers to: the assistant's last statement, or the person's if it was only
+    acknowledged."""
     if len(answer.split()) <= _ACKNOWLEDGED:
         return last_statement(said)
     return last_statement(own_words(answer))
@@ -201,12 +204,12 @@ def _rules_in(text: str, before: str, speaker: str) -> Iterator[tuple[str, bool]
 
 
 def _ends(items: list[T], count: int) -> list[T]:
-    """So many from the beginning, and as many from the end."""
+    """Return `count` items from the beginning and as many from the end."""
     return items if len(items) <= 2 * count else [*items[:count], *items[-count:]]
 
 
 def _with_name(text: str, name: str | None) -> str:
-    """As the host writes it in a group, where nobody else can begin a line."""
+    """Put the speaker's name in front, as the host does in a group; other lines are indented."""
     return f"{name}: " + text.replace("\n", "\n  ") if name and not text.startswith(f"{name}: ") else text
 
 

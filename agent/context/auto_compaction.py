@@ -27,7 +27,7 @@ _MOST_HINT_TOKENS = 1_000
 
 
 class AutoCompaction:
-    """What the loop asks around each turn and each model call."""
+    """Decides around each turn and each model call whether to compact, and what to tell the person."""
 
     def __init__(self, compactor: Compactor, *, enabled: bool) -> None:
         self.compactor = compactor
@@ -57,8 +57,7 @@ class AutoCompaction:
         return []
 
     async def _hint(self, live: LiveContext) -> str | None:
-        """Only for a message that nobody has begun to answer, and only from an engine that is free and quick: it is
-        an extra that nobody waits for."""
+        """Return the engine's hint for a new message, if the engine is free and quick."""
         if not live.history or not is_request(live.history[-1]):
             return None
         try:
@@ -100,7 +99,7 @@ class AutoCompaction:
         return self._told_of(live, outcome) if outcome.compacted else None
 
     async def after_turn(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
-        """Near the threshold, a compaction is prepared while nobody waits."""
+        """Prepare a compaction in the background if the threshold is near."""
         if self.enabled:
             with suppress(EngineFailed):
                 runner = await self.compactor.engines.get(live)
@@ -117,7 +116,7 @@ class AutoCompaction:
         return [_engine_tool(self.compactor, runner, live, schema) for schema in schemas]
 
     def notices(self, live: LiveContext) -> list[TurnEvent]:
-        """What the person has to be told about the engine: it is a plugin, and its bug costs no turn."""
+        """Return what the person has to be told about a failing engine."""
         sentence = self.compactor.engines.troubles.untold(live.conversation.id)
         return [Notice(sentence)] if sentence else []
 

@@ -32,7 +32,7 @@ _NOTHING_SAID = "Nothing has been said in this session yet."
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A session that can be gone on with."""
+    """A session that the conversation can continue from."""
 
     session: Session
     name: str
@@ -71,12 +71,12 @@ async def go_to(store: SessionStore, left: LiveContext, session_id: str) -> Live
 
 
 async def last_step(store: SessionStore, conversation: Conversation) -> float:
-    """When somebody last went to another session by a step: from then on it is in use, however old its messages."""
+    """Return when a person last moved to another session; it counts as used from then on."""
     return float(await store.load_state(conversation.id, _STEPPED_AT) or 0.0)
 
 
 def last_request(history: Sequence[Message]) -> int | None:
-    """Where the last exchange begins; None if there is none, or a summary has taken its place."""
+    """Return the index where the last exchange begins; None if there is none or a summary replaced it."""
     for index in reversed(range(len(history))):
         if _is_summary(history[index]):
             return None
@@ -119,7 +119,7 @@ async def list_branches(store: SessionStore, conversation: Conversation, *, limi
 
 
 async def branch_through(store: SessionStore, conversation: Conversation, session_id: str) -> str | None:
-    """Where one goes on to have this session's messages again: at the end of its line. None: it is not from here."""
+    """Return the branch that continues this session; None if the session is not part of this conversation."""
     sessions = await store.sessions(conversation.id)
     if session_id not in {session.id for session in sessions}:
         return None
@@ -184,12 +184,12 @@ def _title(history: Sequence[Message]) -> str:
 
 
 def _is_summary(message: Message) -> bool:
-    """Written by an engine; the stub of a lost tool result is no summary."""
+    """Return whether an engine wrote the message as a summary; the stub of a lost tool result is not one."""
     return message.kind == "summary" and message.role != "tool"
 
 
 def _references(system_prompt: str, messages: Sequence[Message]) -> list[str | Message]:
-    """With a stub for a call that a stop or a crash left open at the seam: providers want a result right after it."""
+    """Return the messages by id, with a stub for each call that has no result: providers require one."""
     given = for_engine(system_prompt, messages)
     plan = child_session_from(given, repair(given), messages)
     return plan.context if plan else [message.id for message in messages]

@@ -39,7 +39,7 @@ _RECOGNISABLE = 24
 
 @dataclass(frozen=True, slots=True)
 class ChildSession:
-    """What a child session starts with."""
+    """The system prompt and the messages that a child session starts with."""
 
     system_prompt: str
     context: list[str | Message]
@@ -110,7 +110,10 @@ def _is_call(call: object) -> bool:
 def child_session_from(
     given: Sequence[ChatDict], returned: object, history: Sequence[Message]
 ) -> ChildSession | None:
-    """None where the engine changed nothing. Raises InvalidCompaction for what no provider would take."""
+    """Turn an engine's result into a child session; None if the engine changed nothing.
+
+    Raises InvalidCompaction for a result that no provider would accept.
+    """
     returned = as_messages(returned)
     if list(map(_said, returned)) == list(map(_said, given)):
         return None
@@ -130,7 +133,7 @@ def child_session_from(
 
 
 def is_request(message: Message) -> bool:
-    """The user's own words, be they shortened."""
+    """Return whether the message is the user's own words, whole or truncated."""
     return message.role == "user" and message.kind in ("said", "pruned")
 
 
@@ -198,7 +201,7 @@ def _is_shortened(copy: ChatDict, request: ChatDict) -> bool:
 
 
 def newest_request(history: Sequence[Message]) -> int | None:
-    """Where it is. What an engine wrote itself, such as a bridge between two messages, is nobody's request."""
+    """Return the index of the newest request. Messages that an engine wrote are not requests."""
     asked = (index for index in reversed(range(len(history))) if is_request(history[index]))
     return next(asked, None)
 
@@ -229,7 +232,7 @@ def _item(
 
 
 def _copy(message: ChatDict, source: Message) -> Message:
-    """It was said when its source was. A note stays one: it is no request, in whatever form."""
+    """Return a changed copy that keeps the time of its source. A copy of a note is a note."""
     kind: Kind = "note" if source.kind == "note" else "pruned"
     source_id = source.source_id or source.id
     # A copy of a summary has no state of an engine, but what it replaced may still have been text of others.

@@ -49,7 +49,7 @@ _PAUSED = "The context engine failed a moment ago, so nothing was compressed; it
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a compaction came to. Without `compacted`, nothing was changed."""
+    """The result of a compaction. Without `compacted`, nothing was changed."""
 
     compacted: Compacted | None
     detail: str
@@ -62,7 +62,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Attempt:
-    """A compaction under way, for whoever counts them."""
+    """A running compaction, for metrics."""
 
     trigger: Trigger
     result: str = "failed"
@@ -119,7 +119,7 @@ class Compactor:
         self._patience = patience or SummaryTimeout()
 
     async def is_due(self, live: LiveContext, tokens: int) -> bool:
-        """Whether to compact now: at the threshold, or later where that happened too often."""
+        """Return whether to compact now: at the threshold, or later if compactions came too often."""
         runner = await self.engines.get(live)
         threshold = runner.state.threshold_tokens
         if threshold < (due_from := await self.due_from(live.conversation, runner)) and tokens < due_from:
@@ -156,7 +156,7 @@ class Compactor:
         return self._paces[live.conversation.id]
 
     async def is_due_by_the_messages(self, live: LiveContext, tokens: int) -> bool:
-        """For engines that can tell before a call, from the messages alone. They too wait where it came too often."""
+        """Ask an engine that decides by the messages alone. It also has to wait if compactions came too often."""
         runner = await self.engines.get(live)
         if runner.busy:
             return False
@@ -168,7 +168,7 @@ class Compactor:
     async def compact(
         self, live: LiveContext, trigger: Trigger, *, focus: str | None = None, tokens: int | None = None
     ) -> Outcome:
-        """Splits the session if that gains anything; `live` then stands at the child."""
+        """Split the session if that makes it smaller; `live` then points to the child session."""
         if trigger != "command" and not self.drafts.of(live) and self._is_paused(live):
             return Outcome(None, _PAUSED, trouble=True)
         outcome = await self._attempt(live, trigger, focus, tokens)
@@ -204,12 +204,12 @@ class Compactor:
             return Outcome(None, f"{error} Nothing was compressed.", trouble=error.method == "compress")
 
     def _is_paused(self, live: LiveContext) -> bool:
-        """What came to nothing is not paid for again at once."""
+        """Return whether the engine failed a moment ago, so that it is not asked again yet."""
         pause = self._pauses.get(live.conversation.id)
         return pause is not None and pause.holds(live)
 
     async def prepare(self, live: LiveContext, runner: EngineRunner, tokens: int) -> None:
-        """From the softer threshold on: begins in the background, to be published at the threshold."""
+        """Begin a compaction in the background, to be published at the threshold."""
         if self._is_paused(live):
             return
         # A summary that could not be written is tried again while nobody waits.
@@ -229,7 +229,7 @@ class Compactor:
         return None
 
     async def add_note(self, live: LiveContext, text: str) -> None:
-        """Behind all that was said so far, for the model alone."""
+        """Append a note that only the model sees."""
         await live.append(Message("user", text, kind="note"))
 
     @asynccontextmanager
@@ -240,7 +240,7 @@ class Compactor:
             yield
 
     async def close(self) -> None:
-        """What was being prepared is given up; the conversation is as it was."""
+        """Cancel what is being prepared; the conversations stay as they are."""
         await self.drafts.close()
 
     async def _advice(self, live: LiveContext) -> str:
@@ -251,7 +251,7 @@ class Compactor:
         return advice(runner.name if runner else "", llm.context_length)
 
     async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
-        """For the models that an engine asks during one compaction."""
+        """Return the time limit for the models that an engine asks during one compaction."""
         return self._patience.seconds(trigger, (await self.summariser(live.conversation)).model)
 
     async def summariser(self, conversation: Conversation) -> LLMClient:
@@ -282,7 +282,7 @@ class Compactor:
         *,
         redo: bool,
     ) -> Draft:
-        """Asked as if the threshold were reached, so that an engine which holds back is not overruled."""
+        """Ask the engine as if the threshold were reached, so that an engine that holds back is respected."""
         at_threshold = max(tokens, runner.state.threshold_tokens)
         if await runner.should_compress(at_threshold):
             draft = await self._compress(runner, live, None, tokens, deadline, redo=redo)
@@ -343,7 +343,7 @@ class Compactor:
     async def _publish(
         self, live: LiveContext, runner: EngineRunner, draft: Draft, attempt: Attempt, focus: str | None
     ) -> Outcome:
-        """One transaction. If somebody else was quicker, theirs stands."""
+        """Store the child session in one transaction, unless the conversation has moved on meanwhile."""
         plan = child_session_from(draft.given, draft.returned, live.history)
         if plan is not None and not draft.redo:
             _check_smaller(draft.given, draft.returned)

@@ -48,7 +48,7 @@ class CompactionPace:
         self._too_soon = 0
 
     def compacted(self) -> bool:
-        """Counts a compaction that nobody asked for. True if it widened the step."""
+        """Count an automatic compaction. True if it widened the step."""
         was_wide = self.is_wide
         if self._answers < _TOO_SOON:
             self._too_soon = min(self._too_soon + 1, _IN_A_ROW)
@@ -77,8 +77,8 @@ COMMAND_SECONDS = 60.0
 
 
 class SummaryTimeout:
-    """Remembers which models did not answer in time. While such a memory is fresh, no turn waits for that model again;
-    in the background it is asked all the same."""
+    """Time limits for summaries. After a model missed one, no turn waits for it for a while; background work still asks
+    it."""
 
     def __init__(
         self, *, turn_seconds: float = TURN_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -87,7 +87,7 @@ class SummaryTimeout:
         self._hangs: defaultdict[str, Backoff] = defaultdict(lambda: Backoff(clock))
 
     def seconds(self, trigger: str, model: str) -> float:
-        """For all calls of one compaction together."""
+        """Return the time limit for all model calls of one compaction."""
         if trigger == "background":
             return math.inf
         if trigger == "command":

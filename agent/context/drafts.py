@@ -26,7 +26,7 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an engine made of a session, not yet published."""
+    """An engine's result for a session that is not published yet."""
 
     session_id: str
     given: list[ChatDict]
@@ -84,7 +84,7 @@ class Drafts:
         """By conversation: how large it was when a draft was last begun."""
 
     def has_grown(self, live: LiveContext, tokens: int) -> bool:
-        """Whether enough was said since the last draft was begun to begin another one."""
+        """Return whether the conversation has grown enough since the last draft to begin another one."""
         return tokens >= self._prepared_at.get(live.conversation.id, 0) * _GROWTH
 
     def forget_size(self, live: LiveContext) -> None:

@@ -41,9 +41,9 @@ class Pause:
 
 
 class Troubles:
-    """What people have to be told about their engine: one notice, until everything that failed works again.
+    """Notices about failing engines: one per conversation until everything that failed works again.
 
-    A member that fails now and then is told of once; only a compaction is worth a word each time.
+    A failing compaction is always told, once; another member is told only if nothing else is failing.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Troubles:
 
 
 class EnginePool:
-    """Makes engines, tells them where their conversation stands, and replaces them where they cannot go on."""
+    """The engines of all conversations: starts them, tells them about sessions, and replaces those that fail."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class EnginePool:
         return list(self._runners)
 
     async def _started(self, live: LiveContext, llm: ModelInUse) -> EngineRunner:
-        """Started once, however many wait for it and whoever stops waiting."""
+        """Return the engine, started once even if several callers wait and some are cancelled."""
         conversation_id = live.conversation.id
         starting = self._starting.get(conversation_id)
         if starting is None:
@@ -206,7 +206,7 @@ class EnginePool:
         return runner
 
     def _replace(self, live: LiveContext) -> None:
-        """Not at once for a second time: each engine that hangs keeps a thread."""
+        """Drop an engine that hangs. After the second time wait a while: each engine that hangs keeps a thread."""
         conversation_id = live.conversation.id
         self._runners.pop(conversation_id, None)
         if conversation_id in self._hung:
@@ -222,7 +222,7 @@ class EnginePool:
         await self._continue(runner, live, "reset")
 
     async def _continue(self, runner: EngineRunner, live: LiveContext, reason: str) -> None:
-        """In a child session. An engine that did not hear of it would mistake one session for another."""
+        """Tell the engine about the child session. One that fails here is dropped: it would confuse the sessions."""
         parent_id = live.session.parent_id
         try:
             await self._begin(

@@ -74,7 +74,7 @@ _QUIET = ("hint",)
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What the host reads of an engine, checked. It is read after each call, and never while the engine works."""
+    """The checked attributes of an engine, read after each call and never while it works."""
 
     threshold_tokens: int = 0
     last_outcome: CompressionOutcome | None = None
@@ -83,7 +83,7 @@ class EngineState:
 
 @dataclass(frozen=True, slots=True)
 class _Returned(Generic[T]):
-    """What came of a call in the engine's thread."""
+    """The result of a call in the engine's thread."""
 
     value: T | None
     error: HermesError | None
@@ -131,7 +131,7 @@ class EngineRunner:
 
     @property
     def has_hint(self) -> bool:
-        """Whether the engine overrides `hint`."""
+        """Return whether the engine overrides `hint`."""
         return type(self.engine).hint is not ContextEngine.hint
 
     async def start(self, make: Callable[[], ContextEngine]) -> None:
@@ -215,7 +215,7 @@ class EngineRunner:
         return self._schemas or []
 
     async def tool_schemas(self) -> list[ChatDict]:
-        """Asked for once: the model's tool list must not change while a conversation goes on."""
+        """Return the engine's tools, asked for once: the tool list must not change during a conversation."""
         if self._schemas is None:
             self._schemas = await self._call(
                 "get_tool_schemas", lambda: self.engine.get_tool_schemas(), as_schemas
@@ -233,11 +233,11 @@ class EngineRunner:
         return await self._call("handle_tool_call", handle, as_text)
 
     async def get_status(self) -> dict[str, str]:
-        """What the engine shows of itself, beside what every engine has."""
+        """Return the engine's own status values, without those that every engine has."""
         return await self._call("get_status", lambda: self.engine.get_status(), as_status)
 
     async def problem(self) -> str:
-        """What keeps the engine from its work, in its own words; empty where nothing does."""
+        """Return the reason why the engine cannot work; empty if it can."""
         return await self._call("problem", lambda: self.engine.problem(), as_hint) or ""
 
     # How a call is made
@@ -276,8 +276,7 @@ class EngineRunner:
         return watched
 
     async def _watched(self, method: str, ended: asyncio.Future[_Returned[T]], is_wanted: asyncio.Event) -> T:
-        """Runs on when the caller is cancelled, so that a call which nobody waits for has its deadline, too. What then
-        goes wrong may come of the stop, and is no failure of the engine."""
+        """Watch a call until its deadline, even if the caller is cancelled; a failure then is not the engine's."""
         seconds = self._seconds[method]
         try:
             await _wait(ended, seconds)
@@ -353,7 +352,7 @@ class EngineRunner:
             return None, EngineFailed(f"`{method}` {how}.", method=method)
 
     def _log(self, method: str, how: str, error: BaseException) -> None:
-        """In the engine's thread, because the error may be as hostile as the engine."""
+        """Log an error, in the engine's thread because showing the error may fail or hang, too."""
         story = None if method in self._failing else error
         self._failing.add(method)
         try:

@@ -44,7 +44,7 @@ def plain(value: object) -> Any:
 
 
 def as_nothing(value: object) -> None:
-    """The result of a method that returns nothing. What it returns all the same is ignored."""
+    """Ignore the result of a method that should return nothing."""
 
 
 def as_engine(value: object) -> ContextEngine:
@@ -95,7 +95,7 @@ def as_schemas(value: object) -> list[ChatDict]:
 
 
 def as_status(value: object) -> dict[str, str]:
-    """What `/status` does not show of every engine anyway, as short texts."""
+    """Return the engine's own values as short texts, without those that `/status` shows for every engine."""
     if not isinstance(value, dict):
         raise TypeError("It is not a dict.")
     own = {key: plain(item) for key, item in value.items() if key not in _COMMON_STATUS}

@@ -21,7 +21,7 @@ _LONG_PROMPT = 3_000
 
 @dataclass(slots=True)
 class Refusals:
-    """What has come of one model call so far."""
+    """The refusals of one model call so far."""
 
     attempts: int = 0
     learned: LearnedWindow | None = None
@@ -84,7 +84,7 @@ class OverflowRecovery:
         return live.conversation.id not in self._in_vain
 
     def answered(self, live: LiveContext, so_far: Refusals) -> list[TurnEvent]:
-        """What to tell once the call has succeeded."""
+        """Return what to tell the owner once the call has succeeded."""
         self._in_vain.discard(live.conversation.id)
         if not so_far.learned:
             return []

@@ -27,7 +27,7 @@ def fixed_tokens(live: LiveContext) -> int:
 
 
 def is_plausible(reported: int, estimated: int) -> bool:
-    """Whether a prompt of this estimated size can have so many tokens.
+    """Return whether a prompt of this estimated size can have so many tokens.
 
     Some servers add up the usage of all calls, so that the report grows while the prompt does not.
     """

@@ -1,6 +1,6 @@
-"""What a compaction must not forget: the task list, and the files that were read and written.
+"""State re-injected after a compaction: the task list, and the files that were read and written.
 
-Written as a block at the end of the summary. Engines never see the block; each compaction writes a new one.
+It is a block at the end of the summary. Engines never see the block; each compaction writes a new one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def carried_state(store: SessionStore, live: LiveContext) -> str:
 
 
 def with_state(plan: ChildSession, state: str) -> ChildSession:
-    """At the end of the first message the engine wrote itself."""
+    """Add the state to the end of the first summary message."""
     context = list(plan.context)
     for index, item in enumerate(context):
         if state and isinstance(item, Message) and item.kind == "summary":
@@ -43,7 +43,7 @@ def with_state(plan: ChildSession, state: str) -> ChildSession:
 
 
 def _files_in(history: Sequence[Message], known: Mapping[str, str]) -> dict[str, str]:
-    """With those known from before. The newest last, so that it is the oldest that is dropped."""
+    """Return known and new files, the newest last, so that the oldest are dropped first."""
     files = dict(known)
     for name, path in _paths(history):
         how = "written" if files.pop(path, "") == "written" else _TOUCHES[name]

@@ -23,7 +23,7 @@ NOTHING_TO_UNDO = "There is nothing to undo: no compaction keeps anything out of
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What was live, and what is now."""
+    """The session that was live before, and the one that is live now."""
 
     left: LiveContext
     live: LiveContext
@@ -40,7 +40,7 @@ def _counted(live: LiveContext) -> int:
 
 
 def tokens_in(live: LiveContext) -> int:
-    """Estimated: for a context that was never sent nobody has counted, and only like can be compared with like."""
+    """Estimate the tokens of a context; estimates are compared only with estimates."""
     return estimate_messages_tokens_rough(for_engine(live.system_prompt, live.history))
 
 
@@ -101,7 +101,7 @@ async def _go_back(
 
 
 def _own(session_id: str, history: Iterable[Message]) -> list[Message]:
-    """What was said in the session itself, with the notes on it; a note's copy came from its parent."""
+    """Return what was said in the session itself, with its notes, without copies from the parent."""
     return [
         message
         for message in history
@@ -114,7 +114,7 @@ def _said(messages: Iterable[Message]) -> set[str]:
 
 
 def _taken_out(session: Session, before: Iterable[Message], history: Iterable[Message]) -> set[str]:
-    """What a branch left behind: an `/undo` did not want it, or it was said on the other side later."""
+    """Return what a branch left behind: messages that `/undo` removed, or that came later on the other branch."""
     if session.reason != "branch":
         return set()
     kept = {_original(message) for message in history}
@@ -126,5 +126,5 @@ def _without(taken_out: set[str], messages: Iterable[Message]) -> list[Message]:
 
 
 def _original(message: Message) -> str:
-    """A shortened copy stands for the message it was made of."""
+    """Return the id of the message that a truncated copy was made from."""
     return message.source_id or message.id

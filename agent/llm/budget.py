@@ -1,4 +1,4 @@
-"""What may be spent on models: asked before every call, whoever makes it and whatever it is for."""
+"""The budget for models, checked before every call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ _spender: ContextVar[str] = ContextVar("spender", default="")
 
 
 def spender() -> str:
-    """Whose money the code that asks is spending. Empty where it is nobody's in particular."""
+    """Return the person whose budget the current code spends; empty if there is none."""
     return _spender.get()
 
 
 @contextmanager
 def spending_for(person: str) -> Iterator[None]:
-    """For the code inside, and for the tasks and threads that it starts: a summary that is written later, in the
-    background, is still theirs."""
+    """Charge the code inside, and the tasks and threads that it starts, to a person."""
     token = _spender.set(person)
     try:
         yield
@@ -37,23 +36,23 @@ class Budget(Protocol):
         ...
 
     def note_price(self, model: str, usage: Usage) -> None:
-        """What a call came to."""
+        """Note the usage of a finished call."""
         ...
 
     def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
-        """A call was stopped, or broke off, before anybody said what it costs. `tokens` is an estimate of both ways."""
+        """Note a call that ended before its price was known. `tokens` estimates prompt and answer."""
         ...
 
 
 def budgeted(llm: LLMClient, budget: Budget) -> LLMClient:
-    """With a chain, every attempt is asked for by itself: ten that fail may cost as much as ten that do not."""
+    """Wrap a client with the budget. In a chain every attempt is checked: failed ones may cost money, too."""
     if isinstance(llm, RetryingLLM):
         return llm.around_each(lambda client: BudgetedLLM(client, budget))
     return BudgetedLLM(llm, budget)
 
 
 class BudgetedLLM(Wrapped):
-    """A model that is asked only while there is money for it. What it costs is recorded by whoever asks."""
+    """A model that is asked only while the budget allows it. The caller records what a call costs."""
 
     def __init__(self, llm: LLMClient, budget: Budget) -> None:
         super().__init__(llm)

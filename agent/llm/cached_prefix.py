@@ -28,7 +28,7 @@ class CachedPrefixLLM(Wrapped):
         return await self._llm.complete(self._behind(request))
 
     async def close(self) -> None:
-        """The model belongs to somebody else."""
+        """Do nothing: the caller owns the model."""
 
     def _behind(self, request: ChatRequest) -> ChatRequest:
         """Tools and their choice stay as they were: changing either would lose the cache."""

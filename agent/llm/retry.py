@@ -44,7 +44,7 @@ TELLING = 12
 
 @dataclass(slots=True)
 class _Answer:
-    """What has become of a request so far, over all attempts."""
+    """The state of a request over all attempts."""
 
     request: ChatRequest
     text: str = ""
@@ -97,7 +97,7 @@ class _Answer:
         )
 
     def error(self) -> ModelError:
-        """Why there is no completion. Text that was shown is in it."""
+        """Return the error to raise; text that was shown is in it."""
         assert self.failure is not None
         if not self.text:
             return self.failure
@@ -124,7 +124,7 @@ class RetryingLLM:
         self._longest_wait = longest_wait
 
     def around_each(self, wrap: Callable[[LLMClient], LLMClient]) -> RetryingLLM:
-        """The same chain, with something around each of its models: so it is there at every attempt."""
+        """Return this chain with each client wrapped, so that the wrapper sees every attempt."""
         return RetryingLLM(
             [wrap(client) for client in self._clients],
             attempts=self._attempts,
@@ -213,7 +213,7 @@ class RetryingLLM:
         ).__aiter__()
 
     def _worth_waiting(self, error: Exception) -> bool | float:
-        """For stamina: no, yes, or so many seconds."""
+        """Tell stamina whether to retry: no, yes, or after so many seconds."""
         if isinstance(error, RateLimited) and error.retry_after is not None:
             if error.retry_after > self._longest_wait:
                 return False
@@ -245,13 +245,13 @@ class OverlapTrimmer:
         return "" if self._at >= 0 else self.flush()
 
     def flush(self) -> str:
-        """What is new in the text held back; nothing is held back after this."""
+        """Return the new part of the text held back; nothing is held back after this."""
         held, self._held, self._decided = self._held, "", True
         return held[_overlap(self._shown, held) :]
 
 
 def _overlap(shown: str, continuation: str) -> int:
-    """How many characters at the end of `shown` the continuation begins with."""
+    """Return how many characters at the end of `shown` the continuation repeats."""
     length = _longest_overlap(shown[-len(continuation) :], continuation) if continuation else 0
     whole_answer_again = length == len(shown)
     return length if whole_answer_again or _is_telling(shown[len(shown) - length :]) else 0

@@ -40,7 +40,7 @@ class ModelInUse:
 
 
 class ModelSelector:
-    """The models of all conversations. A chosen one stands alone: no other is asked in its place."""
+    """Selects the model of each conversation. A model chosen with `/model` has no fallbacks."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ModelSelector:
         return await self.of(conversation) is self._default
 
     async def switch(self, store: SessionStore, conversation: Conversation, name: str) -> LLMClient:
-        """From now on this model answers there. Raises a ModelError, and changes nothing, if it does not answer."""
+        """Choose a model for the conversation. Raises a ModelError and changes nothing if the model does not answer."""
         client = await self._client(name)
         if client is not self._default:
             usage = await _asked(client)
@@ -118,12 +118,12 @@ class ModelSelector:
         return client
 
     async def switch_back(self, store: SessionStore, conversation: Conversation) -> LLMClient:
-        """To the configured model."""
+        """Choose the configured model again."""
         await self._choose(store, conversation, "")
         return self._default
 
     async def close(self) -> None:
-        """Those that were chosen; the configured one belongs to whoever brought it."""
+        """Close the clients of chosen models; the caller owns the configured one."""
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()
@@ -150,7 +150,7 @@ class ModelSelector:
 
 
 async def _asked(client: LLMClient) -> Usage:
-    """Whether it can be asked is only known when it is."""
+    """Ask the model a short question to see whether it answers."""
     try:
         async with asyncio.timeout(_SECONDS), aclosing(client.stream(_QUESTION)) as events:
             async for event in events:

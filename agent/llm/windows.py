@@ -45,7 +45,7 @@ class Windows:
         return cls(store, await store.learned_windows())
 
     def learned(self, model: str, believed: int, endpoint: str = "") -> LearnedWindow | None:
-        """What is known of it, as long as that counts."""
+        """Return the learned window of a model, if it still counts."""
         window = self._learned.get((model, endpoint))
         return window if window and counts(window, believed, self._clock()) else None
 
@@ -94,7 +94,8 @@ def counts(window: LearnedWindow, believed: int, now: float) -> bool:
 
 
 def measured(llm: LLMClient, windows: Windows, *, max_tokens: int | None = None) -> LLMClient:
-    """The same model or chain, with the windows that were learned. `max_tokens`: of answers, as configured."""
+    """Wrap a client or chain so that its window follows what was learned. `max_tokens` is the configured limit of
+    answers."""
     if isinstance(llm, RetryingLLM):
         return llm.around_each(lambda client: MeasuredLLM(client, windows, max_tokens))
     return MeasuredLLM(llm, windows, max_tokens)

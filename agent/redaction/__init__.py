@@ -43,7 +43,7 @@ def own_rules() -> tuple[Rule, ...]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """With those of a library, which takes a moment when one of them is first needed: call it in a thread."""
+    """Return our rules and the library's. Loading the library takes a moment: call this in a thread."""
     return (*own_rules(), *library.RULES)
 
 
@@ -76,7 +76,7 @@ def _without(text: str, rule: Rule) -> str:
 
 
 def _stand_in(secret: str) -> str:
-    """Of as many lines: whoever counts them must find the same line under the same number."""
+    """Return a placeholder with as many lines, so that line numbers stay the same."""
     return "\n".join(REDACTED if line.strip() else line for line in secret.split("\n"))
 
 

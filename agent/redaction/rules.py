@@ -1,4 +1,4 @@
-"""What a rule is, and how one is made."""
+"""Rules of redaction and how to build them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class StreamRedactor:
         return "".join((*shown, text[done:limit])), text[max(done, limit) :]
 
     def _doubtful(self, text: str) -> int:
-        """Where an end of the text begins that more text could turn into a secret."""
+        """Return where the end of the text begins that more text could turn into a secret."""
         for start in range(max(0, len(text) - self._longest + 1), len(text)):
             if text[start] in self._beginnings and any(form.startswith(text[start:]) for form in self._forms):
                 return start

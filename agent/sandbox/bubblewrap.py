@@ -41,7 +41,7 @@ GROUP = f"hermes:x:{_USER}:\nnogroup:x:{_NOBODY}:\n"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a command may use up."""
+    """Resource limits of a command."""
 
     memory_mb: int
     processes: int
@@ -108,7 +108,7 @@ def _files(descriptors: Descriptors, limits: Limits, *, network: bool) -> Iterat
 
 
 def _masks(hidden: Sequence[Path]) -> Iterator[str]:
-    """Somebody may keep Hermes' state below a folder of the system."""
+    """Hide Hermes' own state if it lies below a folder that the sandbox shows."""
     paths = {path.resolve() for path in hidden}
     for path in sorted(paths):
         if not any(path.is_relative_to(folder) for folder in _SYSTEM) or not paths.isdisjoint(path.parents):
@@ -157,6 +157,6 @@ def _launcher(limits: Limits) -> str:
 
 
 def _capped(limit: int, wanted: int, *, unit: int = 1) -> int:
-    """Nobody but root can have more than they were given."""
+    """Return the limit that may be set: only root can raise one."""
     _, most = resource.getrlimit(limit)
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most // unit)

@@ -29,7 +29,7 @@ _CHUNK = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended."""
+    """The end of a command: exit code and output."""
 
     exit_code: int | None
     """None if it ran out of time and was killed."""

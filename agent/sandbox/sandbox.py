@@ -27,7 +27,7 @@ _OTHERWISE = "or, if commands may do whatever Hermes itself may, set `tools.sand
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a command in the sandbox ended."""
+    """The end of a command in the sandbox."""
 
     finished: Finished
     too_much_memory: bool
@@ -36,7 +36,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What a command may reach and use up. The limits are for each command."""
+    """Files that a command may reach, and the limits of each command."""
 
     network: bool = False
     memory_mb: int = 1024
@@ -149,7 +149,7 @@ class _Report:
 
 
 def _readable(data: bytes, opened: ExitStack) -> int:
-    """A descriptor from which this can be read. A pipe holds it all, so nobody waits."""
+    """Return a descriptor to read the data from. A pipe holds it all, so writing does not block."""
     read_from, write_to = os.pipe()
     opened.callback(os.close, read_from)
     os.set_blocking(write_to, False)
@@ -170,9 +170,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_used(first_process: int) -> int:
-    """In bytes, with what lies in its file systems in memory. 0 if the sandbox is gone.
+    """Return the memory of the sandbox in bytes, with its file systems in memory; 0 if it is gone.
 
-    Seen through the eyes of its first process, so that these are its processes and no others.
+    Counts the processes that its first process sees.
     """
     root = Path(f"/proc/{first_process}/root")
     return sum(map(_share, _processes(root / "proc"))) + sum(map(_stored, (root / "tmp", root / "dev/shm")))
@@ -186,7 +186,7 @@ def _processes(proc: Path) -> list[Path]:
 
 
 def _share(process: Path) -> int:
-    """What it shares with others counts for each in part: fifty shells are not fifty times as large as one."""
+    """Return a process's share of memory: pages shared with others count in part."""
     try:
         lines = (process / "smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss:", "SwapPss:"))) * 1024

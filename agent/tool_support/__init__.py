@@ -1,1 +1,1 @@
-"""What the tools in `agent/tools/` stand on: the workspace, child processes, safe HTTP, text out of pages."""
+"""Shared parts of the tools: workspace, child processes, safe HTTP, text of web pages."""

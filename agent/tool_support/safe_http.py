@@ -55,7 +55,7 @@ class AddressRefused(OSError):
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether this leads to the internet. An address that carries an IPv4 address is judged by that."""
+    """Return whether an address is on the internet. One that carries an IPv4 address is judged by that."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
@@ -70,7 +70,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names and refuses addresses that are not public, but for `allow` (an intranet, say)."""
+    """Resolves names and refuses addresses that are not public, except those in `allow`."""
 
     def __init__(self, resolver: AbstractResolver | None = None, *, allow: Iterable[str] = ()) -> None:
         self._resolver = resolver
@@ -109,7 +109,7 @@ class CheckedResolver(AbstractResolver):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was at a URL."""
+    """The content of a URL."""
 
     url: str
     """Where the redirects ended."""

@@ -133,7 +133,7 @@ def snippet(line: str, position: int) -> str:
 
 
 def rest_of_word(text: str) -> int:
-    """How long it is; nothing where it has no end."""
+    """Return the length of the rest of the word; 0 if it has no end."""
     length = len(text.partition(" ")[0])
     return length if length < _WORD else 0
 

@@ -15,7 +15,7 @@ _ON_ITS_WAY = "is on its way to the person."
 
 
 def was_sent(result: str) -> bool:
-    """Whether a stored result of this tool tells of success: the store keeps no other sign of it."""
+    """Return whether a stored result of this tool reports success."""
     return result.endswith(_ON_ITS_WAY)
 
 

@@ -33,7 +33,7 @@ async def terminal(
 
 
 def terminal_in(sandbox: Sandbox | None) -> Tool:
-    """The tool as the owner wants it. Without a sandbox, a command may do whatever Hermes itself may."""
+    """Return the terminal tool for a sandbox. Without one, a command may do all that Hermes may do."""
 
     async def function(ctx: ToolContext, command: str, timeout: int) -> str:  # noqa: ASYNC109 - see above
         if sandbox is None:

@@ -35,7 +35,7 @@ def _write(workspace: Workspace, path: str, content: str, *, append: bool) -> No
 
 
 def _refuse_to_lose_secrets(workspace: Workspace, path: str, content: str) -> None:
-    """Whoever reads a file, changes a line and writes it back would put our stand-ins where its secrets were."""
+    """Refuse to write redacted placeholders over the secrets of a file."""
     try:
         before = workspace.read(path)
     except ToolError:
