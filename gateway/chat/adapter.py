@@ -10,40 +10,40 @@ from gateway.types import Button, ChatMessage, Place, Press
 
 
 class InboundHandler(Protocol):
-    """Takes in what an adapter has received. Raises nothing an adapter would have to handle, but for StoreError."""
+    """Receives the events of an adapter. Raises nothing that an adapter must handle except StoreError."""
 
     async def open(self) -> float:
-        """Before anything comes in, once the service can be asked: takes up what was left at the last stop. Gives the
-        time since when this bot listens, in whatever process; what is older was not written to it."""
+        """Resume what an earlier process left. Called once the service can be reached, before any event. Return the
+        time of the bot's very first start; older messages were not written to it."""
         ...
 
     async def message(self, message: ChatMessage) -> bool:
-        """A new message, or a slash command in its text form. Whether its author may speak here; if not, nothing that
-        they wrote may become visible.
+        """Accept a new message, or a slash command in its text form. Return whether its author may speak here; if not,
+        nothing that the author wrote may become visible.
 
-        Once this returns, the message is kept and may be acknowledged. If it raises StoreError it is not, and has to
-        be handed in again."""
+        When this returns, the message is persisted and may be acknowledged. If it raises StoreError, the message is
+        not persisted and must be delivered again."""
         ...
 
     async def edited(self, message: ChatMessage) -> None:
-        """A message was changed by its author; `message` is its new form."""
+        """Accept a message that its author has edited."""
         ...
 
     async def pressed(self, press: Press) -> str:
-        """A sentence for the one who pressed."""
+        """Handle a pressed button, and return a sentence for the person."""
         ...
 
     async def newest(self) -> dict[Place, str]:
-        """The newest message that was kept in each place, in whatever process; where people talked last comes first."""
+        """Return the newest persisted message of each place, of any process; the most recently active place first."""
         ...
 
     async def close(self) -> None:
-        """Called by a platform that stops, once nothing more comes in and while it can still send."""
+        """Stop. Called after the last event, while the platform can still send."""
         ...
 
 
 class ChatPort(Protocol):
-    """What a chat service can be asked to do. Failures are the errors of `gateway/chat/errors.py`, nothing else."""
+    """Calls to a chat service. They raise only the errors of `gateway/chat/errors.py`."""
 
     @property
     def platform(self) -> str:
@@ -52,7 +52,7 @@ class ChatPort(Protocol):
 
     @property
     def limit(self) -> int:
-        """The longest message, by `measure`."""
+        """The length of the longest message, in units of `measure`."""
         ...
 
     @property
@@ -63,19 +63,19 @@ class ChatPort(Protocol):
 
     @property
     def file_limit(self) -> int:
-        """The largest file it takes, in bytes."""
+        """The size of the largest accepted file, in bytes."""
         ...
 
     def edit_seconds(self, place: Place) -> float:
-        """The pace at which one message there may be edited for as long as an answer lasts."""
+        """Return the interval at which one message may be edited during a whole answer."""
         ...
 
     async def direct(self, user_id: str) -> Place:
-        """The direct chat with this account, opened if need be. It may still turn out Undeliverable."""
+        """Open the direct chat with this account. Sending to it may still raise Undeliverable."""
         ...
 
     def pace_key(self, place: Place) -> str:
-        """Places with the same key share one limit of the service."""
+        """Return the key of the rate limit that applies. Places with the same key share one limit."""
         ...
 
     async def send(
@@ -88,8 +88,8 @@ class ChatPort(Protocol):
         buttons: Sequence[Button] = (),
         silent: bool = False,
     ) -> str:
-        """A new message; gives its id. `formatted`: the text is Markdown, to be shown as such where that is possible
-        and else as it is. `reply_to` is a message of the same place; if it is gone, the text is sent all the same."""
+        """Send a message and return its id. `formatted`: the text is Markdown; a service that cannot format it shows
+        the source. `reply_to` is a message of the same place; the text is sent even if that message is gone."""
         ...
 
     async def edit(
@@ -101,19 +101,19 @@ class ChatPort(Protocol):
         formatted: bool = False,
         buttons: Sequence[Button] = (),
     ) -> None:
-        """Replaces text and buttons of one of our messages. An edit that changes nothing is no failure."""
+        """Replace text and buttons of one of our messages. An edit that changes nothing succeeds."""
         ...
 
     async def delete(self, place: Place, message_id: str) -> None:
-        """Removes one of our messages. One that is gone already is no failure."""
+        """Delete one of our messages. Succeeds if the message is gone already."""
         ...
 
     async def fetch(self, ref: str, name: str, size: int | None, most: int) -> bytes:
-        """The attachment with this `ref`. Raises AttachmentRefused."""
+        """Download the attachment with this `ref`, at most `most` bytes. Raises AttachmentRefused."""
         ...
 
     async def typing(self, place: Place) -> None:
-        """Shows for a few seconds that something is being written."""
+        """Show the typing indicator for a few seconds."""
         ...
 
     async def send_file(self, place: Place, name: str, data: bytes, *, caption: str = "") -> str: ...

@@ -1,4 +1,4 @@
-"""Buttons that were pressed. The gate is asked first, as for a message; the data is not trusted."""
+"""Sends pairing prompts, and handles pressed buttons: approvals of tool calls and of new people."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from gateway.types import Author, Button, ChatMessage, Press
 
 
 class PairingPrompt:
+    """Answers strangers with a pairing code, and asks the admins to approve them."""
+
     def __init__(
         self, port: ChatPort, pairing: Pairing, delivery: DeliveryManager, admins: Sequence[str]
     ) -> None:
@@ -26,7 +28,7 @@ class PairingPrompt:
         self.admins = admins
 
     async def send(self, message: ChatMessage) -> None:
-        """Of what the stranger wrote nothing is kept. The code is told once: it stays in their chat."""
+        """Send a stranger the code, once. Nothing that the stranger wrote is stored."""
         code = await self._pairing.request(self._port.platform, message.author)
         if code is None or code.repeated:
             return
@@ -44,7 +46,7 @@ class PairingPrompt:
         try:
             place = await self._port.direct(admin)
         except DeliveryError:
-            return  # an admin who has never written to the bot cannot be reached; the code is enough
+            return  # an admin who has never written to the bot cannot be reached; the code still works
         await self._delivery.send_notice(place, question, buttons=buttons)
 
 
@@ -52,15 +54,17 @@ def _welcome(stranger: Author, code: PairingCode) -> str:
     return (
         "I do not know you yet. If this is your bot, run this on its machine; if not, ask its owner to:\n"
         f"`hermes pairing approve {code.code}`\n"
-        f"The code is good for an hour. Then write again. Your id is `{stranger.id}`."
+        f"The code is valid for an hour. Then write again. Your id is `{stranger.id}`."
     )
 
 
-_NOT_YOU = "That is not for you to decide."
+_NOT_YOU = "You may not decide this."
 _OVER = "This request is no longer open."
 
 
 class Buttons:
+    """Handles pressed buttons. Asks the gate first, as for a message, and does not trust the button's data."""
+
     def __init__(
         self, gateway: Gateway, port: ChatPort, gate: Gate, pairing: Pairing, delivery: DeliveryManager
     ) -> None:
@@ -71,7 +75,7 @@ class Buttons:
         self._delivery = delivery
 
     async def pressed(self, press: Press, *, person: str) -> str:
-        """A sentence for the one who pressed."""
+        """Handle a pressed button, and return a sentence for the person."""
         if await self._gate.verdict(press.author, press.place) != "yes":
             return _NOT_YOU
         match press.data.split(":"):
@@ -96,7 +100,7 @@ class Buttons:
     async def _pair(self, press: Press, code: str, answer: str) -> str:
         if press.place.kind != "direct" or not self._gate.is_admin(press.author.id):
             return _NOT_YOU
-        # An old button is no guess, and an admin of this bot decides about this bot only.
+        # Pressing an old button does not count as guessing a code, and an admin decides for this bot only.
         if not await self._pairing.is_open(self._port.platform, code):
             return _OVER
         try:

@@ -1,14 +1,14 @@
-"""What can go wrong between Hermes and a chat service, by what is to be done about it.
+"""Errors of chat services, by what to do about them.
 
 DeliveryError
-├── SlowDown           wait `retry_after` seconds, then do it again
-├── Unreachable        try again; if `maybe_done`, it may have been carried out already
-├── MessageGone        that message cannot be edited any more; send another
-├── ContentRefused     the service does not take this text; sending it again is useless
-├── Undeliverable      nobody is there: blocked, kicked, deleted, no permission
+├── SlowDown           wait `retry_after` seconds, then repeat the call
+├── Unreachable        repeat the call; if `maybe_done`, it may have succeeded
+├── MessageGone        the message can no longer be edited; send another
+├── ContentRefused     the service rejects this text; do not send it again
+├── Undeliverable      the bot is blocked, was removed, or has no permission
 └── ChatMoved          the chat has another id now
-AttachmentRefused      a file that came in cannot be taken
-ConnectionRefused      a bot cannot connect and a person has to do something about it
+AttachmentRefused      a received file cannot be accepted (gateway/errors.py)
+ConnectionRefused      a bot cannot connect until a person changes something
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class MessageGone(DeliveryError):
 
 
 class ContentRefused(DeliveryError):
-    """The chat service does not take this message."""
+    """The chat service rejected this message."""
 
 
 class Undeliverable(DeliveryError):
-    """Nobody can be reached in this chat."""
+    """This chat cannot be reached."""
 
 
 class ChatMoved(DeliveryError):

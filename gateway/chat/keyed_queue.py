@@ -1,4 +1,4 @@
-"""Work that keeps its order within a chat, while other chats go on: one line of people per counter."""
+"""Runs jobs one at a time per key, in order."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ Job = Callable[[], Awaitable[object]]
 
 
 class KeyedQueue:
-    """One line per key. A line exists only while somebody stands in it."""
+    """One queue per key, such as a chat. A queue exists only while it has jobs."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._workers: set[asyncio.Task[None]] = set()
 
     def put(self, key: Hashable, job: Job) -> None:
-        line = self._waiting.get(key)
-        if line is not None:
-            line.append(job)
+        jobs = self._waiting.get(key)
+        if jobs is not None:
+            jobs.append(job)
             return
         self._waiting[key] = deque([job])
         worker = asyncio.create_task(self._work(key))
         self._workers.add(worker)
         worker.add_done_callback(self._workers.discard)
 
-    def outcome(self, key: Hashable, job: Job) -> asyncio.Future[None]:
-        """Puts it in line; what is given back ends with it. A StoreError comes out there: whatever else goes wrong
-        would go wrong again."""
+    def put_and_wait(self, key: Hashable, job: Job) -> asyncio.Future[None]:
+        """Queue a job, and return a future that ends with it. The future raises the job's StoreError, so that the caller
+        can repeat the job; other errors are logged."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
             try:
                 await job()
             except StoreError as error:
-                if not ended.done():  # nobody waits any more
+                if not ended.done():  # the caller was cancelled
                     ended.set_exception(error)
             finally:
                 if not ended.done():
@@ -51,7 +51,7 @@ class KeyedQueue:
         return ended
 
     async def close(self, seconds: float) -> None:
-        """What stands in line is still done, for as long as that takes few seconds."""
+        """Finish the queued jobs within so many seconds, then cancel the rest."""
         if self._workers:
             _, late = await asyncio.wait(self._workers, timeout=seconds)
             for worker in late:
@@ -59,13 +59,13 @@ class KeyedQueue:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def _work(self, key: Hashable) -> None:
-        line = self._waiting[key]
+        jobs = self._waiting[key]
         try:
-            while line:
+            while jobs:
                 try:
-                    await line[0]()
-                except Exception as error:  # noqa: BLE001 - one message must not hold up those behind it
+                    await jobs[0]()
+                except Exception as error:  # noqa: BLE001 - a bug in one job must not stop the jobs behind it
                     await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
-                line.popleft()
+                jobs.popleft()
         finally:
             del self._waiting[key]

@@ -17,7 +17,7 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 
 async def _preview(context: CommandContext, live: LiveContext) -> str:
-    """What stands in the window and when it is compacted, without asking a model."""
+    """Report what fills the window and when it is compacted, without calling a model."""
     engine = await context.agent.start_engine(live)
     tokens = last_prompt_tokens(live)
     return (

@@ -11,11 +11,11 @@ _GROUPS = {
     "You and Hermes": ("model", "memory", "whoami", "help"),
 }
 _OTHERS = "More"
-"""Commands that plugins bring."""
+"""The heading of the plugins' commands."""
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    # Telegram makes a link of a command up to its first hyphen: a tap on /undo-compress would send /undo.
+    # Telegram links a command only up to its first hyphen: a tap on /undo-compress would send /undo.
     hyphen = "_" if context.conversation.address.platform.startswith("telegram") else "-"
     usable = [command for command in context.commands.all if context.is_admin or not command.for_admins]
     return "\n\n".join(

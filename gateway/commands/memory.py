@@ -4,8 +4,8 @@ from agent.store import Fact
 from gateway.commands.registry import Command, CommandContext
 from gateway.commands.sessions import dated
 
-_HOW = "\n/memory forget NUMBER deletes one of them; sessions that have begun keep it until /new."
-_USAGE = "Say /memory to see what is remembered, or /memory forget NUMBER to delete it."
+_HOW = "\n/memory forget NUMBER deletes one of them; a session that has begun keeps it until /new."
+_USAGE = "/memory lists what is remembered; /memory forget NUMBER deletes it."
 
 
 async def _run(context: CommandContext, rest: str) -> str:

@@ -49,7 +49,7 @@ def _about(llm: LLMClient) -> str:
 
 
 def _first_line(text: str) -> str:
-    """litellm adds advice for programmers."""
+    """Drop the advice for programmers that litellm adds."""
     return text.partition("\n")[0]
 
 
@@ -57,7 +57,7 @@ async def _consequence(context: CommandContext, llm: LLMClient) -> str:
     session = await context.store.session(context.conversation.live_session_id)
     if (session.prompt_tokens or 0) < llm.context_length:
         return ""
-    return "Its window is smaller than what was said here: older messages are summarised before it answers."
+    return "Its window is smaller than this conversation, so older messages are summarised before it answers."
 
 
 COMMAND = Command("model", "which model answers here; admins can switch it", _run, argument="name")

@@ -6,7 +6,7 @@ from gateway.commands.registry import Command, CommandContext
 from gateway.commands.sessions import COMMAND as SESSIONS
 from gateway.commands.sessions import LISTED, dated
 
-# The same for an id that does not exist and for one of somebody else: nobody learns which it is.
+# The same answer for an unknown id and for another person's id, so that it reveals nothing.
 _UNKNOWN = "There is no such session in this conversation; /sessions lists them."
 
 
@@ -15,7 +15,7 @@ async def _run(context: CommandContext, rest: str) -> str:
         return str(await SESSIONS.run(context, ""))
     found = await _find(context, rest)
     if len(found) != 1:
-        return "More than one session is called that; write more of it." if found else _UNKNOWN
+        return "More than one session matches; write more of the name or id." if found else _UNKNOWN
     left = await context.agent.open(context.conversation)
     if found == {left.session.id}:
         return "You are in that session already."
@@ -29,7 +29,7 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 
 async def _find(context: CommandContext, wanted: str) -> set[str]:
-    """A number of the list, a branch's name, or an id or the beginning of one."""
+    """Find sessions by number in the list, by a branch's name, or by an id or its beginning."""
     lines = await list_branches(context.store, context.conversation, limit=LISTED)
     if wanted.isdecimal():
         return {line.session.id for line in lines[int(wanted) - 1 : int(wanted)] if int(wanted)}
@@ -42,7 +42,7 @@ async def _find(context: CommandContext, wanted: str) -> set[str]:
 
 COMMAND = Command(
     "resume",
-    "go on with an earlier session: its number in /sessions, its name or id",
+    "continue an earlier session: its number in /sessions, its name or id",
     _run,
     argument="session",
 )

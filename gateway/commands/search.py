@@ -11,12 +11,12 @@ _SPEAKERS = {"user": "you", "assistant": "Hermes", "tool": "a tool"}
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    """Only in what this person, or this group, has said and was told."""
+    """Search only the messages of this person or this group."""
     if not rest:
         return "Which words? For example: /search train to Lisbon"
     hits = await context.store.search(rest, person=context.conversation.person, limit=_HITS)
     if not hits:
-        return f"Nothing was found for “{rest[:100]}”. Try fewer or other words."
+        return f"Nothing found for “{rest[:100]}”. Try fewer or other words."
     return "\n\n".join([await _shown(context, hit) for hit in hits])
 
 
@@ -35,11 +35,11 @@ async def _where(context: CommandContext, hit: SearchHit) -> str:
 
 
 def _bold(snippet: str) -> str:
-    """The matched words in bold; asterisks that were written must not be taken for it."""
+    """Make the matched words bold, and escape asterisks of the text."""
     text = snippet if len(snippet) <= _SNIPPET else snippet[: _SNIPPET - 1] + "…"
     if text.count("\x02") > text.count("\x03"):
         text += "\x03"
     return text.replace("*", "\\*").replace("\x02", "**").replace("\x03", "**")
 
 
-COMMAND = Command("search", "find what was said, in earlier sessions, too", _run, argument="words")
+COMMAND = Command("search", "find what was said, also in earlier sessions", _run, argument="words")

@@ -12,7 +12,7 @@ async def _run(context: CommandContext, rest: str) -> str:
     lines = await list_branches(context.store, context.conversation, limit=LISTED)
     shown = [f"{number}. {_described(line)}" for number, line in enumerate(lines, start=1)]
     if len(lines) > 1:
-        shown.append("\n/resume NUMBER goes on with one of them.")
+        shown.append("\n/resume NUMBER continues one of them.")
     return "\n".join(shown)
 
 

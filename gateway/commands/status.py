@@ -13,7 +13,7 @@ from gateway.text.display import pluralize
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    """Only looks: a turn may be running, and nothing here may wait for it or get in its way."""
+    """Only read: a turn may be running, and this command neither waits for it nor disturbs it."""
     store, conversation = context.store, context.conversation
     llm = await context.agent.models.of(conversation)
     session = await store.session(conversation.live_session_id)
@@ -33,8 +33,8 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 
 async def in_the_window(context: CommandContext, session: Session) -> tuple[int, str]:
-    """Tokens, as the provider reported them. Estimated where the report cannot be true, and between a compaction and
-    the next call of the model."""
+    """Return the tokens of the last prompt, as the provider reported them. They are estimated if the report cannot be
+    true, and between a compaction and the next model call."""
     store, conversation = context.store, context.conversation
     if not session.prompt_tokens:
         done = dict(await store.compactions(conversation.id)).get(session.id)
@@ -47,7 +47,7 @@ async def in_the_window(context: CommandContext, session: Session) -> tuple[int,
 
 
 def _replaced(context: CommandContext) -> Iterator[str]:
-    """The reasons name folders, which are for admins only."""
+    """Report an engine that was replaced. The reasons name folders, so only admins see them."""
     if context.is_admin:
         yield from (f"Warning: {notice}" for notice in context.notices)
     elif context.unusable_engine:
@@ -55,7 +55,7 @@ def _replaced(context: CommandContext) -> Iterator[str]:
 
 
 async def _about_the_model(context: CommandContext, llm: LLMClient) -> AsyncIterator[str]:
-    """Whether another one answers here for now, and whether its window is smaller than believed."""
+    """Report another model that answered last, and windows that are smaller than the catalog says."""
     used = await context.agent.models.in_use(context.conversation)
     if used.model != llm.model:
         yield f"The last answer came from {used.model}, window {used.context_length:,} tokens"
@@ -78,7 +78,7 @@ def _waiting(context: CommandContext) -> Iterator[str]:
 
 
 async def _engine(context: CommandContext) -> list[str]:
-    """The lines about the context engine."""
+    """Describe the context engine."""
     engine = await context.agent.engine_status(context.conversation)
     if engine is None:
         return ["Context engine: at rest until the next message", *_replaced(context)]

@@ -25,14 +25,14 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 
 async def _today(context: CommandContext) -> AsyncIterator[str]:
-    """What everybody spends is for the owner and the admins, and not for a group that reads along."""
+    """Report today's cost. Only admins see the total, and not in a group, where others read it."""
     yield f"You today: {spending(await context.budget.of_person(context.author))}"
     if context.is_admin and not context.group:
         yield f"Everybody today: {spending(await context.budget.of_everybody())}"
 
 
 def described(usage: Usage) -> str:
-    """Tokens in and out, what the cache served, and the price."""
+    """Describe tokens in and out, the cached share, and the price."""
     cost = "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     cached = (
         f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%} cached)" if usage.cache_read_tokens else ""

@@ -4,7 +4,7 @@ from gateway.commands.registry import Command, CommandContext
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    """The numbers that `allowed_users`, `allowed_groups` and `admins` want."""
+    """Report the ids for `allowed_users`, `allowed_groups` and `admins`."""
     address = context.conversation.address
     lines = [f"Platform: {address.platform}", *_you(context.author), *_group(context.group)]
     if address.chat_id:
@@ -15,7 +15,7 @@ async def _run(context: CommandContext, rest: str) -> str:
 
 
 def _you(author: str) -> list[str]:
-    """`telegram:4711`. The owner at this machine has no number."""
+    """Return the id in `telegram:4711`. The owner at this machine has none."""
     service, colon, number = author.partition(":")
     return [f"Your id: `{number}` (for `allowed_users` and `admins`)"] if colon else [f"You: the {service}"]
 

@@ -28,7 +28,7 @@ async def test_whoever_waits_for_a_job_hears_of_a_store_that_refused_it() -> Non
     async def broken() -> None:
         raise ZeroDivisionError
 
-    outcomes = [lines.outcome("chat", job) for job in (partial(_note, done, 1), full, broken)]
+    outcomes = [lines.put_and_wait("chat", job) for job in (partial(_note, done, 1), full, broken)]
     results = await asyncio.gather(*outcomes, return_exceptions=True)
     assert [type(result) for result in results] == [type(None), StoreFull, type(None)]
     assert done == [1]

@@ -354,9 +354,9 @@ async def test_a_stranger_is_introduced_once_and_not_stored(tmp_path: Path) -> N
     ("who", "place", "said"),
     [
         (BOB, Place("2"), "Carl may talk to me now."),
-        (ANNA, Place("1"), "That is not for you to decide."),
-        (CARL, Place("3"), "That is not for you to decide."),
-        (BOB, GROUP, "That is not for you to decide."),
+        (ANNA, Place("1"), "You may not decide this."),
+        (CARL, Place("3"), "You may not decide this."),
+        (BOB, GROUP, "You may not decide this."),
     ],
 )
 async def test_who_may_let_somebody_in(tmp_path: Path, who: Author, place: Place, said: str) -> None:
@@ -385,7 +385,7 @@ async def test_forged_button_data(tmp_path: Path, data: str) -> None:
     """It does nothing, and says so."""
     async with bot(tmp_path) as here:
         said = await here.reception.pressed(Press(Place("1"), ANNA, "1", data))
-        assert said in ("This request is no longer open.", "That is not for you to decide.")
+        assert said in ("This request is no longer open.", "You may not decide this.")
 
 
 async def test_a_stop_keeps_what_was_not_read_yet(tmp_path: Path) -> None:

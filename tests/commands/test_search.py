@@ -47,7 +47,7 @@ async def test_what_others_said_is_not_found(desk: Desk) -> None:
     assert "heliotrope** is mine" in await desk.say("/search heliotrope", ada)
     for who in (bob, group):
         assert await desk.say("/search heliotrope", who) == (
-            "Nothing was found for “heliotrope”. Try fewer or other words."
+            "Nothing found for “heliotrope”. Try fewer or other words."
         )
 
 

@@ -28,7 +28,7 @@ async def test_the_lines_are_listed_newest_first(desk: Desk) -> None:
     date = r"\d{4}-\d\d-\d\d \d\d:\d\d"
     assert re.fullmatch(rf"1\. {date}, 2 messages: “Tell me of milk\. word .*…” ← you are here", first)
     assert re.fullmatch(rf"2\. {date}, {count} messages: “Tell me of tea0\. .*…”", second)
-    assert hint == "/resume NUMBER goes on with one of them."
+    assert hint == "/resume NUMBER continues one of them."
 
 
 async def test_a_number_of_the_list_is_resumed(desk: Desk) -> None:
@@ -68,7 +68,7 @@ async def test_an_empty_session_is_not_listed(desk: Desk) -> None:
     lines = (await desk.say("/sessions")).splitlines()
     assert lines[0].endswith("0 messages: nothing said yet ← you are here")
     assert lines[1].startswith("2. ") and "tea" in lines[1]
-    assert lines[2:] == ["", "/resume NUMBER goes on with one of them."]
+    assert lines[2:] == ["", "/resume NUMBER continues one of them."]
 
 
 async def test_only_the_newest_are_listed_and_the_live_one(desk: Desk) -> None:
@@ -112,7 +112,7 @@ async def test_an_id_can_be_shortened(desk: Desk) -> None:
     await desk.talk("tea")
     old = await desk.live()
     await desk.say("/reset")
-    assert await desk.say("/resume ses_") == "More than one session is called that; write more of it."
+    assert await desk.say("/resume ses_") == "More than one session matches; write more of the name or id."
     assert "Back in the session" in await desk.say(f"/resume {old[:-4]}")
     assert await desk.say(f"/resume {old}") == "You are in that session already."
 

@@ -48,7 +48,7 @@ async def test_an_admin_lets_a_stranger_in(surface: ChatSurface, model: Model) -
     await _code_given_to(mallory)
     asked = await olga.is_asked()
     assert "Mallory" in asked.text
-    assert await eve.presses(asked, "Approve") == "That is not for you to decide."
+    assert await eve.presses(asked, "Approve") == "You may not decide this."
     assert "may talk to me now" in await olga.presses(asked, "Approve")
     await mallory.is_answered("You may talk to me now.")
     await mallory.asks("thank you")

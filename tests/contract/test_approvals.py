@@ -97,6 +97,6 @@ async def test_a_stranger_presses(surface: ChatSurface, model: Model) -> None:
     model.answers("do the sum", WANTED, "Then not.")
     await ada.says("do the sum")
     asked = await ada.is_asked()
-    assert await mallory.presses(asked, "Once") == "That is not for you to decide."
+    assert await mallory.presses(asked, "Once") == "You may not decide this."
     assert (await ada.presses(asked, "Deny")).startswith("Denied")
     await ada.is_answered("Then not.")

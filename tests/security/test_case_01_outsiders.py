@@ -14,7 +14,7 @@ from tests.chat.test_reception import ANNA, BOB, CARL, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 ROBOT = replace(ANNA, is_bot=True)
-NOT_YOURS = "That is not for you to decide."
+NOT_YOURS = "You may not decide this."
 
 
 async def _witness(here: Bot, count: int = 1) -> list[str]:

@@ -96,7 +96,7 @@ async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> N
         (asked,) = [shown for shown in here.service.messages if shown.buttons]
         await _revoke(here)
         press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[0].data)
-        assert await here.reception.pressed(press) == "That is not for you to decide."
+        assert await here.reception.pressed(press) == "You may not decide this."
         assert len(here.llm.requests) == 1
 
 

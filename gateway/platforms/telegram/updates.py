@@ -149,7 +149,7 @@ class UpdateReceiver:
                 failed_chats.add(message.chat_id)
                 raise
 
-        return self._queue.outcome(message.chat_id, job)
+        return self._queue.put_and_wait(message.chat_id, job)
 
     def _handle_other(self, update: Update) -> None:
         """Handle updates that need not be stored: presses, and changes of the bot's membership."""
