@@ -33,8 +33,8 @@ class KeyedQueue:
         worker.add_done_callback(self._workers.discard)
 
     def put_and_wait(self, key: Hashable, job: Job) -> asyncio.Future[None]:
-        """Queue a job, and return a future that ends with it. The future raises the job's StoreError, so that the caller
-        can repeat the job; other errors are logged."""
+        """Queue a job, and return a future that ends with it. The future raises the job's StoreError, so that the
+        caller can repeat the job; other errors are logged."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
