@@ -1,4 +1,4 @@
-"""A bot in a chat service in memory, run by the gateway whose dashboard is looked at."""
+"""A bot on an in-memory chat service, run by the gateway of the dashboard."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.media.attachments import AttachmentReader
 from gateway.types import Author, ChatMessage, Place
 from tests.chat.service import ChatService
-from tests.dashboard.world import Watched
+from tests.dashboard.world import DashboardHarness
 
 ANNA, STRANGER = Author("1", "Anna"), Author("7", "Zoe")
 
 
 class Bot:
-    def __init__(self, house: Watched, **settings: Any) -> None:
+    def __init__(self, dashboard: DashboardHarness, **settings: Any) -> None:
         self.service = ChatService()
-        store = house.store
+        store = dashboard.store
         config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
-        gate = house.gateway.access.add(Gate(self.service.platform, config, store.access))
+        gate = dashboard.gateway.access.add(Gate(self.service.platform, config, store.access))
         self.reception = ChatReceiver(
-            house.gateway,
+            dashboard.gateway,
             self.service,
             gate,
             Pairing(store.access),
@@ -38,7 +38,7 @@ class Bot:
             config,
             join_seconds=0.01,
         )
-        house.gateway.bots[self.service.platform] = self.reception
+        dashboard.gateway.bots[self.service.platform] = self.reception
         self._ids = itertools.count(1)
 
     async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:
@@ -51,17 +51,17 @@ class Bot:
 
 
 @asynccontextmanager
-async def bot(house: Watched, **settings: Any) -> AsyncIterator[Bot]:
-    """Connected."""
-    the_bot = Bot(house, **settings)
+async def bot(dashboard: DashboardHarness, **settings: Any) -> AsyncIterator[Bot]:
+    """Run a connected bot."""
+    the_bot = Bot(dashboard, **settings)
     await the_bot.reception.open()
     yield the_bot
-    await house.gateway.close()
+    await dashboard.gateway.close()
     await the_bot.reception.close()
 
 
 def breaking_down(times: int) -> list[Step]:
-    """A model library with a bug: a message that meets it three times is given up on."""
+    """Script a model client that crashes; a message is parked after three crashes."""
 
     def broken(request: ChatRequest) -> Step:
         raise ZeroDivisionError("a bug")

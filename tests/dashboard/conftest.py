@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboard.world import Watched, watched
+from tests.dashboard.world import DashboardHarness, running_dashboard
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[Watched]:
+async def dashboard(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
     """A Hermes without a token, and its dashboard."""
-    async with watched(tmp_path) as house:
-        yield house
+    async with running_dashboard(tmp_path) as dashboard:
+        yield dashboard

@@ -1,4 +1,4 @@
-"""Conversations for the dashboard to show: some that were only stored, and one that a real engine has compacted."""
+"""Conversations for dashboard tests: stored ones, and one that the real engine compacts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.messages import Message, ToolCall
 from agent.store import Address, Compaction, Conversation, Split
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER
-from tests.dashboard.world import Watched
+from tests.dashboard.world import DashboardHarness
 
 SUMMARY = "## Goal\nTo carry the **lighthouse** papers to the harbour master.\n\n## Done\n- Asked for the tide tables."
 TALK = (
@@ -25,10 +25,10 @@ API = "/api/dashboard/conversations"
 
 
 @dataclass
-class Told:
-    """A conversation in which much was said."""
+class LongChat:
+    """A conversation that is long enough to be compacted."""
 
-    house: Watched
+    dashboard: DashboardHarness
     id: str
 
     @property
@@ -40,16 +40,16 @@ class Told:
         return f"{API}/{self.id}"
 
     async def live(self) -> str:
-        return (await self.house.store.sessions.conversation(self.id)).live_session_id
+        return (await self.dashboard.store.sessions.conversation(self.id)).live_session_id
 
     async def compress(self, topic: str = "", summary: str = SUMMARY) -> str:
-        """Through the button, by the real engine. Gives what was said of it."""
-        self.house.script.will(summary)
-        return await self.house.act(f"{self.api}/compress", {"topic": topic})
+        """Press the button Compress; return the sentence of the response."""
+        self.dashboard.script.will(summary)
+        return await self.dashboard.act(f"{self.api}/compress", {"topic": topic})
 
     async def restore(self, session_id: str) -> str:
         body = {"session": session_id, "instead_of": await self.live()}
-        return await self.house.act(f"{self.api}/restore", body)
+        return await self.dashboard.act(f"{self.api}/restore", body)
 
 
 async def opened(
@@ -59,16 +59,16 @@ async def opened(
 
 
 async def said(store: SqliteStore, conversation: Conversation, *texts: str) -> list[Message]:
-    """By the person and by Hermes in turn."""
+    """Add messages of the person and of Hermes in turn."""
     roles = ("user", "assistant")
     messages = [Message(roles[at % 2], text) for at, text in enumerate(texts)]  # type: ignore[arg-type]
     live = (await store.sessions.conversation(conversation.id)).live_session_id
     return await store.sessions.append(live, messages)
 
 
-async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") -> Told:
-    """Long enough to be compacted, with a tool call in the middle and a window that fills up."""
-    store = house.store
+async def long_chat(dashboard: DashboardHarness, *, exchanges: int = 40, chat_id: str = "desk") -> LongChat:
+    """Store a long conversation with a tool call and growing usage."""
+    store = dashboard.store
     conversation = await opened(store, chat_id)
     live = conversation.live_session_id
     for number in range(exchanges):
@@ -81,7 +81,7 @@ async def told(house: Watched, *, exchanges: int = 40, chat_id: str = "desk") ->
         usage = Usage(2_000 + 1_500 * number, 40, cost_usd=0.002)
         await store.sessions.record_usage(live, usage, model="scripted/demo", spender=OWNER)
     await store.sessions.append(live, tool_call())
-    return Told(house, conversation.id)
+    return LongChat(dashboard, conversation.id)
 
 
 def tool_call(result: str = "wing: a word of 4 letters", *, word: str = "wing") -> Sequence[Message]:
@@ -96,7 +96,7 @@ def tool_call(result: str = "wing: a word of 4 letters", *, word: str = "wing") 
 
 
 async def compacted_often(store: SqliteStore, times: int, *, chat_id: str = "long") -> Conversation:
-    """A long line of sessions, written straight into the store."""
+    """Store a conversation with many compactions."""
     conversation = await opened(store, chat_id)
     live = conversation.live_session_id
     [first] = await store.sessions.append(live, [Message("user", "The beginning of a long story")])

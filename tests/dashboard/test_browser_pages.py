@@ -21,7 +21,13 @@ from gateway.core.inbox_codec import encode_local
 from gateway.platforms.base import Health
 from gateway.types import OWNER, Author, InboundMessage
 from tests.dashboard.test_overview import Service
-from tests.dashboard.world import PHONE, Watched, barriers, scrolls_sideways, watched
+from tests.dashboard.world import (
+    PHONE,
+    DashboardHarness,
+    accessibility_violations,
+    running_dashboard,
+    scrolls_sideways,
+)
 from tests.web.browser import IN_A_BROWSER, Tab
 from tests.web.world import Gate
 
@@ -37,8 +43,8 @@ PAGES = {
 MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4.1-mini", "openrouter/z-ai/glm-4.6", "ollama/qwen3")
 
 
-@pytest_asyncio.fixture(name="house", loop_scope="session")
-async def a_busy_house(tmp_path: Path) -> AsyncIterator[Watched]:
+@pytest_asyncio.fixture(name="dashboard", loop_scope="session")
+async def a_busy_house(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
     """A Hermes with bots, spending, a newcomer, a turn under way, and a message that was given up on."""
     services = [
         Service("web", Health("up"), "http://127.0.0.1:8787"),
@@ -47,17 +53,17 @@ async def a_busy_house(tmp_path: Path) -> AsyncIterator[Watched]:
     ]
     limits = {"daily_usd_total": 5.0, "daily_usd_per_person": 2.0}
     config = Config.model_validate({"limits": limits})
-    async with watched(tmp_path, config=config, platforms=services) as house:
-        conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-        await house.store.database.write(_spend, conversation.live_session_id, fence=None)
+    async with running_dashboard(tmp_path, config=config, platforms=services) as dashboard:
+        conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+        await dashboard.store.database.write(_spend, conversation.live_session_id, fence=None)
         question = InboundMessage(Address("web", "desk"), OWNER, "What is 1/0?")
-        await house.store.inbox.add(encode_local(question))
-        await house.store.inbox.park([question.id], "Hermes broke down over it")
-        pairing = Pairing(house.store.access)
+        await dashboard.store.inbox.add(encode_local(question))
+        await dashboard.store.inbox.park([question.id], "Hermes broke down over it")
+        pairing = Pairing(dashboard.store.access)
         await pairing.request("telegram", Author("4711", "Zoe <b>Stranger</b>"))
         await pairing.request("telegram", Author("4712", "Max"))
         await pairing.approve_person("telegram", "4712", by="dashboard")
-        yield house
+        yield dashboard
 
 
 def _spend(connection: sqlite3.Connection, session_id: str) -> None:
@@ -88,35 +94,37 @@ def _spend(connection: sqlite3.Connection, session_id: str) -> None:
         ("phone", {"viewport": PHONE}),
     ],
 )
-async def test_every_page(browser: Browser, house: Watched, name: str, options: dict[str, Any]) -> None:
+async def test_every_page(
+    browser: Browser, dashboard: DashboardHarness, name: str, options: dict[str, Any]
+) -> None:
     """In light and dark and on a phone: no barrier, no scrolling sideways, nothing for the console."""
     gate = Gate()
-    house.script.will([gate, "Done."])
-    await house.gateway.receive(InboundMessage(Address("web", "garden"), OWNER, "Wait a little."))
+    dashboard.script.will([gate, "Done."])
+    await dashboard.gateway.receive(InboundMessage(Address("web", "garden"), OWNER, "Wait a little."))
     await gate.reached.wait()
     async with Tab.visiting(browser, **options) as tab:
         for page, path in PAGES.items():
-            await tab.page.goto(house.url + path)
+            await tab.page.goto(dashboard.url + path)
             await tab.sees("h1")
-            assert await barriers(tab) == [], page
+            assert await accessibility_violations(tab) == [], page
             assert not await scrolls_sideways(tab), page
             await tab.picture(f"dashboard-{page}-{name}")
         assert tab.complaints == []
     gate.set()
 
 
-async def test_without_a_script(browser: Browser, house: Watched) -> None:
+async def test_without_a_script(browser: Browser, dashboard: DashboardHarness) -> None:
     """Everything can be read; what would do nothing is not there."""
     async with Tab.visiting(browser, java_script_enabled=False) as tab:
         for path, text in (("/dashboard/spend", "By model"), ("/dashboard/parked", "What is 1/0?")):
-            await tab.page.goto(house.url + path)
+            await tab.page.goto(dashboard.url + path)
             await tab.sees("main", text)
         await tab.sees_no("button")
 
 
-async def test_a_newcomer_is_let_in(browser: Browser, house: Watched) -> None:
+async def test_a_newcomer_is_let_in(browser: Browser, dashboard: DashboardHarness) -> None:
     """By keyboard; the page follows by itself."""
-    async with Tab.visiting(browser, f"{house.url}/dashboard/people") as tab:
+    async with Tab.visiting(browser, f"{dashboard.url}/dashboard/people") as tab:
         await tab.sees(".rows .card", "Zoe <b>Stranger</b>")
         await tab.page.get_by_role("button", name="Approve Zoe").focus()
         await tab.page.keyboard.press("Enter")
@@ -126,23 +134,23 @@ async def test_a_newcomer_is_let_in(browser: Browser, house: Watched) -> None:
         assert tab.complaints == []
 
 
-async def test_a_parked_message_gets_another_chance(browser: Browser, house: Watched) -> None:
+async def test_a_parked_message_gets_another_chance(browser: Browser, dashboard: DashboardHarness) -> None:
     """It is answered, and goes from the list."""
-    async with Tab.visiting(browser, f"{house.url}/dashboard/parked") as tab:
+    async with Tab.visiting(browser, f"{dashboard.url}/dashboard/parked") as tab:
         await tab.sees("blockquote", "What is 1/0?")
         await tab.page.get_by_role("button", name="Retry").click()
         await tab.sees("#said", "It is being answered now.")
         await tab.sees("#live", "Nothing is parked")
         assert tab.complaints == []
-    assert await house.store.inbox.parked() == []
+    assert await dashboard.store.inbox.parked() == []
 
 
-async def test_a_refused_stream_is_asked_for_again(browser: Browser, house: Watched) -> None:
+async def test_a_refused_stream_is_asked_for_again(browser: Browser, dashboard: DashboardHarness) -> None:
     """Too many pages are open: the person is told, and the page follows again once there is room."""
     is_stream = re.compile("/live")
     async with Tab.visiting(browser) as tab:
         await tab.page.route(is_stream, lambda route: route.fulfill(status=503, body="No."))
-        await tab.page.goto(f"{house.url}/dashboard/parked")
+        await tab.page.goto(f"{dashboard.url}/dashboard/parked")
         await tab.sees("#said", "close some")
         await tab.page.unroute(is_stream)
         await tab.sees_no("#said")

@@ -28,8 +28,8 @@ from gateway.store.ports import InboxMessage
 from gateway.store.reports import ContextSample, SessionInfo
 from gateway.types import OWNER, Author, ChatMessage, CommandCall, InboundMessage, Place
 from tests.dashboard.bots import ANNA, bot
-from tests.dashboard.conversation_world import API, PAGES, Told, opened, said, told
-from tests.dashboard.world import Watched, watched
+from tests.dashboard.conversation_world import API, PAGES, LongChat, long_chat, opened, said
+from tests.dashboard.world import DashboardHarness, running_dashboard
 from tests.web.world import Gate
 
 WINDOW = ContextWindow(
@@ -122,10 +122,10 @@ def test_the_tree_of_a_family() -> None:
     )
 
 
-async def test_where_the_lines_are_is_said(house: Watched) -> None:
+async def test_where_the_lines_are_is_said(dashboard: DashboardHarness) -> None:
     """Of the model that answers, and by which setting."""
-    chat = await told(house)
-    page = await house.page(f"{chat.page}/context")
+    chat = await long_chat(dashboard)
+    page = await dashboard.page(f"{chat.page}/context")
     assert "50% · 64,000 · compressor" in page and "85% · 108,800 · session hygiene" in page
     assert "<code>compression.threshold</code>" in page
 
@@ -133,28 +133,28 @@ async def test_where_the_lines_are_is_said(house: Watched) -> None:
 async def test_another_threshold(tmp_path: Path) -> None:
     """As long as no engine is at work yet, the configuration tells."""
     config = Config.model_validate({"compression": {"threshold": 0.25}})
-    async with watched(tmp_path, config=config) as house:
-        chat = await told(house, exchanges=1)
-        assert "25% · 32,000 · compressor" in await house.page(f"{chat.page}/context")
+    async with running_dashboard(tmp_path, config=config) as dashboard:
+        chat = await long_chat(dashboard, exchanges=1)
+        assert "25% · 32,000 · compressor" in await dashboard.page(f"{chat.page}/context")
 
 
-async def test_a_drop_and_its_figures(house: Watched) -> None:
+async def test_a_drop_and_its_figures(dashboard: DashboardHarness) -> None:
     """In the picture and in the table."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     await chat.compress()
-    await house.store.sessions.record_usage(await chat.live(), Usage(34_000, 5), model="m")
-    page = await house.page(f"{chat.page}/context")
+    await dashboard.store.sessions.record_usage(await chat.live(), Usage(34_000, 5), model="m")
+    page = await dashboard.page(f"{chat.page}/context")
     assert re.search(r'<path d="M[\d.]+,[\d.]+V[\d.]+" class="drop"', page)
     assert "Compacted on request. 60,500 to 33,188 tokens." in page
     figures = re.sub(r"<[^>]+>|\s+", " ", page.partition('id="figures"')[2].partition("</details>")[0])
     assert re.search(r"Compacted on request +60,500 +33,188 +1 +34,000 +34,000", figures), figures
 
 
-async def test_nothing_was_reported(house: Watched) -> None:
+async def test_nothing_was_reported(dashboard: DashboardHarness) -> None:
     """No chart, and a sentence instead."""
-    conversation = await opened(house.store)
-    await said(house.store, conversation, "Hello")
-    page = await house.page(f"{PAGES}/{conversation.id}/context")
+    conversation = await opened(dashboard.store)
+    await said(dashboard.store, conversation, "Hello")
+    page = await dashboard.page(f"{PAGES}/{conversation.id}/context")
     assert (
         "has reported the size of the context" in page
         and "<figure" not in page
@@ -162,25 +162,25 @@ async def test_nothing_was_reported(house: Watched) -> None:
     )
 
 
-async def test_back_to_the_first_session(house: Watched) -> None:
+async def test_back_to_the_first_session(dashboard: DashboardHarness) -> None:
     """Its whole context is live again with what was said since, and the tree shows the branch."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     await chat.compress()
-    first = (await house.store.sessions.sessions(chat.id))[0].id
-    await house.store.sessions.append(await chat.live(), [Message("user", "Since then")])
+    first = (await dashboard.store.sessions.sessions(chat.id))[0].id
+    await dashboard.store.sessions.append(await chat.live(), [Message("user", "Since then")])
     assert (await chat.restore(first)).startswith("Restored: 49 -> 85 messages")
-    history = await house.store.sessions.history(await chat.live())
+    history = await dashboard.store.sessions.history(await chat.live())
     assert len(history) == 85 and history[-1].content == "Since then"
-    assert "Branched or rewound" in await house.page(f"{chat.page}/context")
+    assert "Branched or rewound" in await dashboard.page(f"{chat.page}/context")
 
 
-async def test_what_cannot_be_restored(house: Watched) -> None:
+async def test_what_cannot_be_restored(dashboard: DashboardHarness) -> None:
     """Each with a sentence, and nothing is changed."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     await chat.compress()
-    first, live = [each.id for each in await house.store.sessions.sessions(chat.id)]
-    beside = (await house.store.sessions.split(Split(live, "branch", [], "Prompt."))).id
-    await house.store.sessions.make_live(live, instead_of=beside)
+    first, live = [each.id for each in await dashboard.store.sessions.sessions(chat.id)]
+    beside = (await dashboard.store.sessions.split(Split(live, "branch", [], "Prompt."))).id
+    await dashboard.store.sessions.make_live(live, instead_of=beside)
     for body, status, sentence in (
         ({"session": live, "instead_of": live}, 409, "already live"),
         ({"session": first, "instead_of": first}, 409, "Reload the page"),
@@ -190,61 +190,63 @@ async def test_what_cannot_be_restored(house: Watched) -> None:
         ({}, 409, "Reload the page"),
         ([], 400, "JSON object"),
     ):
-        found, answer = await house.post(f"{chat.api}/restore", body)
+        found, answer = await dashboard.post(f"{chat.api}/restore", body)
         assert (found, sentence in answer["error"]) == (status, True), answer
     assert await chat.live() == live
 
 
-async def test_a_context_that_is_smaller_is_not_gone_back_to(house: Watched) -> None:
+async def test_a_context_that_is_smaller_is_not_gone_back_to(dashboard: DashboardHarness) -> None:
     """The command's own refusal comes back as it is."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     await chat.compress()
     small = await chat.live()
-    await house.store.sessions.append(small, [Message("user", "Since then")])
-    first = (await house.store.sessions.sessions(chat.id))[0].id
+    await dashboard.store.sessions.append(small, [Message("user", "Since then")])
+    first = (await dashboard.store.sessions.sessions(chat.id))[0].id
     await chat.restore(first)
-    status, answer = await house.post(
+    status, answer = await dashboard.post(
         f"{chat.api}/restore", {"session": small, "instead_of": await chat.live()}
     )
     assert status == 409 and "which is smaller" in answer["error"], answer
 
 
-async def test_nothing_is_restored_under_a_running_turn(house: Watched) -> None:
+async def test_nothing_is_restored_under_a_running_turn(dashboard: DashboardHarness) -> None:
     """It would move the ground that the answer stands on."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     await chat.compress()
-    first, live = [each.id for each in await house.store.sessions.sessions(chat.id)]
+    first, live = [each.id for each in await dashboard.store.sessions.sessions(chat.id)]
     gate = Gate()
-    house.script.will([gate, "Done."])
-    await (await house.open("desk")).send("Go on")
+    dashboard.script.will([gate, "Done."])
+    await (await dashboard.open("desk")).send("Go on")
     await gate.reached.wait()
-    status, answer = await house.post(f"{chat.api}/restore", {"session": first, "instead_of": live})
+    status, answer = await dashboard.post(f"{chat.api}/restore", {"session": first, "instead_of": live})
     assert status == 409 and "Hermes is answering" in answer["error"]
     gate.set()
 
 
-async def test_compress_waits_for_the_turn_before_it(house: Watched) -> None:
+async def test_compress_waits_for_the_turn_before_it(dashboard: DashboardHarness) -> None:
     """In order, as if it had been written in the chat."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     gate = Gate()
-    house.script.will([gate, "Done."], "## Goal\nSummary.")
-    desk = await house.open("desk")
+    dashboard.script.will([gate, "Done."], "## Goal\nSummary.")
+    desk = await dashboard.open("desk")
     await desk.send("Go on")
     await gate.reached.wait()
     gate.set()
-    assert "Compressed: 86 -> " in await house.act(f"{chat.api}/compress", {"topic": ""})
+    assert "Compressed: 86 -> " in await dashboard.act(f"{chat.api}/compress", {"topic": ""})
 
 
-async def test_nobody_waits_for_ever(house: Watched) -> None:
+async def test_nobody_waits_for_ever(dashboard: DashboardHarness) -> None:
     """What has to wait longer is done all the same."""
-    chat = await told(house)
+    chat = await long_chat(dashboard)
     gate = Gate()
-    house.script.will([gate, "Done."], "## Goal\nSummary.")
-    desk = await house.open("desk")
+    dashboard.script.will([gate, "Done."], "## Goal\nSummary.")
+    desk = await dashboard.open("desk")
     await desk.send("Go on")
     await gate.reached.wait()
-    conversation = await house.store.sessions.conversation(chat.id)
-    answer = await house.gateway.run_command(conversation, CommandCall("compress"), actor=OWNER, timeout=0.0)
+    conversation = await dashboard.store.sessions.conversation(chat.id)
+    answer = await dashboard.gateway.run_command(
+        conversation, CommandCall("compress"), actor=OWNER, timeout=0.0
+    )
     assert "may take a while" in answer
     async with desk.watch() as events:
         gate.set()
@@ -256,93 +258,99 @@ async def test_nobody_waits_for_ever(house: Watched) -> None:
     ("topic", "status", "sentence"),
     [("x" * 201, 400, "at most 200"), (7, 400, "must be a string"), ("--preview", 400, "dash")],
 )
-async def test_topics_that_are_none(house: Watched, topic: object, status: int, sentence: str) -> None:
+async def test_topics_that_are_none(
+    dashboard: DashboardHarness, topic: object, status: int, sentence: str
+) -> None:
     """Nothing is compressed."""
-    chat = await told(house, exchanges=1)
-    found, answer = await house.post(f"{chat.api}/compress", {"topic": topic})
+    chat = await long_chat(dashboard, exchanges=1)
+    found, answer = await dashboard.post(f"{chat.api}/compress", {"topic": topic})
     assert (found, sentence in answer["error"]) == (status, True), answer
-    assert (await house.post(f"{API}/conv_forged/compress", {"topic": ""}))[0] == 404
+    assert (await dashboard.post(f"{API}/conv_forged/compress", {"topic": ""}))[0] == 404
 
 
-async def test_there_is_nothing_to_compress(house: Watched) -> None:
+async def test_there_is_nothing_to_compress(dashboard: DashboardHarness) -> None:
     """It says so."""
-    chat = await told(house, exchanges=1)
-    assert "nothing to compress yet" in await house.act(f"{chat.api}/compress", {})
+    chat = await long_chat(dashboard, exchanges=1)
+    assert "nothing to compress yet" in await dashboard.act(f"{chat.api}/compress", {})
 
 
-async def test_a_model_that_cannot_be_asked(house: Watched) -> None:
+async def test_a_model_that_cannot_be_asked(dashboard: DashboardHarness) -> None:
     """Nothing is changed, and whoever pressed the button learns why."""
-    chat = await told(house)
-    house.script.will(AuthenticationFailed("401"), AuthenticationFailed("401"))
+    chat = await long_chat(dashboard)
+    dashboard.script.will(AuthenticationFailed("401"), AuthenticationFailed("401"))
     live = await chat.live()
-    assert "refused the key" in await house.act(f"{chat.api}/compress", {})
+    assert "refused the key" in await dashboard.act(f"{chat.api}/compress", {})
     assert await chat.live() == live
 
 
-async def test_the_chat_is_told(house: Watched) -> None:
+async def test_the_chat_is_told(dashboard: DashboardHarness) -> None:
     """A person in a chat learns what was done to their conversation; nothing of it is left in the inbox."""
-    async with bot(house) as memory:
+    async with bot(dashboard) as memory:
         await memory.hears("Hello")
         await memory.shows("Yes.")
-        [overview] = await house.store.sessions.conversations(person="memory:1")
-        chat = Told(house, overview.conversation.id)
-        assert "nothing to compress yet" in await house.act(f"{chat.api}/compress", {"topic": "boats"})
+        [overview] = await dashboard.store.sessions.conversations(person="memory:1")
+        chat = LongChat(dashboard, overview.conversation.id)
+        assert "nothing to compress yet" in await dashboard.act(f"{chat.api}/compress", {"topic": "boats"})
         await memory.shows("nothing to compress yet")
         assert overview.conversation.address.chat_id == ANNA.id
-        assert await house.store.inbox.waiting("memory") == []
+        assert await dashboard.store.inbox.waiting("memory") == []
 
 
 @pytest.mark.parametrize(
     ("attempts", "answer"), [(0, "nothing to compress yet"), (1, "may or may not have taken effect")]
 )
-async def test_a_command_that_a_crash_left_behind(house: Watched, attempts: int, answer: str) -> None:
+async def test_a_command_that_a_crash_left_behind(
+    dashboard: DashboardHarness, attempts: int, answer: str
+) -> None:
     """It runs after the next start, unless it may have run before; the chat learns which."""
     place, address = Place(ANNA.id), Address("memory", ANNA.id)
-    conversation = await house.store.sessions.open_conversation(address, person="memory:1")
+    conversation = await dashboard.store.sessions.open_conversation(address, person="memory:1")
     command = CommandCall("compress")
     inbound = InboundMessage(address, "memory:1", command.text, command=command, author=OWNER)
-    await house.store.inbox.add(encode_command(conversation, inbound, place))
+    await dashboard.store.inbox.add(encode_command(conversation, inbound, place))
     for _ in range(attempts):
-        await house.store.inbox.start_attempt(inbound.id)
-    async with bot(house) as memory:
+        await dashboard.store.inbox.start_attempt(inbound.id)
+    async with bot(dashboard) as memory:
         await memory.shows(answer)
-        assert await house.store.inbox.waiting("memory") == []
-        assert await house.store.inbox.parked() == []
+        assert await dashboard.store.inbox.waiting("memory") == []
+        assert await dashboard.store.inbox.parked() == []
         assert len(memory.service.texts()) == 1
 
 
-async def test_a_command_of_an_older_version_that_a_crash_left_behind(house: Watched) -> None:
+async def test_a_command_of_an_older_version_that_a_crash_left_behind(dashboard: DashboardHarness) -> None:
     """It was stored as a chat message of an account that no bot lets in: it is dropped."""
     place = Place(ANNA.id)
     message = ChatMessage("cmd_1", place, Author("dashboard", "The dashboard"), "/compress")
     row = InboxMessage(inbox_id("memory", place, message.id), "memory", encode(message), place)
-    await house.store.inbox.add(row)
-    async with bot(house) as memory:
-        assert await house.store.inbox.waiting("memory") == []
-        assert await house.store.inbox.parked() == []
+    await dashboard.store.inbox.add(row)
+    async with bot(dashboard) as memory:
+        assert await dashboard.store.inbox.waiting("memory") == []
+        assert await dashboard.store.inbox.parked() == []
         assert memory.service.texts() == []
 
 
-async def test_a_command_runs_under_the_lease_and_is_persisted(house: Watched) -> None:
+async def test_a_command_runs_under_the_lease_and_is_persisted(dashboard: DashboardHarness) -> None:
     """While an earlier turn runs, the command waits in the inbox."""
     gate = Gate()
-    house.script.will([gate, "Done."])
-    desk = await house.open("desk")
+    dashboard.script.will([gate, "Done."])
+    desk = await dashboard.open("desk")
     await desk.send("Go on")
     await gate.reached.wait()
-    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-    running = asyncio.create_task(house.gateway.run_command(conversation, CommandCall("whoami"), actor=OWNER))
+    conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    running = asyncio.create_task(
+        dashboard.gateway.run_command(conversation, CommandCall("whoami"), actor=OWNER)
+    )
     async with asyncio.timeout(10):
-        while len(await house.store.inbox.waiting("web")) < 2:
+        while len(await dashboard.store.inbox.waiting("web")) < 2:
             pass
     assert not running.done()
     gate.set()
     assert "You are an admin." in await running
-    assert await house.store.inbox.waiting("web") == []
+    assert await dashboard.store.inbox.waiting("web") == []
 
 
-async def test_a_command_that_overtakes_answers_at_once(house: Watched) -> None:
-    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-    answer = await house.gateway.run_command(conversation, CommandCall("stop"), actor=OWNER)
+async def test_a_command_that_overtakes_answers_at_once(dashboard: DashboardHarness) -> None:
+    conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    answer = await dashboard.gateway.run_command(conversation, CommandCall("stop"), actor=OWNER)
     assert answer == "Nothing is running."
-    assert await house.store.inbox.waiting("web") == []
+    assert await dashboard.store.inbox.waiting("web") == []

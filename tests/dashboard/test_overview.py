@@ -15,7 +15,7 @@ from gateway.observability import Metrics
 from gateway.platforms.base import Health
 from gateway.platforms.web.dashboard.log_event_help import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
-from tests.dashboard.world import SCRIPT, Watched, watched
+from tests.dashboard.world import SCRIPT, DashboardHarness, running_dashboard
 from tests.web.world import Gate
 
 
@@ -39,8 +39,8 @@ async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
         Service("telegram/work", Health("refused", f"set `TELEGRAM_BOT_TOKEN`. {SCRIPT}")),
         Service("discord", Health("down", "The connection ended.")),
     ]
-    async with watched(tmp_path, platforms=services) as house:
-        page = await house.page("/dashboard")
+    async with running_dashboard(tmp_path, platforms=services) as dashboard:
+        page = await dashboard.page("/dashboard")
     for text in (
         "@hermes_bot",
         "<code>TELEGRAM_BOT_TOKEN</code>",
@@ -51,15 +51,15 @@ async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
     assert "<script>alert" not in page
 
 
-async def test_what_is_being_answered(house: Watched) -> None:
+async def test_what_is_being_answered(dashboard: DashboardHarness) -> None:
     """With its conversation, who asked, and what waits behind it; it goes when it is done."""
     gate = Gate()
-    house.script.will([gate, "Done."])
+    dashboard.script.will([gate, "Done."])
     desk = Address("web", "desk")
-    conversation = await house.gateway.receive(InboundMessage(desk, OWNER, "first"))
+    conversation = await dashboard.gateway.receive(InboundMessage(desk, OWNER, "first"))
     await gate.reached.wait()
-    await house.gateway.receive(InboundMessage(desk, OWNER, "second"))
-    async with house.http.get(f"{house.url}/dashboard/live") as stream:
+    await dashboard.gateway.receive(InboundMessage(desk, OWNER, "second"))
+    async with dashboard.http.get(f"{dashboard.url}/dashboard/live") as stream:
         html = await _next_html(stream.content)
         assert f"/dashboard/conversations/{conversation.id}" in html and "owner" in html
         assert "1 queued behind a running turn" in html
@@ -78,26 +78,26 @@ async def _next_html(lines: object) -> str:
 async def test_tokens_cost_and_limits(tmp_path: Path) -> None:
     """Against what may be spent in a day, in all and by each."""
     config = Config.model_validate({"limits": {"daily_usd_total": 2.0, "daily_usd_per_person": 0.5}})
-    async with watched(tmp_path, config=config) as house:
-        conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    async with running_dashboard(tmp_path, config=config) as dashboard:
+        conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
         usage = Usage(10_000, 600, 7_500, 0, 0.45)
-        await house.store.sessions.record_usage(
+        await dashboard.store.sessions.record_usage(
             conversation.live_session_id, usage, model="m/x", spender="telegram:<b>"
         )
-        page = await house.page("/dashboard")
+        page = await dashboard.page("/dashboard")
     for text in ("$0.45", "10,000", "600", "75 % from the cache", "telegram:&lt;b&gt;", "90 %"):
         assert text in page, text
 
 
-async def test_compactions_of_today(house: Watched) -> None:
+async def test_compactions_of_today(dashboard: DashboardHarness) -> None:
     """How many, and what they freed."""
-    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
-    await house.store.sessions.append(conversation.live_session_id, [Message("user", "hello")])
+    conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person=OWNER)
+    await dashboard.store.sessions.append(conversation.live_session_id, [Message("user", "hello")])
     compaction = Compaction("hygiene", "compressor", 10, 3, 9_000, 2_000, None, 1.0, None, "ok")
-    await house.store.sessions.split(
+    await dashboard.store.sessions.split(
         Split(conversation.live_session_id, "compression", compaction=compaction)
     )
-    page = await house.page("/dashboard")
+    page = await dashboard.page("/dashboard")
     assert "7,000 tokens freed" in page
 
 
@@ -106,8 +106,8 @@ async def test_errors_are_sentences(tmp_path: Path) -> None:
     metrics = Metrics()
     metrics.count_warning("config.rejected", None)
     metrics.count_warning("some.plugin_broke", "KeyError")
-    async with watched(tmp_path, metrics=metrics) as house:
-        page = await house.page("/dashboard")
+    async with running_dashboard(tmp_path, metrics=metrics) as dashboard:
+        page = await dashboard.page("/dashboard")
     assert "has a mistake" in page and "<code>hermes config check</code>" in page
     assert "See <code>hermes logs --level warning</code>." in page and "some.plugin_broke" in page
     assert "the longest delay of the event loop" in page
@@ -126,8 +126,8 @@ def test_every_explained_event_is_logged() -> None:
         assert any(f'"{kind}"' in source for source in sources), kind
 
 
-async def test_every_page_with_nothing_to_show(house: Watched) -> None:
+async def test_every_page_with_nothing_to_show(dashboard: DashboardHarness) -> None:
     """Says so in words, and names itself in the menu."""
     for path in ("", "/spend", "/people", "/parked", "/system"):
-        page = await house.page(f"/dashboard{path}")
+        page = await dashboard.page(f"/dashboard{path}")
         assert 'aria-current="page"' in page and "</html>" in page, path

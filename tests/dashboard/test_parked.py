@@ -11,151 +11,153 @@ from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.store.reports import ParkedDetail
 from gateway.types import OWNER, InboundMessage
 from tests.dashboard.bots import ANNA, Bot, bot, breaking_down, until
-from tests.dashboard.world import READER, SCRIPT, Watched, bearer, watched
+from tests.dashboard.world import READER, SCRIPT, DashboardHarness, bearer, running_dashboard
 
 RETRY, DISMISS = "/api/dashboard/parked/retry", "/api/dashboard/parked/dismiss"
 
 
-async def parked(house: Watched, count: int = 1) -> list[ParkedDetail]:
+async def parked(dashboard: DashboardHarness, count: int = 1) -> list[ParkedDetail]:
     """Waits until so many are."""
-    await until(lambda: _has(house, count))
-    return await house.store.reports.parked(limit=10)
+    await until(lambda: _has(dashboard, count))
+    return await dashboard.store.reports.parked(limit=10)
 
 
-async def _has(house: Watched, count: int) -> bool:
-    return len(await house.store.reports.parked(limit=10)) == count
+async def _has(dashboard: DashboardHarness, count: int) -> bool:
+    return len(await dashboard.store.reports.parked(limit=10)) == count
 
 
-async def a_message_on_the_page(house: Watched, text: str = "What is 1/0?") -> ParkedDetail:
-    house.script.will(*breaking_down(3))
-    await house.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, text))
-    (given_up,) = await parked(house)
+async def a_message_on_the_page(dashboard: DashboardHarness, text: str = "What is 1/0?") -> ParkedDetail:
+    dashboard.script.will(*breaking_down(3))
+    await dashboard.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, text))
+    (given_up,) = await parked(dashboard)
     return given_up
 
 
-async def test_a_message_of_the_page_is_answered_after_all(house: Watched) -> None:
+async def test_a_message_of_the_page_is_answered_after_all(dashboard: DashboardHarness) -> None:
     """At once, and under the same id; a second press finds nothing."""
-    given_up = await a_message_on_the_page(house)
+    given_up = await a_message_on_the_page(dashboard)
     assert given_up.text == "What is 1/0?"
     body = {"kind": "message", "id": given_up.id}
-    assert await house.act(RETRY, body) == "It is being answered now."
-    await parked(house, 0)
-    await until(lambda: _is_answered(house))
-    assert "no longer parked" in await house.act(RETRY, body)
-    (conversation,) = await house.store.sessions.conversations()
+    assert await dashboard.act(RETRY, body) == "It is being answered now."
+    await parked(dashboard, 0)
+    await until(lambda: _is_answered(dashboard))
+    assert "no longer parked" in await dashboard.act(RETRY, body)
+    (conversation,) = await dashboard.store.sessions.conversations()
     said = [
         (each.role, each.content)
-        for each in await house.store.sessions.transcript(conversation.conversation.id)
+        for each in await dashboard.store.sessions.transcript(conversation.conversation.id)
     ]
     assert said == [("user", "What is 1/0?"), ("assistant", "Yes.")]
 
 
-async def _is_answered(house: Watched) -> bool:
-    (overview,) = await house.store.sessions.conversations()
-    return overview.messages == 2 and house.gateway.active_count == 0
+async def _is_answered(dashboard: DashboardHarness) -> bool:
+    (overview,) = await dashboard.store.sessions.conversations()
+    return overview.messages == 2 and dashboard.gateway.active_count == 0
 
 
-async def test_a_message_that_breaks_down_again(house: Watched) -> None:
+async def test_a_message_that_breaks_down_again(dashboard: DashboardHarness) -> None:
     """Is parked again, and can be tried once more."""
-    given_up = await a_message_on_the_page(house)
-    house.script.will(*breaking_down(3))
+    given_up = await a_message_on_the_page(dashboard)
+    dashboard.script.will(*breaking_down(3))
     for _ in range(2):
-        await house.act(RETRY, {"kind": "message", "id": given_up.id})
-        await until(lambda: _rests(house))
-    assert await parked(house, 0) == []
+        await dashboard.act(RETRY, {"kind": "message", "id": given_up.id})
+        await until(lambda: _rests(dashboard))
+    assert await parked(dashboard, 0) == []
 
 
-async def _rests(house: Watched) -> bool:
-    return house.gateway.active_count == 0
+async def _rests(dashboard: DashboardHarness) -> bool:
+    return dashboard.gateway.active_count == 0
 
 
-async def test_a_conversation_that_has_gone_on(house: Watched) -> None:
+async def test_a_conversation_that_has_gone_on(dashboard: DashboardHarness) -> None:
     """An answer to what was said long ago would come in the wrong place."""
-    given_up = await a_message_on_the_page(house)
-    await house.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, "Never mind."))
-    await until(lambda: _rests(house))
-    said = await house.act(RETRY, {"kind": "message", "id": given_up.id})
+    given_up = await a_message_on_the_page(dashboard)
+    await dashboard.gateway.receive(InboundMessage(Address("web", "desk"), OWNER, "Never mind."))
+    await until(lambda: _rests(dashboard))
+    said = await dashboard.act(RETRY, {"kind": "message", "id": given_up.id})
     assert "has moved on" in said
-    assert len(await parked(house)) == 1
+    assert len(await parked(dashboard)) == 1
 
 
-async def test_a_chat_message_is_answered_after_all(house: Watched) -> None:
+async def test_a_chat_message_is_answered_after_all(dashboard: DashboardHarness) -> None:
     """Though it was seen in this process before."""
-    async with bot(house) as here:
-        house.script.will(*breaking_down(3))
+    async with bot(dashboard) as here:
+        dashboard.script.will(*breaking_down(3))
         await here.hears("hello")
-        (given_up,) = await parked(house)
+        (given_up,) = await parked(dashboard)
         assert (given_up.platform, given_up.chat_id, given_up.text) == ("memory", ANNA.id, "hello")
-        assert await house.act(RETRY, {"kind": "message", "id": given_up.id}) == "It is being answered now."
+        assert (
+            await dashboard.act(RETRY, {"kind": "message", "id": given_up.id}) == "It is being answered now."
+        )
         await here.shows("Yes.")
-        await parked(house, 0)
+        await parked(dashboard, 0)
 
 
-async def test_a_chat_message_of_somebody_who_was_sent_away(house: Watched) -> None:
+async def test_a_chat_message_of_somebody_who_was_sent_away(dashboard: DashboardHarness) -> None:
     """Is not answered, and the owner hears why."""
-    async with bot(house) as here:
-        house.script.will(*breaking_down(3))
+    async with bot(dashboard) as here:
+        dashboard.script.will(*breaking_down(3))
         await here.hears("hello")
-        (given_up,) = await parked(house)
+        (given_up,) = await parked(dashboard)
         here.reception.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
-        said = await house.act(RETRY, {"kind": "message", "id": given_up.id})
+        said = await dashboard.act(RETRY, {"kind": "message", "id": given_up.id})
         assert "may no longer talk to this bot" in said
-        await parked(house, 0)
+        await parked(dashboard, 0)
 
 
-async def test_a_reply_is_delivered_after_all(house: Watched) -> None:
+async def test_a_reply_is_delivered_after_all(dashboard: DashboardHarness) -> None:
     """Once, when the person can be reached again."""
-    async with bot(house) as here:
-        await an_undelivered_reply(house, here)
+    async with bot(dashboard) as here:
+        await an_undelivered_reply(dashboard, here)
         here.service.heal()
-        for given_up in await parked(house):
+        for given_up in await parked(dashboard):
             assert given_up.kind == "reply"
             body = {"kind": "reply", "id": given_up.id}
-            assert await house.act(RETRY, body) == "It is being sent again."
-            assert "no longer parked" in await house.act(RETRY, body)
+            assert await dashboard.act(RETRY, body) == "It is being sent again."
+            assert "no longer parked" in await dashboard.act(RETRY, body)
         await here.shows("Yes.")
-        await parked(house, 0)
+        await parked(dashboard, 0)
         assert here.service.texts() == ["Yes."]
 
 
-async def an_undelivered_reply(house: Watched, here: Bot) -> None:
+async def an_undelivered_reply(dashboard: DashboardHarness, here: Bot) -> None:
     for verb in ("send", "typing"):
         here.service.fail(verb, Undeliverable(), permanent=True)
     await here.hears("hello")
-    await parked(house)
+    await parked(dashboard)
 
 
 async def test_a_bot_that_is_away(tmp_path: Path) -> None:
     """What is tried again waits for it."""
-    async with watched(tmp_path) as house:
-        async with bot(house) as here:
-            await an_undelivered_reply(house, here)
-            (given_up,) = await parked(house)
-        house.gateway.bots.clear()
-        said = await house.act(RETRY, {"kind": "reply", "id": given_up.id})
+    async with running_dashboard(tmp_path) as dashboard:
+        async with bot(dashboard) as here:
+            await an_undelivered_reply(dashboard, here)
+            (given_up,) = await parked(dashboard)
+        dashboard.gateway.bots.clear()
+        said = await dashboard.act(RETRY, {"kind": "reply", "id": given_up.id})
         assert said == "It waits until memory is connected again."
-    async with watched(tmp_path) as house, bot(house) as here:
+    async with running_dashboard(tmp_path) as dashboard, bot(dashboard) as here:
         await here.shows("Yes.")
 
 
-async def test_dismissed(house: Watched) -> None:
+async def test_dismissed(dashboard: DashboardHarness) -> None:
     """Both kinds; what they said is gone with them."""
-    message = await a_message_on_the_page(house)
+    message = await a_message_on_the_page(dashboard)
     body = {"kind": "message", "id": message.id}
-    assert await house.act(DISMISS, body) == "Dismissed."
-    assert "no longer parked" in await house.act(DISMISS, body)
-    assert "no longer parked" in await house.act(RETRY, body)
-    async with bot(house) as here:
-        await an_undelivered_reply(house, here)
-        (reply,) = await parked(house)
-        assert await house.act(DISMISS, {"kind": "reply", "id": reply.id}) == "Dismissed."
-        assert await parked(house, 0) == []
+    assert await dashboard.act(DISMISS, body) == "Dismissed."
+    assert "no longer parked" in await dashboard.act(DISMISS, body)
+    assert "no longer parked" in await dashboard.act(RETRY, body)
+    async with bot(dashboard) as here:
+        await an_undelivered_reply(dashboard, here)
+        (reply,) = await parked(dashboard)
+        assert await dashboard.act(DISMISS, {"kind": "reply", "id": reply.id}) == "Dismissed."
+        assert await parked(dashboard, 0) == []
         here.service.heal()
-        await house.store.outbox.discard_unfinished("memory")
-        assert await house.store.outbox.undelivered("memory") == []
+        await dashboard.store.outbox.discard_unfinished("memory")
+        assert await dashboard.store.outbox.undelivered("memory") == []
 
 
-async def test_a_forged_press(house: Watched) -> None:
+async def test_a_forged_press(dashboard: DashboardHarness) -> None:
     """Is refused in a sentence."""
     for body in (
         {},
@@ -166,34 +168,34 @@ async def test_a_forged_press(house: Watched) -> None:
         {"kind": "message", "id": "x" * 400},
         {"kind": "message", "id": "\ud800"},
     ):
-        status, answer = await house.post(RETRY, body)
+        status, answer = await dashboard.post(RETRY, body)
         assert status == 400 and answer["error"].endswith("."), body
-    status, _ = await house.post("/api/dashboard/parked/explode", {"kind": "message", "id": "x"})
+    status, _ = await dashboard.post("/api/dashboard/parked/explode", {"kind": "message", "id": "x"})
     assert status == 404
 
 
 async def test_what_people_wrote_is_for_the_owner(tmp_path: Path) -> None:
     """Somebody who may only look sees that there is something, and why; and nobody's words become a page."""
-    async with watched(tmp_path, guarded=True) as house:
-        await a_message_on_the_page(house, SCRIPT)
-        page = await house.page("/dashboard/parked")
+    async with running_dashboard(tmp_path, guarded=True) as dashboard:
+        await a_message_on_the_page(dashboard, SCRIPT)
+        page = await dashboard.page("/dashboard/parked")
         assert "&lt;script&gt;" in page and SCRIPT not in page and "Retry" in page
         for path in ("/dashboard/parked", "/dashboard"):
-            status, read = await house.get(path, headers=bearer(READER))
+            status, read = await dashboard.get(path, headers=bearer(READER))
             assert status == 200 and "Hermes broke down over it" in read
             assert "&lt;script&gt;" not in read and "data-post" not in read
-        status, _ = await house.post(RETRY, {"kind": "message", "id": "x"}, headers=bearer(READER))
+        status, _ = await dashboard.post(RETRY, {"kind": "message", "id": "x"}, headers=bearer(READER))
         assert status == 403
 
 
-async def test_rows_of_another_version(house: Watched) -> None:
+async def test_rows_of_another_version(dashboard: DashboardHarness) -> None:
     """What nobody can read is still listed, and says so when it is tried."""
-    await house.store.database.write(_write_nonsense, fence=None)
-    page = await house.page("/dashboard/parked")
+    await dashboard.store.database.write(_write_nonsense, fence=None)
+    page = await dashboard.page("/dashboard/parked")
     assert "telegram" in page
-    assert "Nothing of it is left" in await house.act(RETRY, {"kind": "reply", "id": "out_1"})
-    assert "cannot be read" in await house.act(RETRY, {"kind": "message", "id": "msg_1"})
-    assert await house.act(DISMISS, {"kind": "reply", "id": "out_1"}) == "Dismissed."
+    assert "Nothing of it is left" in await dashboard.act(RETRY, {"kind": "reply", "id": "out_1"})
+    assert "cannot be read" in await dashboard.act(RETRY, {"kind": "message", "id": "msg_1"})
+    assert await dashboard.act(DISMISS, {"kind": "reply", "id": "out_1"}) == "Dismissed."
 
 
 def _write_nonsense(connection: sqlite3.Connection) -> None:
@@ -208,8 +210,8 @@ def _write_nonsense(connection: sqlite3.Connection) -> None:
     )
 
 
-async def test_the_list_is_bounded(house: Watched) -> None:
+async def test_the_list_is_bounded(dashboard: DashboardHarness) -> None:
     """A text of any length shows its beginning."""
-    given_up = await a_message_on_the_page(house, "long " * 10_000)
+    given_up = await a_message_on_the_page(dashboard, "long " * 10_000)
     assert len(given_up.text) == 500
-    assert len(await house.page("/dashboard/parked")) < 10_000
+    assert len(await dashboard.page("/dashboard/parked")) < 10_000

@@ -13,29 +13,31 @@ from agent.llm import Usage
 from agent.store import Address
 from gateway.models.catalog import cache_savings
 from gateway.platforms.web.dashboard.charts import element, linear, nice_ticks
-from tests.dashboard.world import SCRIPT, Watched
+from tests.dashboard.world import SCRIPT, DashboardHarness
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 CALL = Usage(10_000, 500, 8_000, 1_000, 0.05)
 
 
-async def spend(house: Watched, *calls: tuple[str, str, Usage]) -> None:
-    conversation = await house.store.sessions.open_conversation(Address("web", "desk"), person="owner")
+async def spend(dashboard: DashboardHarness, *calls: tuple[str, str, Usage]) -> None:
+    conversation = await dashboard.store.sessions.open_conversation(Address("web", "desk"), person="owner")
     for model, person, usage in calls:
-        await house.store.sessions.record_usage(
+        await dashboard.store.sessions.record_usage(
             conversation.live_session_id, usage, model=model, spender=person
         )
 
 
-async def test_nothing_was_spent(house: Watched) -> None:
+async def test_nothing_was_spent(dashboard: DashboardHarness) -> None:
     """Says so, in words."""
-    assert "There were no model calls" in await house.page("/dashboard/spend")
+    assert "There were no model calls" in await dashboard.page("/dashboard/spend")
 
 
-async def test_every_figure(house: Watched) -> None:
+async def test_every_figure(dashboard: DashboardHarness) -> None:
     """Per day, person and model, in tables and in the picture."""
-    await spend(house, (CLAUDE, "telegram:1", CALL), (CLAUDE, "telegram:2", CALL), ("x/unknown", "", CALL))
-    page = await house.page("/dashboard/spend?days=7")
+    await spend(
+        dashboard, (CLAUDE, "telegram:1", CALL), (CLAUDE, "telegram:2", CALL), ("x/unknown", "", CALL)
+    )
+    page = await dashboard.page("/dashboard/spend?days=7")
     for text in (
         "telegram:1",
         "telegram:2",
@@ -53,68 +55,68 @@ async def test_every_figure(house: Watched) -> None:
     assert "are excluded" in page
 
 
-async def test_what_is_added_up_is_what_was_recorded(house: Watched) -> None:
+async def test_what_is_added_up_is_what_was_recorded(dashboard: DashboardHarness) -> None:
     """No call is counted twice or left out, by whomever it was made."""
     calls = (CLAUDE, "telegram:1", CALL), (CLAUDE, "", CALL), ("x/y", "telegram:1", Usage(3, 4))
-    await spend(house, *calls, *calls)
-    added = await house.store.reports.spending(since=time.time(), by=["day", "person", "model"])
+    await spend(dashboard, *calls, *calls)
+    added = await dashboard.store.reports.spending(since=time.time(), by=["day", "person", "model"])
     assert [(each.person, each.model, each.calls) for each in added] == [
         ("", CLAUDE, 2),
         ("telegram:1", CLAUDE, 2),
         ("telegram:1", "x/y", 2),
     ]
-    by_day = await house.store.reports.spending(since=time.time(), by=["day", "model"])
+    by_day = await dashboard.store.reports.spending(since=time.time(), by=["day", "model"])
     assert [(each.person, each.model, each.calls) for each in by_day] == [("", CLAUDE, 4), ("", "x/y", 2)]
-    by_person = await house.store.reports.spending(since=time.time(), by=["person", "model"])
+    by_person = await dashboard.store.reports.spending(since=time.time(), by=["person", "model"])
     assert [(each.day, each.person, each.calls) for each in by_person] == [
         ("", "", 2),
         ("", "telegram:1", 2),
         ("", "telegram:1", 2),
     ]
-    everything = await house.store.sessions.usage()
+    everything = await dashboard.store.sessions.usage()
     for name in ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens"):
         assert sum(getattr(each, name) for each in added) == getattr(everything, name)
     assert sum(each.usd for each in added) == pytest.approx(everything.cost_usd or 0.0)
-    assert await house.store.reports.spending(since=time.time() + 86_400, by=["day"]) == []
+    assert await dashboard.store.reports.spending(since=time.time() + 86_400, by=["day"]) == []
 
 
-async def test_a_price_that_nobody_knows(house: Watched) -> None:
+async def test_a_price_that_nobody_knows(dashboard: DashboardHarness) -> None:
     """Is called unknown, not nothing."""
-    await spend(house, ("x/unknown", "owner", Usage(100, 10)))
-    page = await house.page("/dashboard/spend")
+    await spend(dashboard, ("x/unknown", "owner", Usage(100, 10)))
+    page = await dashboard.page("/dashboard/spend")
     assert "unknown" in page and "excluding 1 call of unknown price" in page
 
 
-async def test_names_are_text(house: Watched) -> None:
+async def test_names_are_text(dashboard: DashboardHarness) -> None:
     """A model and a person may be called anything, also in the picture."""
-    await spend(house, (SCRIPT, SCRIPT, CALL))
-    page = await house.page("/dashboard/spend")
+    await spend(dashboard, (SCRIPT, SCRIPT, CALL))
+    page = await dashboard.page("/dashboard/spend")
     assert "alert" in page and "<script>alert" not in page and "<img src=x" not in page
 
 
-async def test_older_days_are_left_out(house: Watched) -> None:
+async def test_older_days_are_left_out(dashboard: DashboardHarness) -> None:
     """Only so many days are looked at."""
-    await spend(house, (CLAUDE, "owner", CALL))
-    await house.store.database.write(_long_ago, fence=None)
-    assert "There were no model calls" in await house.page("/dashboard/spend?days=7")
-    assert "10,000" in await house.page("/dashboard/spend?days=30")
+    await spend(dashboard, (CLAUDE, "owner", CALL))
+    await dashboard.store.database.write(_long_ago, fence=None)
+    assert "There were no model calls" in await dashboard.page("/dashboard/spend?days=7")
+    assert "10,000" in await dashboard.page("/dashboard/spend?days=30")
 
 
 def _long_ago(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE spending SET day = date('now', 'localtime', '-20 days')")
 
 
-async def test_days_that_are_no_number(house: Watched) -> None:
+async def test_days_that_are_no_number(dashboard: DashboardHarness) -> None:
     """Are refused in a sentence."""
     for days in ("0", "-1", "x", "1e3", "9" * 5_000, "%00", "<script>"):
-        status, page = await house.get(f"/dashboard/spend?days={days}")
+        status, page = await dashboard.get(f"/dashboard/spend?days={days}")
         assert status == 400 and "must be a whole number" in page, days
 
 
-async def test_very_many_days(house: Watched) -> None:
+async def test_very_many_days(dashboard: DashboardHarness) -> None:
     """Are a year."""
-    await spend(house, (CLAUDE, "owner", CALL))
-    page = await house.page("/dashboard/spend?days=999999999")
+    await spend(dashboard, (CLAUDE, "owner", CALL))
+    page = await dashboard.page("/dashboard/spend?days=999999999")
     assert "in 366 days" in page
 
 

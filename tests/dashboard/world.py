@@ -1,4 +1,4 @@
-"""A dashboard on a real socket, over a store on the disk and a model that does what the test says."""
+"""Harness: the dashboard on a real socket, with a store on disk and a scripted model."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from tests.web.world import Script, World, make_gateway, serving
 OWNER, READER = "owner-token-of-16-chars", "reader-token-of-16-chars"
 
 SCRIPT = "<script>alert('x')</script><img src=x onerror=alert(1)>"
-"""What must come out as text wherever it was put in."""
+"""Input that every page must show as text."""
 
 PHONE = {"width": 375, "height": 740}
 
 
 @dataclass
-class Watched(World):
-    """A running Hermes and whoever looks at its dashboard. `get` and `post` are the owner's."""
+class DashboardHarness(World):
+    """A running dashboard and an HTTP client that is signed in as the owner."""
 
     context: DashboardContext
 
     async def page(self, path: str) -> str:
-        """As the owner sees it."""
+        """Return a page."""
         status, html = await self.get(path)
         assert status == 200, html
         return str(html)
 
     async def act(self, path: str, body: Any) -> str:
-        """Presses a button; gives the sentence that comes back."""
+        """Press a button; return the sentence of the response."""
         status, answer = await self.post(path, body)
         assert status == 200, answer
         return str(answer["said"])
 
 
 @asynccontextmanager
-async def watched(
+async def running_dashboard(
     folder: Path,
     *,
     config: Config | None = None,
@@ -59,8 +59,8 @@ async def watched(
     platforms: Sequence[Platform] = (),
     guarded: bool = False,
     metrics: Metrics | None = None,
-) -> AsyncIterator[Watched]:
-    """`guarded`: behind both tokens, and the client is the owner."""
+) -> AsyncIterator[DashboardHarness]:
+    """Start the dashboard; `guarded` sets both tokens and signs the client in as the owner."""
     store = await SqliteStore.open(folder / "state.db")
     script = Script()
     gateway = make_gateway(store, script, folder)
@@ -74,7 +74,7 @@ async def watched(
         serving(gateway, context=context, **tokens) as web,
         aiohttp.ClientSession(headers=headers) as http,
     ):
-        yield Watched(script, store, gateway, web, http, context)
+        yield DashboardHarness(script, store, gateway, web, http, context)
     await store.close()
 
 
@@ -82,8 +82,8 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def barriers(tab: Tab) -> list[str]:
-    """What axe finds in the way of people with a keyboard, a screen reader or weak eyes, on the page that is open."""
+async def accessibility_violations(tab: Tab) -> list[str]:
+    """Return the accessibility problems that axe finds on the open page."""
     found = await Axe().run(tab.page)
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found.response["violations"]]
 

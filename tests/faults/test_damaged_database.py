@@ -18,7 +18,7 @@ from agent.messages import Message
 from agent.store import Address
 from gateway.store.sqlite import reads
 from gateway.store.sqlite.store import SqliteStore
-from tests.metrics.measured import measured_world
+from tests.metrics.measured import metrics_harness
 from tests.worlds.hermes_process import hermes
 
 
@@ -28,7 +28,7 @@ async def test_a_query_that_meets_the_page(tmp_path: Path) -> None:
     session = await _filled(database)
     await asyncio.to_thread(_damage, database, "messages")
     store = await SqliteStore.open(database)
-    async with measured_world(tmp_path, store=store) as world:
+    async with metrics_harness(tmp_path, store=store) as world:
         assert (await world.get("/readyz"))[0] == 200
         with pytest.raises(StoreCorrupt):
             await store.sessions.history(session)
@@ -41,7 +41,7 @@ async def test_a_look_at_all_of_it(tmp_path: Path) -> None:
     await _filled(database)
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
-    async with measured_world(tmp_path, store=store) as world:
+    async with metrics_harness(tmp_path, store=store) as world:
         await store.health.check_integrity()
         assert store.health.damage == ""
         await asyncio.to_thread(_damage, database, "facts")
@@ -58,7 +58,7 @@ async def test_a_file_that_is_repaired(tmp_path: Path) -> None:
     session = await _filled(database)
     whole = await asyncio.to_thread(database.read_bytes)
     store = await SqliteStore.open(database)
-    async with measured_world(tmp_path, store=store) as world:
+    async with metrics_harness(tmp_path, store=store) as world:
         watching = asyncio.create_task(store.health.monitor(again_seconds=0.05))
         try:
             await asyncio.to_thread(_damage, database, "messages")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.metrics.measured import Measured, measured_world
+from tests.metrics.measured import MetricsHarness, metrics_harness
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[Measured]:
-    async with measured_world(tmp_path) as world:
+async def world(tmp_path: Path) -> AsyncIterator[MetricsHarness]:
+    async with metrics_harness(tmp_path) as world:
         yield world

@@ -1,4 +1,4 @@
-"""A web chat that is measured, and what its `/metrics` says."""
+"""Harness: a web chat with metrics, and a parser for `/metrics`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.worlds.configuration import current_config
 
 @dataclass
 class Bot:
-    """Some other platform of the same process; only its health matters here."""
+    """Another platform of the same process, of which only the health matters."""
 
     name: str = "telegram"
     where: str = "nowhere"
@@ -35,7 +35,7 @@ class Bot:
 
 
 @dataclass
-class Measured(World):
+class MetricsHarness(World):
     metrics: Metrics
     platforms: list[Platform]
 
@@ -51,7 +51,7 @@ class Scraped:
         self.families = {family.name: family for family in text_string_to_metric_families(text)}
 
     def __call__(self, name: str, **labels: str) -> float | None:
-        """The value of the one series of this name with exactly these labels; None if there is none."""
+        """Return the value of the series with exactly these labels; None if there is none."""
         found = [
             sample.value
             for family in self.families.values()
@@ -63,9 +63,9 @@ class Scraped:
 
 
 @asynccontextmanager
-async def measured_world(
+async def metrics_harness(
     folder: Path, store: SqliteStore | None = None, **options: Any
-) -> AsyncIterator[Measured]:
+) -> AsyncIterator[MetricsHarness]:
     metrics, script, store = Metrics(), Script(), store or await SqliteStore.open(folder / "measured.db")
     agent = make_agent(
         metrics.observe_llm(script.llm),
@@ -85,5 +85,5 @@ async def measured_world(
         aiohttp.ClientSession() as http,
     ):
         platforms.append(web)
-        yield Measured(script, store, gateway, web, http, metrics, platforms)
+        yield MetricsHarness(script, store, gateway, web, http, metrics, platforms)
     await store.close()

@@ -19,13 +19,13 @@ from gateway.observability.definitions import BoundedLabel
 from gateway.observability.logs import on_warning
 from tests.chat.service import ChatService
 from tests.faults.house import house
-from tests.metrics.measured import Measured
+from tests.metrics.measured import MetricsHarness
 from tests.security.log_lines import logging_as_configured
 from tests.support.stores import temporary_store
 from tests.web.world import Gate
 
 
-async def test_a_turn_is_counted_with_its_times_and_tokens(world: Measured) -> None:
+async def test_a_turn_is_counted_with_its_times_and_tokens(world: MetricsHarness) -> None:
     """One answer: outcome, three histograms, the model call, and nothing under way any more."""
     chat = await world.open()
     await chat.ask("How is the weather?")
@@ -39,7 +39,7 @@ async def test_a_turn_is_counted_with_its_times_and_tokens(world: Measured) -> N
     assert (seen("hermes_tokens_out_total", model="scripted/model") or 0) > 0
 
 
-async def test_every_way_out_has_its_name(world: Measured) -> None:
+async def test_every_way_out_has_its_name(world: MetricsHarness) -> None:
     """A command, a failure and a stop are no answers, and a command is no turn to be timed."""
     chat = await world.open()
     await chat.ask("/reset")
@@ -65,7 +65,7 @@ async def test_every_way_out_has_its_name(world: Measured) -> None:
     assert seen("hermes_model_calls_total", outcome="stopped", **calls) == 1
 
 
-async def test_a_turn_that_a_stop_cuts_short_has_not_failed(world: Measured) -> None:
+async def test_a_turn_that_a_stop_cuts_short_has_not_failed(world: MetricsHarness) -> None:
     """It goes on at the next start."""
     chat, gate = await world.open(), Gate()
     world.script.will([gate, "Never."])
@@ -78,7 +78,7 @@ async def test_a_turn_that_a_stop_cuts_short_has_not_failed(world: Measured) -> 
     assert seen("hermes_turns_active", platform="web") == 0
 
 
-async def test_what_waits_and_what_is_under_way(world: Measured) -> None:
+async def test_what_waits_and_what_is_under_way(world: MetricsHarness) -> None:
     """While one answer is written and two messages stand in line; the snapshot says the same."""
     chat, gate = await world.open(), Gate()
     world.script.will([gate, "Done."])
@@ -97,7 +97,7 @@ async def test_what_waits_and_what_is_under_way(world: Measured) -> None:
     assert (await world.scraped())("hermes_wait_seconds_count", platform="web") == 3
 
 
-async def test_a_tool_that_does_not_exist_gets_no_label(world: Measured) -> None:
+async def test_a_tool_that_does_not_exist_gets_no_label(world: MetricsHarness) -> None:
     """A model may call it by any name, even by what somebody said."""
     world.script.will(
         [ToolCall("1", "look_up", '{"word": "tea"}'), ToolCall("2", "my secret wish", "{}")], "So."
@@ -109,7 +109,7 @@ async def test_a_tool_that_does_not_exist_gets_no_label(world: Measured) -> None
     assert "secret wish" not in seen.text
 
 
-async def test_a_compaction_is_counted_by_what_led_to_it(world: Measured) -> None:
+async def test_a_compaction_is_counted_by_what_led_to_it(world: MetricsHarness) -> None:
     """Once there is nothing to compress, once there is."""
     chat = await world.open()
     await chat.ask("/compress")

@@ -10,13 +10,13 @@ import yaml
 from agent.context.compaction import Attempt
 from agent.messages import ToolCall
 from gateway.config.schema_platforms import WebConfig
-from tests.metrics.measured import Measured, Scraped
+from tests.metrics.measured import MetricsHarness, Scraped
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 _ROW = re.compile(r"^\| `((?:hermes|process|python)_\w+)` \| (\w+) \|(.*?)\| .+ \|$", re.MULTILINE)
 
 
-async def _busy(world: Measured) -> Scraped:
+async def _busy(world: MetricsHarness) -> Scraped:
     """A little of everything, so that no series is missing."""
     world.script.will([ToolCall("1", "look_up", '{"word": "tea"}')], "So.")
     await (await world.open()).ask("Look it up")
@@ -28,7 +28,7 @@ async def _busy(world: Measured) -> Scraped:
     return await world.scraped()
 
 
-async def test_every_metric_is_documented_as_it_is(world: Measured) -> None:
+async def test_every_metric_is_documented_as_it_is(world: MetricsHarness) -> None:
     """Name, type and labels, both ways."""
     documented = {
         name: (kind, set(re.findall(r"`(\w+)`", labels)))
@@ -42,7 +42,7 @@ async def test_every_metric_is_documented_as_it_is(world: Measured) -> None:
     assert documented == exposed
 
 
-async def test_the_alarms_ask_for_metrics_that_exist(world: Measured) -> None:
+async def test_the_alarms_ask_for_metrics_that_exist(world: MetricsHarness) -> None:
     """And the YAML can be read."""
     blocks = [
         yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)

@@ -30,13 +30,13 @@ BEGIN = TurnStarted("m1", "hello")
 
 
 @pytest.fixture
-def views() -> HtmlRenderer:
+def renderer() -> HtmlRenderer:
     """Real templates."""
     return HtmlRenderer("")
 
 
-async def _play(views: HtmlRenderer, *events: TurnEvent) -> list[Update]:
-    turn = LiveTurn(views, "conv_1")
+async def _play(renderer: HtmlRenderer, *events: TurnEvent) -> list[Update]:
+    turn = LiveTurn(renderer, "conv_1")
     return [update for event in events for update in await turn.updates(event)]
 
 
@@ -44,59 +44,61 @@ def _ops(updates: list[Update]) -> list[str]:
     return [update["op"] for update in updates]
 
 
-async def test_an_answer_that_did_not_stream_is_shown(views: HtmlRenderer) -> None:
+async def test_an_answer_that_did_not_stream_is_shown(renderer: HtmlRenderer) -> None:
     """A model that gives its text only with the end of the turn."""
-    updates = await _play(views, BEGIN, TurnDone("All *at once*."))
+    updates = await _play(renderer, BEGIN, TurnDone("All *at once*."))
     assert _ops(updates) == ["turn", "settle", "end"]
     assert "<em>at once</em>" in updates[1]["html"]
 
 
-async def test_a_streamed_answer_is_not_repeated_at_the_end(views: HtmlRenderer) -> None:
+async def test_a_streamed_answer_is_not_repeated_at_the_end(renderer: HtmlRenderer) -> None:
     """TurnDone carries the text that was already shown."""
     updates = await _play(
-        views, BEGIN, TextDelta("Hi."), UsageReported(Usage(5, 2), "m", 10), TurnDone("Hi.")
+        renderer, BEGIN, TextDelta("Hi."), UsageReported(Usage(5, 2), "m", 10), TurnDone("Hi.")
     )
     assert _ops(updates) == ["turn", "text", "settle", "append", "end"]
 
 
-async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(views: HtmlRenderer) -> None:
+async def test_whole_paragraphs_are_drawn_while_the_rest_arrives(renderer: HtmlRenderer) -> None:
     """Each time all that came before, so that a list or a fence that goes on stays one; short lines wait."""
     first, second = "# A heading\n\n" + "word " * 20, "\n\n```py\n" + "x = 1\n" * 20
-    updates = await _play(views, BEGIN, TextDelta("Hm.\n\n"), TextDelta(first), TextDelta(second + "\n\ny ="))
+    updates = await _play(
+        renderer, BEGIN, TextDelta("Hm.\n\n"), TextDelta(first), TextDelta(second + "\n\ny =")
+    )
     assert _ops(updates) == ["turn", "text", "text", "draw"]
     assert "<h1>A heading</h1>" in updates[3]["html"]
     assert updates[3]["html"].count("<pre") == 1
     assert updates[3]["rest"] == "y ="
 
 
-async def test_a_long_answer_is_not_drawn_for_every_paragraph(views: HtmlRenderer) -> None:
+async def test_a_long_answer_is_not_drawn_for_every_paragraph(renderer: HtmlRenderer) -> None:
     """All of it is rendered each time, so the drawings become rarer as it grows."""
     paragraphs = [TextDelta("word " * 20 + "\n\n")] * 400
-    updates = await _play(views, BEGIN, *paragraphs, TurnDone(""))
+    updates = await _play(renderer, BEGIN, *paragraphs, TurnDone(""))
     assert 20 < _ops(updates).count("draw") < 60
 
 
-async def test_what_was_drawn_is_part_of_the_final_answer(views: HtmlRenderer) -> None:
+async def test_what_was_drawn_is_part_of_the_final_answer(renderer: HtmlRenderer) -> None:
     """Nothing is lost or doubled between the two forms."""
     text = "word " * 20 + "\n\n**the** end"
-    updates = await _play(views, BEGIN, TextDelta(text), TurnDone(text))
+    updates = await _play(renderer, BEGIN, TextDelta(text), TurnDone(text))
     assert _ops(updates) == ["turn", "draw", "settle", "end"]
-    assert updates[2]["html"] == views.answer(text)
+    assert updates[2]["html"] == renderer.answer(text)
 
 
-async def test_a_retry_in_the_middle_does_not_tear_the_answer(views: HtmlRenderer) -> None:
+async def test_a_retry_in_the_middle_does_not_tear_the_answer(renderer: HtmlRenderer) -> None:
     """The notice is placed beside the text, which goes on and is rendered as one."""
     updates = await _play(
-        views, BEGIN, TextDelta("**one "), Notice("Asking again."), TextDelta("two**"), TurnDone("")
+        renderer, BEGIN, TextDelta("**one "), Notice("Asking again."), TextDelta("two**"), TurnDone("")
     )
     assert _ops(updates) == ["turn", "text", "note", "text", "settle", "end"]
     assert "<strong>one two</strong>" in updates[4]["html"]
 
 
-async def test_text_and_tools_stay_in_order(views: HtmlRenderer) -> None:
+async def test_text_and_tools_stay_in_order(renderer: HtmlRenderer) -> None:
     """Text before a call is settled before the call is drawn; the result replaces the call."""
     updates = await _play(
-        views,
+        renderer,
         BEGIN,
         TextDelta("First."),
         ToolStarted("c1", "look_up", '{"word": "wing"}'),
@@ -109,16 +111,16 @@ async def test_text_and_tools_stay_in_order(views: HtmlRenderer) -> None:
     assert "found" in updates[4]["html"] and "1.2 s" in updates[4]["html"]
 
 
-async def test_a_tool_that_was_stopped_is_marked(views: HtmlRenderer) -> None:
+async def test_a_tool_that_was_stopped_is_marked(renderer: HtmlRenderer) -> None:
     """The spinner ends with the turn."""
-    updates = await _play(views, BEGIN, ToolStarted("c1", "look_up", "{}"), TurnDone("", stopped=True))
+    updates = await _play(renderer, BEGIN, ToolStarted("c1", "look_up", "{}"), TurnDone("", stopped=True))
     assert 'data-state="abandoned"' in updates[2]["html"]
     assert "Stopped." in updates[3]["html"]
 
 
-async def test_a_steered_message_is_drawn_where_it_was_read(views: HtmlRenderer) -> None:
+async def test_a_steered_message_is_drawn_where_it_was_read(renderer: HtmlRenderer) -> None:
     """With its id, so that the page takes it off the queue."""
-    updates = await _play(views, BEGIN, TextDelta("Well"), Steered("m2", "also this"))
+    updates = await _play(renderer, BEGIN, TextDelta("Well"), Steered("m2", "also this"))
     assert _ops(updates) == ["turn", "text", "settle", "append"]
     assert updates[3]["id"] == "m2"
 
@@ -133,11 +135,11 @@ async def test_a_steered_message_is_drawn_where_it_was_read(views: HtmlRenderer)
     ],
 )
 async def test_a_message_that_waits_says_what_becomes_of_it(
-    views: HtmlRenderer, how: Literal["queue", "steer", "interrupt"], ahead: int, label: str
+    renderer: HtmlRenderer, how: Literal["queue", "steer", "interrupt"], ahead: int, label: str
 ) -> None:
     """The answer being written is not torn by it."""
     updates = await _play(
-        views, BEGIN, TextDelta("Well"), Queued("m2", "<b>", how, ahead), TextDelta(", yes")
+        renderer, BEGIN, TextDelta("Well"), Queued("m2", "<b>", how, ahead), TextDelta(", yes")
     )
     assert _ops(updates) == ["turn", "text", "waiting", "text"]
     assert updates[2]["id"] == "m2"
@@ -147,9 +149,9 @@ async def test_a_message_that_waits_says_what_becomes_of_it(
 ASKED = ApprovalAsked("a1", "terminal", '{"command": "rm -r \\u202etxt <b>"}', "owner", 2_000_000_000.0)
 
 
-async def test_a_question_shows_the_whole_command_and_nothing_hidden(views: HtmlRenderer) -> None:
+async def test_a_question_shows_the_whole_command_and_nothing_hidden(renderer: HtmlRenderer) -> None:
     """A character that would turn the text around is written out; markup stays text."""
-    asked = (await _play(views, BEGIN, ASKED))[-1]
+    asked = (await _play(renderer, BEGIN, ASKED))[-1]
     assert asked["op"] == "append"
     assert r"rm -r \u202etxt &lt;b&gt;" in asked["html"]
     assert asked["html"].count("<button") == 3
@@ -165,25 +167,25 @@ async def test_a_question_shows_the_whole_command_and_nothing_hidden(views: Html
     ],
 )
 async def test_a_question_that_is_settled_has_no_buttons(
-    views: HtmlRenderer, choice: Literal["once", "conversation", "deny", "expired"], outcome: str
+    renderer: HtmlRenderer, choice: Literal["once", "conversation", "deny", "expired"], outcome: str
 ) -> None:
     """Its card is drawn again with the outcome, under the same id."""
-    settled = (await _play(views, BEGIN, ASKED, ApprovalSettled("a1", choice)))[-1]
+    settled = (await _play(renderer, BEGIN, ASKED, ApprovalSettled("a1", choice)))[-1]
     assert (settled["op"], settled["id"]) == ("decided", "a1")
     assert outcome in settled["html"] and "<button" not in settled["html"]
 
 
-async def test_a_file_is_named_without_its_path(views: HtmlRenderer) -> None:
+async def test_a_file_is_named_without_its_path(renderer: HtmlRenderer) -> None:
     """The link holds neither the path nor the folder, and a name cannot pretend to another ending."""
-    (sent,) = (await _play(views, BEGIN, FileSent("/srv/ws", "out/\u202efdp.exe", "x", "<Here>")))[1:]
+    (sent,) = (await _play(renderer, BEGIN, FileSent("/srv/ws", "out/\u202efdp.exe", "x", "<Here>")))[1:]
     assert 'href="/api/conversations/conv_1/files/' in sent["html"]
     assert "out/" not in sent["html"] and "/srv" not in sent["html"]
     assert r"\u202efdp.exe" in sent["html"] and "&lt;Here&gt;" in sent["html"]
 
 
-async def test_a_compaction_is_told(views: HtmlRenderer) -> None:
+async def test_a_compaction_is_told(renderer: HtmlRenderer) -> None:
     """In words, with the numbers that matter."""
-    updates = await _play(views, BEGIN, Compacted("s2", 90, 12, 98_000, 21_000))
+    updates = await _play(renderer, BEGIN, Compacted("s2", 90, 12, 98_000, 21_000))
     assert "from 98,000 to 21,000 tokens" in updates[1]["html"]
 
 
@@ -191,25 +193,25 @@ async def test_a_compaction_is_told(views: HtmlRenderer) -> None:
     ("costs", "shown"), [((0.5, 0.25), "$0.7500"), ((0.5, None), ""), ((None, 0.5), ""), ((0.0, 0.0), "")]
 )
 async def test_a_price_is_shown_only_if_all_of_it_is_known(
-    views: HtmlRenderer, costs: tuple[float | None, ...], shown: str
+    renderer: HtmlRenderer, costs: tuple[float | None, ...], shown: str
 ) -> None:
     """Half a price would be a wrong price."""
     reports = [UsageReported(Usage(1, 1, cost_usd=cost), "m", 10) for cost in costs]
-    usage = (await _play(views, BEGIN, *reports, TurnDone("")))[-2]["html"]
+    usage = (await _play(renderer, BEGIN, *reports, TurnDone("")))[-2]["html"]
     assert (shown or "tokens in") in usage
     assert ("$" in usage) == bool(shown)
 
 
-async def test_broken_arguments_are_shown_as_they_came(views: HtmlRenderer) -> None:
+async def test_broken_arguments_are_shown_as_they_came(renderer: HtmlRenderer) -> None:
     """Models write broken JSON; the person sees what was written."""
-    updates = await _play(views, BEGIN, ToolStarted("c1", "look_up", '{"word": <'))
+    updates = await _play(renderer, BEGIN, ToolStarted("c1", "look_up", '{"word": <'))
     assert "{&#34;word&#34;: &lt;" in updates[1]["html"]
 
 
-async def test_a_notice_shows_code_and_what_was_found(views: HtmlRenderer) -> None:
+async def test_a_notice_shows_code_and_what_was_found(renderer: HtmlRenderer) -> None:
     """Commands between backticks, matched words in bold, and whatever else somebody wrote as it is."""
     [_, update] = await _play(
-        views, BEGIN, Notice("`/resume 2`: the **train** at 5 \\* 2 <b>now</b>, a ` and ** alone")
+        renderer, BEGIN, Notice("`/resume 2`: the **train** at 5 \\* 2 <b>now</b>, a ` and ** alone")
     )
     assert "<code>/resume 2</code>: the <strong>train</strong> at 5 * 2 &lt;b&gt;now" in update["html"]
     assert "a ` and ** alone" in update["html"]

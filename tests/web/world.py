@@ -1,4 +1,4 @@
-"""A web chat on a real socket, and a model that does what the test says when the test says so."""
+"""Harness: the web chat on a real socket, with a scripted model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = Commands.discover()
 
 
 class Gate(asyncio.Event):
-    """Where the model waits until the test lets it go on."""
+    """A point at which the model waits for the test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Gate(asyncio.Event):
 
 
 class Script:
-    """What the model will say next; without a word from the test it says "Yes."."""
+    """The next answers of the model; "Yes." without a script."""
 
     def __init__(self) -> None:
         self._steps: deque[Step] = deque()
@@ -64,7 +64,7 @@ async def look_up(ctx: ToolContext, word: str) -> str:
 
 @dataclass
 class World:
-    """A running web chat and a client of it."""
+    """A running web chat and an HTTP client."""
 
     script: Script
     store: SqliteStore
@@ -104,7 +104,7 @@ class Chat:
         return str(sent["message_id"])
 
     async def ask(self, text: str) -> list[dict[str, Any]]:
-        """Sends and gives the events of the turn."""
+        """Send a message and return the events of its turn."""
         async with self.watch() as events:
             message_id = await self.send(text)
             while True:  # an earlier turn may be replayed first
@@ -154,7 +154,7 @@ class Events:
         raise EOFError("the stream has ended")
 
     async def until(self, *types: str) -> list[dict[str, Any]]:
-        """All events up to the first of one of these types (API) or operations (page)."""
+        """Return all events up to the first of these types (API) or operations (page)."""
         events = [await self.next()]
         while events[-1].get("type", events[-1].get("op")) not in types:
             events.append(await self.next())
@@ -170,7 +170,7 @@ def make_gateway(store: SqliteStore, script: Script, folder: Path, busy: Busy = 
 
 @asynccontextmanager
 async def serving(gateway: Gateway, *, port: int = 0, **options: Any) -> AsyncIterator[WebPlatform]:
-    """The web chat of this gateway; both end with the block."""
+    """Serve the web chat of this gateway; stop both at the end of the block."""
     web = WebPlatform(gateway, host="127.0.0.1", port=port, token=options.pop("token", None), **options)
     await web.start()
     try:
