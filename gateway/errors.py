@@ -1,9 +1,9 @@
-"""Everything that can keep the gateway from running, as one tree. A docstring is the sentence a person reads.
+"""Errors of the gateway, as one tree. The docstring of a class is the sentence that a person reads.
 
-HermesError                     (agent/errors.py, where the models', the store's and the tools' errors live)
-├── ConfigError                 exit code 2: the person can mend it by editing
+HermesError                     (agent/errors.py, with the errors of models, store and tools)
+├── ConfigError                 exit code 2: fixed by editing the configuration
 ├── ConfigNotWritten
-├── PluginError                 exit code 2: the person can mend it in the plugin or in the configuration
+├── PluginError                 exit code 2: fixed in the plugin or in the configuration
 │   ├── UnknownPlugin
 │   ├── PluginBroken
 │   ├── UnknownEngine
@@ -37,7 +37,7 @@ class ConfigError(HermesError):
 
     def __init__(self, detail: str = "", *, problems: Sequence[str] = ()) -> None:
         self.problems = tuple(problems) or (detail,)
-        """One sentence each, all that were found."""
+        """All problems, one sentence each."""
         super().__init__(detail or _as_list(self.problems))
 
 
@@ -56,7 +56,7 @@ class UnknownPlugin(PluginError):
 
 
 class PluginBroken(PluginError):
-    """A plugin cannot be loaded; mend it, or switch it off with `hermes plugins disable`:"""
+    """A plugin cannot be loaded; fix it, or disable it with `hermes plugins disable`:"""
 
 
 class UnknownEngine(PluginError):
@@ -64,15 +64,15 @@ class UnknownEngine(PluginError):
 
 
 class EngineBroken(PluginError):
-    """The context engine cannot be used; mend it, or choose another with `hermes plugins use`:"""
+    """The context engine cannot be used; fix it, or choose another with `hermes plugins use`:"""
 
 
 class StateDirectoryUnusable(HermesError):
-    """Hermes cannot keep its state there; set HERMES_HOME to a directory you may read and write."""
+    """Hermes cannot use the state directory; set HERMES_HOME to a directory that you may read and write."""
 
 
 class RestoreUnfinished(StateDirectoryUnusable):
-    """A restore has begun and cannot be finished yet, and Hermes does not start before it is. Nothing is lost:"""
+    """An unfinished restore keeps Hermes from starting. Nothing is lost:"""
 
 
 class AlreadyRunning(HermesError):
@@ -80,7 +80,7 @@ class AlreadyRunning(HermesError):
 
 
 class BackupFailed(HermesError):
-    """No backup was made, and nothing was left behind:"""
+    """The backup failed, and no file was left:"""
 
 
 class BackupUnusable(HermesError):
@@ -96,7 +96,7 @@ class ImportRefused(HermesError):
 
 
 class QueueFull(HermesError):
-    """Too many messages are waiting to be answered, so this one was not taken; send it again later."""
+    """Too many messages are waiting to be answered, so this one was not accepted; send it again later."""
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"({waiting} are waiting.)")
@@ -115,7 +115,7 @@ class CannotListen(HermesError):
 
 
 class PortTaken(CannotListen):
-    """The port is in use by another program; stop it, or set `platforms.web.port` to a free one."""
+    """Another program uses the port; stop it, or set `platforms.web.port` to a free one."""
 
 
 class OpenWithoutToken(CannotListen):
@@ -129,4 +129,4 @@ def _as_list(problems: Sequence[str]) -> str:
 
 
 class AttachmentRefused(HermesError):
-    """The file cannot be taken:"""
+    """The file cannot be accepted:"""

@@ -1,4 +1,4 @@
-"""The command line: `hermes`. Each command is a file of its own, imported only when it is asked for."""
+"""The command line `hermes`. Each command has its own file, imported only when it is used."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from gateway.config.loader import LoadedConfig
 
 INTERRUPTED = 130
-"""What shells expect of a program that Ctrl-C ended."""
+"""Exit code after Ctrl-C, as shells expect it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What counts for every command, which finds it in `ctx.obj`."""
+    """Options of every command, in `ctx.obj`."""
 
     config_path: Path | None = None
 
 
 def loaded_for(options: Options) -> LoadedConfig:
-    """The configuration, with a word about a `hermes.yaml` in the current directory that is ignored."""
+    """Load the configuration, and say if a `hermes.yaml` in the current directory is ignored."""
     from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
     loaded = load(options.config_path)
@@ -43,7 +43,7 @@ def loaded_for(options: Options) -> LoadedConfig:
 
 @cache
 def tell_ignored(ignored: Path | None, used: str) -> None:
-    """Once in a process, however often a command loads the configuration."""
+    """Say once per process that a file is ignored."""
     if ignored:
         click.echo(f"hermes: {ignored_sentence(ignored, used)}", err=True)
 
@@ -56,7 +56,7 @@ def ignored_sentence(ignored: Path, used: str) -> str:
 
 
 def looked_up(options: Options) -> LoadedConfig:
-    """The configuration for a command that only reads. A mistake in it is told, and keeps nobody from looking."""
+    """Load the configuration for a command that only reads. Prints its mistakes and continues."""
     from gateway.config.loader import load_lenient  # noqa: PLC0415 - not for `--help`
 
     loaded, refused = load_lenient(options.config_path)
@@ -67,7 +67,7 @@ def looked_up(options: Options) -> LoadedConfig:
 
 
 class Entry(NamedTuple):
-    """A command as `hermes --help` shows it, and where it lives."""
+    """A command in `hermes --help`, and its module."""
 
     section: str
     module: str
@@ -78,27 +78,25 @@ COMMANDS = {
     "run": Entry("Talk", "run_command", "Start the gateway: the web chat and every platform that is on."),
     "chat": Entry("Talk", "chat", "Talk to the agent in this terminal, or ask one question with -q."),
     "sessions": Entry("Look", "sessions", "List, read, search and export conversations."),
-    "doctor": Entry("Look", "doctor", "Check this installation and say what to mend."),
+    "doctor": Entry("Look", "doctor", "Check this installation and say what to fix."),
     "status": Entry("Look", "status", "Show what Hermes is doing now, and what it has cost today."),
     "usage": Entry("Look", "usage", "Show tokens and cost by day, person or model."),
-    "logs": Entry("Look", "logs_command", "Read what the gateway has logged."),
+    "logs": Entry("Look", "logs_command", "Read the log of the gateway."),
     "backup": Entry("Keep", "backup", "Copy everything into one file, also while the gateway runs."),
-    "restore": Entry("Keep", "backup", "Put a backup in the place of what is there."),
+    "restore": Entry("Keep", "backup", "Replace the current state by a backup."),
     "export": Entry("Keep", "export", "Write conversations to files: JSONL, Markdown or HTML."),
-    "import": Entry(
-        "Keep", "import_command", "Take in conversations from hermes-agent, Telegram or Discord."
-    ),
+    "import": Entry("Keep", "import_command", "Import conversations from hermes-agent, Telegram or Discord."),
     "setup": Entry("Set up", "setup", "Choose a model, connect Telegram and Discord, write hermes.yaml."),
-    "pairing": Entry("Set up", "pairing", "Let people talk to your bots, and take that back."),
+    "pairing": Entry("Set up", "pairing", "Allow people to talk to your bots, or revoke it."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
-    "plugins": Entry("Set up", "plugins", "Show plugins, switch them on and off, choose the context engine."),
+    "plugins": Entry("Set up", "plugins", "List, enable and disable plugins, choose the context engine."),
     "service": Entry("Set up", "service", "Run Hermes as a service of this user, under systemd."),
     "completion": Entry("Set up", "completion", "Print the completion script for your shell."),
 }
 
 
 def _take_config(command: click.Command) -> None:
-    """Adds `--config` to the command and to those below it, so that the option may also stand behind the command."""
+    """Add `--config` to the command and its subcommands, so that the option may also follow the command."""
     if all("--config" not in param.opts for param in command.params):
         command.params.append(
             click.Option(
@@ -125,7 +123,7 @@ def _choose_config(ctx: click.Context, param: click.Parameter, given: Path | Non
 
 
 class CommandIndex(click.Group):
-    """Knows all commands by name and summary, so that help and completion import none of them."""
+    """Lists all commands by name and summary, so that help and completion import none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -134,7 +132,7 @@ class CommandIndex(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"{__name__}.{COMMANDS[cmd_name].module}")
-        # `import` is a word of Python's.
+        # `import` is a Python keyword.
         command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         _take_config(command)
@@ -150,7 +148,7 @@ class CommandIndex(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Commands first: they are what people look for."""
+        """Print the commands before the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
@@ -185,7 +183,7 @@ class CommandIndex(click.Group):
     "config_path",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Use this hermes.yaml. Without it: $HERMES_CONFIG, then $HERMES_HOME/hermes.yaml. Also behind a command.",
+    help="Use this hermes.yaml. Without it: $HERMES_CONFIG, then $HERMES_HOME/hermes.yaml. May follow the command.",
 )
 @click.version_option(package_name="hermes-gateway", prog_name="hermes")
 @click.pass_context
@@ -195,7 +193,7 @@ def cli(ctx: click.Context, config_path: Path | None) -> None:
 
 
 def main() -> None:
-    """The one place where an error becomes a sentence and an exit code. A bug keeps its traceback."""
+    """Run the command line. Turns errors into a sentence and an exit code; a bug keeps its traceback."""
     try:
         code = cli.main(prog_name="hermes", standalone_mode=False)
         sys.stdout.flush()
@@ -203,7 +201,7 @@ def main() -> None:
         click.echo(f"hermes: {error}", err=True)
         code = error.exit_code
     except click.UsageError as error:
-        error.show()  # with how it is used
+        error.show()  # with the usage
         code = error.exit_code
     except click.ClickException as error:
         click.echo(f"hermes: {error.format_message()}", err=True)
@@ -211,9 +209,9 @@ def main() -> None:
     except click.Abort:
         code = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has left. Python would complain once more when it flushes at exit.
+        # The reader of the pipe is gone. Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    # The collector would spend seconds on the objects of the model library while the process exits.
+    # Garbage collection of the model library would delay the exit by seconds.
     gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""`python -m gateway.cli` is `hermes`."""
+"""Runs `hermes` as `python -m gateway.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hermes completion`: the script that teaches a shell our commands."""
+"""`hermes completion`: prints shell completion scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hermes config`: is the configuration right, and what is in effect?"""
+"""`hermes config`: checks and shows the configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def config() -> None:
 @config.command()
 @click.pass_context
 def check(ctx: click.Context) -> None:
-    """Say whether the configuration can be used, and name every mistake in it.
+    """Check the configuration and report every mistake.
 
     The exit code is 0 or 2.
     """

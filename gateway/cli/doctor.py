@@ -1,4 +1,4 @@
-"""`hermes doctor`: is everything in place, and if not, what to do about it?"""
+"""`hermes doctor`: checks the installation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
-@click.option("--offline", is_flag=True, help="Do not ask the model for an answer, nor try the bots' tokens.")
-@click.option("--repair", is_flag=True, help="Build a damaged search index anew. Nothing else is changed.")
-@click.option("--parked", is_flag=True, help="Only list what could not be answered or delivered, and why.")
+@click.option("--offline", is_flag=True, help="Do not call the model, and do not try the bots' tokens.")
+@click.option("--repair", is_flag=True, help="Rebuild a damaged search index. Nothing else is changed.")
+@click.option("--parked", is_flag=True, help="Only list messages and replies that failed, and why.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> None:
-    """Check this installation and say what to mend.
+    """Check this installation and say what to fix.
 
     Each line begins with ok, warn or fail. The exit code is 1 if anything failed.
     """
     from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`
 
     options: Options = ctx.obj
-    configure_logging("error", "human")  # log lines would stand between the findings
+    configure_logging("error", "human")  # no log lines between the findings
     if parked:
         _list_parked(options.config_path)
         return
@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 
 
 def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[Finding]:
-    """From the ground up: what stands on something broken is not examined."""
+    """Run the checks in order. Checks that need a valid configuration are skipped without one."""
     from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
     from gateway.cli.doctor_checks_bots import platforms  # noqa: PLC0415
     from gateway.cli.doctor_checks_host import (  # noqa: PLC0415
@@ -93,11 +93,11 @@ def _list_parked(config_path: Path | None) -> None:
     if rows:
         print_rows(console(), ("WHAT", "PLATFORM", "CHAT", "SINCE", "WHY"), rows)
     else:
-        click.echo("Nothing is parked: no message and no reply was given up on.", err=True)
+        click.echo("Nothing is parked: no message and no reply failed.", err=True)
 
 
 def _report(findings: Iterable[Finding]) -> list[Finding]:
-    """Prints each as soon as it is known: the model may take a while to answer."""
+    """Print each finding at once, because the model may take a while to answer."""
     out = console()
     seen = []
     for finding in findings:

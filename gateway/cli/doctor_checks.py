@@ -1,4 +1,4 @@
-"""What `hermes doctor` looks at: each check yields findings and raises nothing."""
+"""Checks of `hermes doctor`. Each check yields findings and raises nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DISTRIBUTION = "hermes-gateway"
 _MEGABYTE = 1_000_000
 _LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
 _OTHERS = 0o077
-"""The permission bits of everybody but the owner."""
+"""The permission bits of group and others."""
 
 
 def python() -> Finding:
@@ -52,13 +52,13 @@ def python() -> Finding:
 
 
 def packages() -> Iterator[Finding]:
-    """Another distribution with a top-level `agent` or `gateway` would answer our imports."""
+    """Find other distributions with a top-level `agent` or `gateway`, which would replace ours."""
     providers = importlib.metadata.packages_distributions()
     strangers = {name: set(providers.get(name, ())) - {_DISTRIBUTION} for name in ("agent", "gateway")}
     for name, distributions in strangers.items():
         for distribution in sorted(distributions):
             yield Finding(
-                "fail", f"{distribution} also installs `{name}`; give Hermes an environment of its own"
+                "fail", f"{distribution} also installs `{name}`; install Hermes in its own environment"
             )
     if not any(strangers.values()):
         yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
@@ -84,19 +84,19 @@ def state_directory() -> Iterator[Finding]:
 
 
 def _to_be_made(home: Path) -> Finding:
-    """Nothing is made by looking."""
+    """Check that the state directory can be created, without creating it."""
     ground = nearest_folder(home)
     if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
-        why = "may not be written" if ground.is_dir() else "is no directory"
+        why = "is not writable" if ground.is_dir() else "is not a directory"
         return Finding(
             "fail",
-            f"the state directory {home} cannot be made: {ground} {why}; change its permissions, or set HERMES_HOME",
+            f"the state directory {home} cannot be created: {ground} {why}; change its permissions, or set HERMES_HOME",
         )
-    return Finding("ok", f"the state directory {home} will be made at the first start")
+    return Finding("ok", f"the state directory {home} will be created at the first start")
 
 
 def disk() -> Iterator[Finding]:
-    """Where the state directory is, or will be. Little room is said before messages are refused for it."""
+    """Warn about low disk space before messages are rejected because of it."""
     try:
         ground = nearest_folder(configuration_files.state_directory())
         free = shutil.disk_usage(ground).free // _MEGABYTE
@@ -106,12 +106,12 @@ def disk() -> Iterator[Finding]:
         level: Literal["fail", "warn"] = "fail" if free < _TOO_LITTLE_MB else "warn"
         yield Finding(
             level,
-            f"only {free} MB are free on the disk of {ground}; make room: when it is full, no message can be taken",
+            f"only {free} MB are free on the disk of {ground}; free some: with a full disk Hermes accepts no message",
         )
 
 
 def nearest_folder(path: Path) -> Path:
-    """It, or what is there of the way to it."""
+    """Return the path, or its nearest parent that exists."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
@@ -119,11 +119,11 @@ def private(path: Path, remedy: str) -> Iterator[Finding]:
     if path.stat().st_mode & _OTHERS:
         yield Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
     else:
-        yield Finding("ok", f"{path} is yours alone")
+        yield Finding("ok", f"{path} is private to you")
 
 
 def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | None]:
-    """Gives the configuration, if it can be used."""
+    """Return the configuration if it is valid."""
     try:
         loaded = load(path)
     except ConfigError as error:
@@ -141,7 +141,7 @@ def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | 
 
 
 def keys() -> Iterator[Finding]:
-    """Names only. No key is no fault: the embedded model needs none."""
+    """Report the names of the keys that are set. Keys are optional: the embedded model needs none."""
     try:
         found = provider_keys()
     except HermesError as error:
@@ -163,7 +163,7 @@ def tools(loaded: LoadedConfig) -> Iterator[Finding]:
 
 
 def plugins(loaded: LoadedConfig) -> Iterator[Finding]:
-    """Whether the enabled plugins and the context engine can be used; their code is run for that."""
+    """Check the enabled plugins and the context engine by running their code."""
     config, home = loaded.config, loaded.home
     enabled, every = survey_plugins(home, config.plugins.enabled)
     for plugin in every:
@@ -192,7 +192,7 @@ def plugins(loaded: LoadedConfig) -> Iterator[Finding]:
 
 
 def model(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
-    """The model in use, and whether it answers."""
+    """Check that the model answers."""
     configured = loaded.config.model
     try:
         known = provider_keys()
@@ -205,7 +205,7 @@ def model(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
             return
         yield from _embedded_model(needed=name == embedded.MODEL_ID)
         if offline:
-            yield Finding("ok", f"{name} was not asked for an answer (--offline)")
+            yield Finding("ok", f"{name} was not called (--offline)")
             return
         ask_model(configured, seconds=SECONDS_TO_ANSWER)
     except HermesError as error:
@@ -215,7 +215,7 @@ def model(loaded: LoadedConfig, *, offline: bool) -> Iterator[Finding]:
 
 
 def auxiliary_model(loaded: LoadedConfig) -> Iterator[Finding]:
-    """The model that writes summaries, where it is another one."""
+    """Check the model that writes summaries, if it is not the main model."""
     try:
         spec = auxiliary_spec(loaded.config.auxiliary.compression, loaded.config.model)
         if spec is None:
@@ -232,7 +232,7 @@ def auxiliary_model(loaded: LoadedConfig) -> Iterator[Finding]:
 
 
 def _embedded_model(*, needed: bool) -> Iterator[Finding]:
-    """Looked up and not imported: that would load 100 MB."""
+    """Check the packages of the embedded model without importing them, which would load 100 MB."""
     level: Literal["fail", "warn"] = "fail" if needed else "warn"
     try:
         embedded.find_weights()

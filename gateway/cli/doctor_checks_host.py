@@ -1,4 +1,4 @@
-"""What `hermes doctor` looks at in the database, and the one thing there that it can mend."""
+"""Checks of `hermes doctor` for limits, sandbox and store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gateway.store.ports import Diagnosis
 
 
 def limits(config: Config) -> Iterator[Finding]:
-    """Only what the owner has set is worth a line."""
+    """Report the daily budget, if one is set."""
     caps = {
         "for each person": config.limits.daily_usd_per_person,
         "for everybody": config.limits.daily_usd_total,
@@ -48,7 +48,7 @@ def limits(config: Config) -> Iterator[Finding]:
     try:
         unknown = [model for model, base_url in _models(config) if not _price_is_known(model, base_url)]
     except HermesError:
-        return  # said in the line about the model
+        return  # reported by the check of the model
     if unknown:
         assumed = f"{format_usd(config.limits.unknown_price)} per million tokens"
         yield Finding(
@@ -59,7 +59,7 @@ def limits(config: Config) -> Iterator[Finding]:
 
 
 def _models(config: Config) -> Iterator[tuple[str, str | None]]:
-    """All that are asked for money, and where."""
+    """Yield all models that may cost money, with their `base_url`."""
     yield from configured_models(config.model)
     summaries, voice = (
         auxiliary_spec(config.auxiliary.compression, config.model),
@@ -77,7 +77,7 @@ def _price_is_known(model: str, base_url: str | None) -> bool:
 
 
 def sandbox(loaded: LoadedConfig) -> Iterator[Finding]:
-    """Nothing where no command can be run."""
+    """Check the sandbox, if the `terminal` tool is enabled."""
     tools = loaded.config.tools
     if not any(terminal.name in names for names in (tools.enabled, *tools.platforms.values())):
         return
@@ -85,7 +85,7 @@ def sandbox(loaded: LoadedConfig) -> Iterator[Finding]:
     if chosen is None:
         yield Finding(
             "warn",
-            "tools.sandbox.mode is off: a command of the terminal may do whatever Hermes itself may, with its keys "
+            "tools.sandbox.mode is off: a terminal command may do everything that Hermes may, with its keys "
             "and its database; set it to bubblewrap",
         )
         return
@@ -110,11 +110,11 @@ _LARGE_LOG = 500_000_000
 
 
 def store(loaded: LoadedConfig, *, repair: bool) -> Iterator[Finding]:
-    """Opened for reading only, so that nothing is made, migrated or locked by looking."""
+    """Check the store read-only: nothing is created, migrated or locked."""
     path = loaded.database
     try:
         if not path.exists():
-            yield Finding("ok", f"the database {path} will be made at the first start")
+            yield Finding("ok", f"the database {path} will be created at the first start")
             return
         diagnosis, windows = asyncio.run(_diagnose(loaded))
         yield Finding("ok", f"the database {path} is sound")
@@ -145,7 +145,8 @@ def _of_an_engine(path: Path, home: Path) -> Iterator[Finding]:
     try:
         if not is_sqlite(path):
             yield Finding(
-                "warn", f"{path} is no SQLite database, or its beginning is lost; no backup holds it"
+                "warn",
+                f"{path} is not a SQLite database, or its header is damaged; backups do not include it",
             )
             return
         check(path)
@@ -162,25 +163,25 @@ def _remedy(home: Path) -> str:
     backup = (
         f"stop Hermes and run `hermes restore {latest or 'FILE'}` with {'the last' if latest else 'a'} backup"
     )
-    return f"{backup}, or move it aside to start anew"
+    return f"{backup}, or move it away to start with an empty one"
 
 
 def _index(loaded: LoadedConfig, damage: str | None, *, repair: bool) -> Iterator[Finding]:
     if damage is None:
-        yield Finding("ok", "the search index fits the messages")
+        yield Finding("ok", "the search index matches the messages")
     elif repair:
         with show_progress():
             count = asyncio.run(_rebuild_index(loaded))
         yield Finding(
-            "ok", f"the search index was damaged ({damage}); it was built anew from {count:,} messages"
+            "ok", f"the search index was damaged ({damage}); it was rebuilt from {count:,} messages"
         )
     else:
-        remedy = "`hermes doctor --repair` builds it anew. Nothing that was said is lost"
+        remedy = "`hermes doctor --repair` rebuilds it. No message is lost"
         yield Finding("fail", f"the search index is damaged ({damage}); {remedy}")
 
 
 def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Nothing here is mended by itself: what to do about it is for a person to say."""
+    """Report parked messages and a large write-ahead log, which a person must handle."""
     count = Counter(each.kind for each in diagnosis.parked)
     look = "`hermes doctor --parked` lists them"
     if count["message"]:
@@ -191,12 +192,12 @@ def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
         size = f"{diagnosis.log_bytes / 1_000_000:.0f} MB"
         yield Finding(
             "warn",
-            f"{path}-wal has grown to {size}: some program reads the database without an end; close it",
+            f"{path}-wal has grown to {size}: a program keeps the database open for reading; close it",
         )
 
 
 def _smaller_windows(loaded: LoadedConfig, windows: list[LearnedWindow]) -> Iterator[Finding]:
-    """Models that refused what should have fitted, for as long as Hermes goes by that."""
+    """Report models whose real context window is smaller than configured."""
     config = loaded.config
     specs = configured_specs(config.model)
     answering = [believed_window(spec) for spec in specs]
@@ -213,5 +214,5 @@ def _smaller_windows(loaded: LoadedConfig, windows: list[LearnedWindow]) -> Iter
 def _backup(home: Path) -> Finding:
     latest = latest_backup(home)
     if latest is None:
-        return Finding("ok", f"no backup lies in {backup_directory(home)}; `hermes backup` makes one")
+        return Finding("ok", f"there is no backup in {backup_directory(home)}; `hermes backup` creates one")
     return Finding("ok", f"the last backup is {latest}")

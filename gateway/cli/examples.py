@@ -1,4 +1,4 @@
-"""Command lines to copy, for the reference in `docs/cli.md`: each command has some, and each option is in one."""
+"""Example command lines for `docs/cli.md`: some for each command, and each option in at least one."""
 
 from __future__ import annotations
 

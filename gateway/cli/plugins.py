@@ -1,4 +1,4 @@
-"""`hermes plugins`: what is there, what is on, and which context engine is used."""
+"""`hermes plugins`: lists, enables and disables plugins, and chooses the context engine."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from gateway.config.loader import LoadedConfig
     from gateway.plugins import EngineInfo, PluginInfo
 
-_RESTART = "Restart Hermes for it to take effect."
+_RESTART = "Restart Hermes to apply the change."
 _DESCRIBED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything there is to see."""
+    """All plugins and context engines."""
 
     loaded: LoadedConfig
     general: list[PluginInfo]
@@ -40,7 +40,7 @@ class Overview:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def plugins(ctx: click.Context) -> None:
-    """Show plugins, switch them on and off, choose the context engine.
+    """List, enable and disable plugins, choose the context engine.
 
     At a terminal and without a command, it asks for the context engine to use.
     """
@@ -57,7 +57,7 @@ def plugins(ctx: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def list_plugins(options: Options, as_json: bool) -> None:
-    """List plugins and context engines, and say what is wrong with them."""
+    """List plugins and context engines with their problems."""
     overview = _survey(options)
     if not as_json:
         _print(overview)
@@ -74,7 +74,7 @@ def list_plugins(options: Options, as_json: bool) -> None:
 @click.argument("name")
 @click.pass_obj
 def use(options: Options, name: str) -> None:
-    """Choose the context engine: sets context.engine in hermes.yaml, where comments stay."""
+    """Choose the context engine: sets context.engine in hermes.yaml and keeps its comments."""
     _use(options, name)
 
 
@@ -82,14 +82,14 @@ def use(options: Options, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def enable(options: Options, name: str) -> None:
-    """Switch a plugin on. It is tried first."""
+    """Enable a plugin, after loading it as a test."""
     from gateway.config.yaml_edit import add_item  # noqa: PLC0415 - not for `--help`; so below
     from gateway.plugins import check_plugin  # noqa: PLC0415
 
     loaded = _loaded(options)
     enabled = loaded.config.plugins.enabled
     if name in enabled:
-        click.echo(f"{name} is enabled already.")
+        click.echo(f"{name} is already enabled.")
         return
     check_plugin(name, home=loaded.home, beside=enabled)
     _edit(options, loaded, lambda text: add_item(text, "plugins", "enabled", name))
@@ -100,14 +100,14 @@ def enable(options: Options, name: str) -> None:
 @click.argument("name")
 @click.pass_obj
 def disable(options: Options, name: str) -> None:
-    """Switch a plugin off."""
+    """Disable a plugin."""
     from gateway.config.yaml_edit import remove_item  # noqa: PLC0415
 
     loaded = _loaded(options)
     if name not in loaded.config.plugins.enabled:
         click.echo(f"{name} is not enabled.")
         return
-    _refuse_to_lose_the_engine(loaded, name)
+    _keep_engine_in_use(loaded, name)
     _edit(options, loaded, lambda text: remove_item(text, "plugins", "enabled", name))
     click.echo(f"{name} is disabled. {_RESTART}")
 
@@ -157,7 +157,7 @@ def _edit(options: Options, loaded: LoadedConfig, change: Callable[[str], str]) 
     return path
 
 
-def _refuse_to_lose_the_engine(loaded: LoadedConfig, name: str) -> None:
+def _keep_engine_in_use(loaded: LoadedConfig, name: str) -> None:
     from gateway.plugins import available_engines, survey_plugins  # noqa: PLC0415
 
     active = loaded.config.context.engine
@@ -183,7 +183,7 @@ def _survey(options: Options) -> Overview:
 
     loaded = _loaded(options)
     active = loaded.config.context.engine
-    # What plugins print must not stand between what was asked for.
+    # Output of plugins goes to standard error, not into the list.
     with contextlib.redirect_stdout(sys.stderr):
         found, general = survey_plugins(loaded.home, loaded.config.plugins.enabled)
         given = loaded.config.context.options
@@ -210,7 +210,7 @@ def _print(overview: Overview) -> None:
 
 
 def _print_entry(out: Console, info: PluginInfo | EngineInfo, on: bool, state: str, width: int) -> None:
-    """Name, state, version and what it is, or what is wrong with it."""
+    """Print name, state, version, and the description or the problem."""
     facts = ", ".join(filter(None, (state, info.version)))
     out.print(f"  {'*' if on else ' '} {info.name:<{width}}  ", end="", soft_wrap=True)
     out.print(f"({facts})  ", style="dim", end="", soft_wrap=True)

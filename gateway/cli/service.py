@@ -1,4 +1,4 @@
-"""`hermes service`: Hermes as a service of this user, under systemd."""
+"""`hermes service`: runs Hermes as a systemd user service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTALL = "`hermes service install` does that"
 
 
 class ServiceFailed(HermesError):
-    """That did not work with the service:"""
+    """The service command failed:"""
 
 
 @click.group()
@@ -31,7 +31,7 @@ def service() -> None:
 
 @service.command()
 @click.option("--print", "only_print", is_flag=True, help="Only print the unit; change nothing.")
-@click.option("--no-start", is_flag=True, help="Start it at the next login, not now.")
+@click.option("--no-start", is_flag=True, help="Start the service at the next login, not now.")
 @click.pass_obj
 def install(options: Options, only_print: bool, no_start: bool) -> None:
     """Write the unit, start Hermes now and at every login.
@@ -50,7 +50,7 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
     ensure_home(loaded.home)
     path = _unit_path()
     try:
-        # systemd starts nothing that may write into a folder that is not there.
+        # systemd does not start a service whose writable folders do not exist.
         loaded.database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -64,9 +64,7 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
     if not no_start:
         _run(systemctl, "--user", "restart", UNIT, hint="`hermes service logs` shows why.")
         _say("Hermes runs. `hermes service logs -f` shows what it does.")
-    _say(
-        "It ends when you log out; `loginctl enable-linger` lets it run on, and from the start of the machine."
-    )
+    _say("It stops when you log out. After `loginctl enable-linger` it starts at boot and keeps running.")
 
 
 @service.command()
@@ -82,16 +80,16 @@ def uninstall() -> None:
     try:
         _run(systemctl, "--user", "disable", "--now", UNIT)
     finally:
-        # Also where no manager answers: then nothing runs, and nothing should at the next login.
+        # Also if no service manager answers: nothing runs then, and nothing may start at the next login.
         path.unlink(missing_ok=True)
     _run(systemctl, "--user", "daemon-reload")
-    _say(f"Removed {path}. Conversations and settings are where they were.")
+    _say(f"Removed {path}. Conversations and settings are unchanged.")
 
 
 @service.command()
 @click.pass_obj
 def status(options: Options) -> None:
-    """Show whether it runs, as systemctl tells it. The exit code is systemctl's: 0 if it does."""
+    """Show the status of the service by systemctl. The exit code is systemctl's: 0 if it runs."""
     from gateway.cli.systemd_unit import UNIT, configuration_in, unit_text  # noqa: PLC0415
     from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
@@ -103,17 +101,22 @@ def status(options: Options) -> None:
         if text != unit_text(load(options.config_path or configuration_in(text))):
             _say(f"Note: {path} is not what `hermes service install` would write now; run it again.")
     except HermesError:
-        _say("Note: the configuration has mistakes; `hermes config check` names them.")
+        _say("Note: the configuration has mistakes; `hermes config check` lists them.")
     _hand_over(_program("systemctl"), "--user", "status", "--no-pager", UNIT)
 
 
 @service.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until Ctrl-C.")
 @click.option(
-    "-n", "--lines", type=click.IntRange(1), default=100, show_default=True, help="The newest so many."
+    "-n",
+    "--lines",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="The number of newest lines.",
 )
 def logs(follow: bool, lines: int) -> None:
-    """Show what the service has logged, as journalctl tells it."""
+    """Show the log of the service by journalctl."""
     from gateway.cli.systemd_unit import UNIT  # noqa: PLC0415 - not for `--help`
 
     journalctl = _program("journalctl")
@@ -132,7 +135,7 @@ def logs(follow: bool, lines: int) -> None:
 
 
 def _notes(loaded: LoadedConfig) -> Iterator[str]:
-    """What works in this shell and would not in a service."""
+    """Yield notes about variables that this shell has and the service would not."""
     from gateway.config.environment import PROVIDER_KEYS, missing_from_dotenv  # noqa: PLC0415 - not for `--help`
     from gateway.config.schema_platforms import token_variables  # noqa: PLC0415
 
@@ -156,8 +159,8 @@ def _program(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise ServiceFailed(
-            f"there is no {name} here, so systemd does not run this machine. Have `hermes run` started by what does; "
-            "`hermes service install --print` shows what that should see to."
+            f"{name} was not found, so this machine does not use systemd. Start `hermes run` another way; "
+            "`hermes service install --print` shows the systemd unit as a model."
         )
     return found
 
@@ -167,12 +170,12 @@ def _run(*command: str, hint: str = "") -> None:
     if done.returncode:
         said = (done.stderr.strip() or f"exit code {done.returncode}").rstrip(".") + "."
         if "bus" in said:
-            hint = "Log in as this user (`su` and `sudo` are no login), or set XDG_RUNTIME_DIR to /run/user/$(id -u)."
+            hint = "Log in as this user (`su` and `sudo` do not count), or set XDG_RUNTIME_DIR to /run/user/$(id -u)."
         raise ServiceFailed(f"`systemctl {' '.join(command[1:])}` says: {said} {hint}".rstrip())
 
 
 def _hand_over(*command: str) -> NoReturn:
-    """What it prints is for the person, and its exit code is ours."""
+    """Run a command in the foreground and exit with its exit code."""
     try:
         code = subprocess.run(command, check=False).returncode  # noqa: S603 - no shell
     except KeyboardInterrupt:

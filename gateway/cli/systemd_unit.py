@@ -1,4 +1,4 @@
-"""The systemd user unit of `hermes service install`, and why it is as it is.
+"""The systemd user unit of `hermes service install`, with the reasons for its settings.
 
 A user's service manager has no privileges, and Hermes runs bubblewrap in user namespaces. So three kinds of hardening
 are left out on purpose:

@@ -1,4 +1,4 @@
-"""Plugins: code of other people, found by name. See `docs/context-engines.md`."""
+"""Plugins: third-party code, loaded by name. See `docs/context-engines.md`."""
 
 from gateway.plugins.context import PluginContext
 from gateway.plugins.engines import (

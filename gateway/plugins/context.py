@@ -1,4 +1,4 @@
-"""What a plugin's `register(ctx)` gets, and what it leaves there."""
+"""The context that a plugin's `register(ctx)` gets, and the registrations it collects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 Register = Callable[["PluginContext"], object]
 
 Handler = Callable[[str], Awaitable[object] | object]
-"""A slash command as other hosts know it: gets the text behind the name, and gives the answer."""
+"""A slash command as in other hosts: takes the text behind the name and returns the answer."""
 
 _HANDLER_SECONDS = 60.0
 _ONE_WORD = re.compile(r"\W*(\w+)\W*")
@@ -51,11 +51,11 @@ class PlatformDeclaration(Protocol):
 
 @dataclass(slots=True)
 class Registrations:
-    """All that one call of `register(ctx)` has offered."""
+    """Everything that one call of `register(ctx)` registered."""
 
     engine: ContextEngine | None = None
     engine_names: list[str] = field(default_factory=list)
-    """Of every engine that was registered. The first counts, the others are refused."""
+    """Names of all registered engines. The first one is used, the others are refused."""
     tools: list[Tool] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     hooks: list[Hook] = field(default_factory=list)
@@ -63,31 +63,31 @@ class Registrations:
 
 
 class PluginContext:
-    """The door between a plugin and Hermes. A mistake is raised at the line of the plugin that makes it."""
+    """The API for plugins. A mistake raises an error at the plugin's own line."""
 
     def __init__(self, plugin: str, folder: Path, hermes_home: Path) -> None:
         self.name = plugin
         self.hermes_home = hermes_home
-        """The state directory, where a plugin may keep files of its own."""
+        """The state directory, in which a plugin may keep files."""
         self._folder = folder
-        self._offered = Registrations()
+        self._registrations = Registrations()
 
     def register_context_engine(self, engine: ContextEngine) -> None:
-        """Offers an engine; `context.engine` selects it by its name. The first one counts."""
+        """Register a context engine, which `context.engine` selects by its name. Only the first one counts."""
         if not isinstance(engine, ContextEngine):
             hint = (
                 "an instance, not the class" if isinstance(engine, type) else "an instance of ContextEngine"
             )
             raise TypeError(f"register_context_engine() takes {hint}; this is {engine!r}.")
-        self._offered.engine_names.append(engine.name)
-        self._offered.engine = self._offered.engine or engine
+        self._registrations.engine_names.append(engine.name)
+        self._registrations.engine = self._registrations.engine or engine
 
     def register_tool(self, tool: Tool) -> None:
-        """Offers the model a tool: a function with the decorator `agent.tool.tool`."""
+        """Register a tool for the model: a function with the decorator `agent.tool.tool`."""
         if not isinstance(tool, Tool):
             raise TypeError(f"register_tool() takes what `@tool()` of agent.tool makes; this is {tool!r}.")
-        # Whatever it brings, Hermes knows nothing about where it has it from.
-        self._offered.tools.append(replace(tool, outside=True))
+        # Hermes does not know where the tool's results come from, so they count as outside text.
+        self._registrations.tools.append(replace(tool, outside=True))
 
     def register_command(
         self,
@@ -96,9 +96,9 @@ class PluginContext:
         description: str = "",
         args_hint: str = "",
     ) -> None:
-        """Adds a slash command to every chat: a `Command`, or a name and a function of the text behind it."""
+        """Register a slash command: a `Command`, or a name and a function of the text behind it."""
         if isinstance(command, str):
-            command = self._handled(command, handler, description, args_hint)
+            command = self._command_from_handler(command, handler, description, args_hint)
         if not isinstance(command, Command):
             raise TypeError(
                 "register_command() takes a gateway.commands.Command, or a name and a function; "
@@ -106,10 +106,12 @@ class PluginContext:
             )
         for name in (command.name, *command.aliases):
             if name != name.lower() or parse_command(f"/{name}") is None:
-                raise ValueError(f"Nobody can type the command {name!r}: use lower case, digits, - and _.")
-        self._offered.commands.append(command)
+                raise ValueError(f"The command {name!r} cannot be typed: use lower case, digits, - and _.")
+        self._registrations.commands.append(command)
 
-    def _handled(self, name: str, handler: Handler | None, description: str, args_hint: str) -> Command:
+    def _command_from_handler(
+        self, name: str, handler: Handler | None, description: str, args_hint: str
+    ) -> Command:
         if not callable(handler):
             raise TypeError(f"register_command() takes a function behind the name; this is {handler!r}.")
         name = name.strip().removeprefix("/").lower()
@@ -145,12 +147,12 @@ class PluginContext:
             raise CommandFailed(f"{where}: {fault.reason}.") from fault
 
     def register_hook(self, event: Event, callback: Callback) -> None:
-        """Has a function, or an async function, called when this happens."""
+        """Register a function or async function that is called at an event."""
         if event not in EVENTS:
             raise ValueError(f"There is no event `{event}`. {did_you_mean(str(event), EVENTS)}")
         if not callable(callback):
             raise TypeError(f"register_hook() takes a function; this is {callback!r}.")
-        self._offered.hooks.append(Hook(self.name, self._folder, event, callback))
+        self._registrations.hooks.append(Hook(self.name, self._folder, event, callback))
 
     def register_platform(self, spec: PlatformDeclaration) -> None:
         """Add a chat platform: a `gateway.platforms.base.PlatformSpec`. Its settings are in `platforms.<name>`."""
@@ -167,16 +169,16 @@ class PluginContext:
             )
         if not spec.config.token_variable:
             raise ValueError(f"{spec.config.__name__}.token_variable must name the variable of the token.")
-        self._offered.platforms.append(spec)
+        self._registrations.platforms.append(spec)
 
-    def offered_by(self, register: Register) -> Registrations:
-        """Calls `register` with this context. Raises PluginFault."""
+    def call_register(self, register: Register) -> Registrations:
+        """Call `register` with this context and return the registrations. Raises PluginFault."""
         run_plugin_code(lambda: register(self), self._folder)
-        return self._offered
+        return self._registrations
 
 
 def find_register(module: ModuleType) -> Register | None:
-    """The package's `register`, if it has one."""
+    """Return the package's `register` function, if it has one."""
     register = getattr(module, "register", None)
     if register is None:
         return None
@@ -187,7 +189,7 @@ def find_register(module: ModuleType) -> Register | None:
 
 
 def warn_engine_refused(plugin: str, engine: str, *, first: str, by: str) -> str:
-    """Logs that only one engine can be registered: the `first`, registered `by` a plugin, stays. Gives the sentence."""
+    """Log that an engine is refused because the plugin `by` registered `first` before it. Return the sentence."""
     log.warning("plugin.engine_refused", plugin=plugin, engine=engine, registered_before=first)
     return (
         f"the plugin {plugin} registers the context engine `{engine}`, which is refused: only one can be registered, "

@@ -1,4 +1,4 @@
-"""From a plugin's code to context engines, one for each conversation.
+"""Creates context engines from a plugin's code, one per conversation.
 
 An engine is either exported, as a subclass of `ContextEngine`, or registered, as an instance, with `register(ctx)`. For
 each conversation the class is instantiated, or `register` is called again.
@@ -20,12 +20,12 @@ from gateway.plugins.context import PluginContext, Register, Registrations, find
 from gateway.plugins.plugin_folder import PluginFault, load_package, run_plugin_code
 
 _HOST = "agent."
-"""Engines from there are imported to build upon, not exported."""
+"""Engine classes of this package are imported as base classes, not exported."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineEnvironment:
-    """What an engine can be told when it is made."""
+    """The arguments that an engine's constructor can take."""
 
     context_length: int
     model: str
@@ -39,16 +39,16 @@ class EngineEnvironment:
             "context_length": self.context_length,
             "model": self.model,
             "hermes_home": str(self.home),
-            # Conversations share nothing, whatever their engines do with it.
+            # A copy, because conversations must not share it.
             "options": copy.deepcopy(dict(self.options)),
         }
 
 
 class OptionsRejected(PluginFault):
-    """`context.options` and the engine do not fit together: a matter for whoever wrote the configuration."""
+    """The engine rejects `context.options`: an error in the configuration."""
 
     @classmethod
-    def all_of_them(cls, engine: str) -> OptionsRejected:
+    def none_accepted(cls, engine: str) -> OptionsRejected:
         return cls(
             f"context.options: the engine `{engine}` takes none; empty them, or choose the engine they are for."
         )
@@ -56,20 +56,20 @@ class OptionsRejected(PluginFault):
 
 @dataclass(frozen=True, slots=True)
 class EngineCode:
-    """A way to make engines, and what the plugin offered beside its engine."""
+    """A factory of engines, and the plugin's other registrations."""
 
     make: Callable[[], ContextEngine]
     beside: Registrations = field(default_factory=Registrations)
     notices: Sequence[str] = ()
-    """What the owner should know about the folder."""
+    """Warnings about the folder, for the owner."""
 
 
 def load_engine_folder(name: str, folder: Path, around: EngineEnvironment) -> EngineCode:
-    """What `register(ctx)` registers goes before what is exported. Raises PluginFault."""
+    """Load the engine in a folder. A registered engine takes precedence over an exported one. Raises PluginFault."""
     module = load_package(folder)
     offered = Registrations()
     if register := find_register(module):
-        offered = PluginContext(name, folder, around.home).offered_by(register)
+        offered = PluginContext(name, folder, around.home).call_register(register)
         if offered.engine:
             return replace(load_registered_engine(name, folder, register, around), beside=offered)
     return EngineCode(
@@ -80,20 +80,20 @@ def load_engine_folder(name: str, folder: Path, around: EngineEnvironment) -> En
 def load_registered_engine(
     name: str, folder: Path, register: Register, around: EngineEnvironment
 ) -> EngineCode:
-    """Calls `register` for the engine alone: what it offers beside it is left out. Raises PluginFault."""
+    """Create engines by calling `register` again, ignoring its other registrations. Raises PluginFault."""
 
     def register_again() -> ContextEngine:
-        offered = PluginContext(name, folder, around.home).offered_by(register)
+        offered = PluginContext(name, folder, around.home).call_register(register)
         if offered.engine is None:
             raise PluginFault("`register(ctx)` registered an engine once, but not when it was called again.")
         return offered.engine
 
     if around.options:
-        raise OptionsRejected.all_of_them(name)
+        raise OptionsRejected.none_accepted(name)
     first = register_again()
     make = register_again
     if register_again() is first:
-        # It was made when the module was loaded. Conversations must not share it, so each gets a copy.
+        # The module created one instance. Conversations must not share it, so each gets a copy.
         make = _copies_of(first, folder)
     return EngineCode(partial(_make_checked, make, name, folder, around))
 
@@ -106,12 +106,12 @@ def _copies_of(engine: ContextEngine, folder: Path) -> Callable[[], ContextEngin
 def _make_checked(
     make: Callable[[], ContextEngine], name: str, folder: Path, around: EngineEnvironment
 ) -> ContextEngine:
-    """An engine that has the right name and knows the model's window."""
+    """Create an engine, check its name and tell it the context window."""
     engine = make()
     if (found := _name(engine, folder)) != name:
         raise PluginFault(_name_mismatch(name, [found]))
     if run_plugin_code(lambda: engine.context_length, folder) != around.context_length:
-        # Registered with a number of its author's, or made without one.
+        # Created with another window, or without one.
         run_plugin_code(lambda: engine.update_model(around.model, around.context_length), folder)
     return engine
 
@@ -121,14 +121,14 @@ def _instance(cls: type[ContextEngine], folder: Path, around: EngineEnvironment)
     try:
         return run_plugin_code(lambda: cls(**taken), folder)
     except PluginFault as fault:
-        # What derives from ValueError, such as a file that is not UTF-8, is an accident rather than an answer.
+        # Subclasses of ValueError, such as UnicodeDecodeError, are bugs, not rejected options.
         if "options" in taken and type(fault.__cause__) is ValueError:
             raise OptionsRejected(str(fault.__cause__)) from fault
         raise
 
 
 def _accepted_arguments(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
-    """`**kwargs` in a constructor stands for what the next constructor takes, and the last one takes nothing."""
+    """Return the arguments that the constructors accept; `**kwargs` passes on to the next base class."""
     taken: dict[str, Any] = {}
     for base in cls.__mro__:
         if base is object or "__init__" not in vars(base):
@@ -144,14 +144,14 @@ def _accepted_arguments(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
 def _exported_maker(
     name: str, module: ModuleType, folder: Path, around: EngineEnvironment
 ) -> Callable[[], ContextEngine]:
-    """Of the class that has the name. A package may export others, such as the one it is derived from."""
+    """Return the factory of the exported class with this name. A package may export other classes, too."""
     names = []
     for cls in _exported(module):
         make = partial(_instance, cls, folder, around)
         names.append(_name(make(), folder))
         if names[-1] == name:
             if around.options and "options" not in _accepted_arguments(cls, around.arguments):
-                raise OptionsRejected.all_of_them(name)
+                raise OptionsRejected.none_accepted(name)
             return make
     raise PluginFault(
         _name_mismatch(name, names)
@@ -162,7 +162,7 @@ def _exported_maker(
 
 
 def _exported(module: ModuleType) -> list[type[ContextEngine]]:
-    """The engines of the package, the most derived first: not those it only imports to build upon."""
+    """Return the engine classes of the package, the most derived first, without imported base classes."""
     found = {
         value: None
         for value in vars(module).values()
@@ -171,7 +171,7 @@ def _exported(module: ModuleType) -> list[type[ContextEngine]]:
         and not value.__module__.startswith(_HOST)
     }
     ordered = sorted(found, key=lambda cls: -len(cls.__mro__))
-    # Where all are abstract, making one says which method is missing.
+    # If all are abstract, creating one reports the missing method.
     return [cls for cls in ordered if not inspect.isabstract(cls)] or ordered
 
 

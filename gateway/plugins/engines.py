@@ -1,8 +1,8 @@
-"""Which context engine is used: the one that `context.engine` names, or else the built-in one.
+"""Finds the context engine that `context.engine` names, and falls back to the built-in one.
 
-The order: `plugins/context_engine/<name>/` in the project, the same folder in the state directory, an engine that a
-general plugin registered. `compressor` is always the one built in. It also takes the place of an engine that is missing
-or broken, which is said wherever Hermes reports about itself.
+Search order: `plugins/context_engine/<name>/` in the project, the same folder in the state directory, an engine that a
+general plugin registered. `compressor` is always the built-in engine. It also replaces an engine that is missing or
+broken; the start, `/status` and `hermes doctor` say so.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ BUILT_IN = "compressor"
 _BUILT_IN_DESCRIPTION = "Summarises old turns and keeps a ledger of what must not be paraphrased."
 
 _PROBE_WINDOW = 200_000
-"""Tokens. Told to an engine that is made only to see whether it works."""
+"""Tokens. The window of an engine that is created only to test it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """An engine as `hermes plugins` shows it. `problem` is empty where there is none."""
+    """An engine as `hermes plugins` shows it. `problem` is empty if it works."""
 
     name: str
     description: str
@@ -68,15 +68,15 @@ class EngineInfo:
 def engine_or_built_in(
     name: str, *, home: Path, plugins: Plugins, compressor: Callable[[], ContextEngine], **how: Any
 ) -> Callable[[], ContextEngine]:
-    """As `engine_factory`, but the built-in engine takes the place of one that cannot be used; `plugins` notes that.
+    """Return the engine factory, or the built-in one if the engine cannot be used; `plugins` records that.
 
-    Raises ConfigError where only the options are wrong.
+    Raises ConfigError if only the options are wrong.
     """
     plugins.notices += hidden_engines(home, plugins)
     try:
         return engine_factory(name, home=home, plugins=plugins, compressor=compressor, **how)
     except (UnknownEngine, EngineBroken) as error:
-        # Without the folders that were searched and the traceback.
+        # Without the searched folders and the traceback.
         reason = error.detail.partition("\n")[0]
         log.error("engine.fallback", wanted=name, used=BUILT_IN, problem=reason)
         plugins.unusable_engine = name
@@ -91,7 +91,7 @@ def fallback_sentence(name: str, reason: str) -> str:
 
 
 def hidden_engines(home: Path, plugins: Plugins) -> list[str]:
-    """A sentence for each engine that cannot be chosen, because another one of its name comes first."""
+    """Return a sentence for each engine that is hidden by another engine of the same name."""
     first: dict[str, Path | None] = {BUILT_IN: None}
     sentences = []
     for place in _sources(home, plugins):
@@ -117,11 +117,11 @@ def engine_factory(
     options_at: str = "",
     seconds: float = LOAD_SECONDS,
 ) -> Callable[[], ContextEngine]:
-    """Each call makes an engine for one conversation. Raises UnknownEngine or EngineBroken; ConfigError where the
-    `options`, which stand at `options_at` in the configuration, are not for this engine.
+    """Return a factory that creates one engine per conversation. Raises UnknownEngine or EngineBroken; ConfigError if
+    the engine rejects the `options`, which are at `options_at` in the configuration.
 
-    An engine is made at once, to find at the start what would fail at the first message. Tools, commands and hooks that
-    an engine in a folder registers are added to `plugins`, once.
+    Creates one engine at once, so that errors show at the start and not at the first message. Adds the tools, commands
+    and hooks that an engine's folder registers to `plugins`, once.
     """
     if name == BUILT_IN:
         _check_built_in(options, options_at)
@@ -129,7 +129,7 @@ def engine_factory(
     place = _find(name, home, plugins)
     try:
         around = EngineEnvironment(context_length, model, home, options or {})
-        code = run_with_timeout(lambda: place.tried(around), seconds)
+        code = run_with_timeout(lambda: place.load_and_test(around), seconds)
         plugins.add(code.beside)
         plugins.notices += code.notices
         for refused in code.beside.engine_names[1:]:
@@ -154,13 +154,15 @@ def check_engine(
     options: Mapping[str, Any] | None = None,
     options_at: str = "",
 ) -> None:
-    """Raises what `engine_factory` would raise where the engine `name` cannot be used. Adds notices to `plugins`."""
+    """Raise what `engine_factory` would raise if the engine cannot be used. Add notices to `plugins`."""
     if name == BUILT_IN:
         _check_built_in(options, options_at)
         return
     place = _find(name, home, plugins)
     try:
-        plugins.notices += run_with_timeout(lambda: place.tried(_probe(home, options)), LOAD_SECONDS).notices
+        plugins.notices += run_with_timeout(
+            lambda: place.load_and_test(_probe(home, options)), LOAD_SECONDS
+        ).notices
     except PluginFault as fault:
         raise _broken(place, home, fault, options_at) from fault
 
@@ -193,10 +195,10 @@ def engine_problem(
 def available_engines(
     home: Path, plugins: Plugins, *, active: str, options: Mapping[str, Any] | None = None
 ) -> list[EngineInfo]:
-    """All engines there are. The code of each is run, to say whether it works; `options` are for the active one."""
+    """Return all engines. Runs the code of each to test it; `options` are for the active one."""
     built_in = EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)
     if built_in.active and options:
-        built_in = replace(built_in, problem=f"refused: {OptionsRejected.all_of_them(BUILT_IN)}")
+        built_in = replace(built_in, problem=f"refused: {OptionsRejected.none_accepted(BUILT_IN)}")
     found = {BUILT_IN: built_in}
     every = [built_in]
     for place in _sources(home, plugins):
@@ -208,7 +210,7 @@ def available_engines(
 
 
 def list_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
-    """As `available_engines`, but nobody's code is run: whether one works is not known."""
+    """Return all engines without running their code, so that `problem` is unknown."""
     every = [EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)]
     for place in _sources(home, plugins):
         hidden_by = next((known for known in every if known.name == place.name), None)
@@ -218,15 +220,15 @@ def list_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInf
 
 
 def engine_folders(home: Path) -> list[Path]:
-    """Where engines are looked for, in this order."""
+    """Return the folders in which engines are searched, in order."""
     return [*project_engine_folders(), _home_folder(home)]
 
 
 def project_engine_folders() -> list[Path]:
-    """Beside our own packages first, and wherever other wheels have added to the `plugins` namespace.
+    """Return the engine folder beside our packages, then those that other wheels add to the `plugins` namespace.
 
-    Not in the current directory, which `python -m` puts on the path: it may be another person's. An empty or relative
-    entry of `PYTHONPATH` also puts it there, and then Python itself imports modules from it; doctor warns of that.
+    Skips the current directory, which `python -m` puts on the path: it may be another person's. An empty or relative
+    entry of `PYTHONPATH` puts it there, too; Python itself then imports modules from it, and doctor warns about that.
     """
     ours = Path(gateway.__path__[0]).parent / "plugins"
     spec = importlib.util.find_spec("plugins")
@@ -248,22 +250,22 @@ def _home_folder(home: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _EngineSource:
-    """Where an engine is, and how to get it from there."""
+    """The folder of an engine and the function that loads it."""
 
     name: str
     origin: str
     folder: Path
     load: Callable[[EngineEnvironment], EngineCode]
 
-    def tried(self, around: EngineEnvironment) -> EngineCode:
-        """The code, after one engine was made of it."""
+    def load_and_test(self, around: EngineEnvironment) -> EngineCode:
+        """Load the code and create one engine to test it."""
         code = self.load(around)
         code.make()
         return code
 
 
 def _sources(home: Path, plugins: Plugins) -> Iterator[_EngineSource]:
-    """In the order of precedence."""
+    """Yield all engines in the order of precedence."""
     for parent in engine_folders(home):
         is_home = parent == _home_folder(home)
         for folder in folders_in(parent):
@@ -299,7 +301,7 @@ def _describe(
     try:
         manifest = read_manifest(place.folder)
         if hidden_by is None and probe is not None:
-            run_with_timeout(lambda: place.tried(probe), LOAD_SECONDS)
+            run_with_timeout(lambda: place.load_and_test(probe), LOAD_SECONDS)
         elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
     except OptionsRejected as refused:
@@ -312,7 +314,7 @@ def _describe(
 
 def _check_built_in(options: Mapping[str, Any] | None, options_at: str) -> None:
     if options:
-        raise _misconfigured(OptionsRejected.all_of_them(BUILT_IN), options_at)
+        raise _misconfigured(OptionsRejected.none_accepted(BUILT_IN), options_at)
 
 
 def _misconfigured(refused: OptionsRejected, options_at: str) -> ConfigError:

@@ -1,4 +1,4 @@
-"""Hooks: what happens in Hermes, told to plugins. None of them can disturb what they are told about."""
+"""Hooks: plugin functions that are called at events. A hook cannot disturb the event."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ EVENTS: Mapping[Event, tuple[str, ...]] = {
         "tokens_after",
     ),
 }
-"""Every event with what a callback may take by name. More may be added, so a callback gets only what it declares."""
+"""Every event with the arguments that a callback may declare. A callback gets only the arguments that it declares."""
 
 TIME_LIMIT = 5.0
-"""Seconds an event waits for its hooks, all together."""
+"""Seconds that an event waits for all of its hooks together."""
 
 MAX_THREADS = 8
 """Threads per hook. A hook that never returns is not called again once it holds all of them."""
@@ -64,7 +64,7 @@ class Hook:
 
 
 class Hooks:
-    """All that were registered, in the order of their registration."""
+    """All registered hooks, in the order of their registration."""
 
     def __init__(self, *, seconds: float = TIME_LIMIT) -> None:
         self._seconds = seconds
@@ -78,7 +78,7 @@ class Hooks:
         self._hooks.append(hook)
 
     async def emit(self, event: Event, **data: Any) -> None:
-        """Runs the event's hooks side by side. Raises nothing; one that takes too long is left behind."""
+        """Run the hooks of the event concurrently. Raises nothing; does not wait for a hook that takes too long."""
         tasks = {
             asyncio.create_task(self._run(hook, data)): hook for hook in self._hooks if hook.event == event
         }
@@ -130,7 +130,7 @@ def _start_thread(hook: Hook, arguments: Mapping[str, Any]) -> asyncio.Future[No
 
 
 def hook_for(event: TurnEvent) -> tuple[Event, dict[str, Any]] | None:
-    """The hook that a turn event concerns, with what it tells."""
+    """Return the hook event and the arguments for a turn event."""
     match event:
         case TurnStarted():
             return "turn_started", {}

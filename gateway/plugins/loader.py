@@ -1,4 +1,4 @@
-"""General plugins: the folders in `$HERMES_HOME/plugins/` that are named in `plugins.enabled`, and no others."""
+"""Loads the general plugins: the folders in `$HERMES_HOME/plugins/` that `plugins.enabled` lists."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from gateway.plugins.plugin_folder import (
 )
 
 ENGINE_FOLDER = "context_engine"
-"""The folder beside the general plugins that holds context engines; it is no plugin itself."""
+"""The folder of the context engines, beside the general plugins; not a plugin itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredEngine:
-    """An engine that a general plugin has registered. Its `register` is called again for each conversation."""
+    """An engine registered by a general plugin. Its `register` is called again for each conversation."""
 
     name: str
     plugin: str
@@ -51,7 +51,7 @@ class RegisteredEngine:
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """A general plugin as `hermes plugins` shows it. `problem` is empty where there is none."""
+    """A general plugin as `hermes plugins` shows it. `problem` is empty if it works."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ class PluginInfo:
 
 
 class Plugins:
-    """Everything the enabled plugins have registered."""
+    """Everything that the enabled plugins registered."""
 
     def __init__(self, *, hooks: Hooks | None = None) -> None:
         self.names: list[str] = []
@@ -72,9 +72,9 @@ class Plugins:
         self.platforms: dict[str, PlatformDeclaration] = {}
         self.engine: RegisteredEngine | None = None
         self.notices: list[str] = []
-        """What the owner should know about them: said at the start, by `/status` and by doctor."""
+        """Warnings for the owner, shown at the start, by `/status` and by doctor."""
         self.unusable_engine = ""
-        """The `context.engine` that the built-in engine had to replace; empty where none was replaced."""
+        """The `context.engine` that the built-in engine replaces; empty if it is used."""
         self._hooks = hooks or Hooks()
 
     @property
@@ -87,7 +87,7 @@ class Plugins:
         return {name: spec.config for name, spec in self.platforms.items()}
 
     async def emit(self, event: Event, **data: Any) -> None:
-        """Tells the hooks. Returns when they are done or late, and raises nothing they raise."""
+        """Run the hooks of an event. Returns when they are done or late; raises none of their errors."""
         await self._hooks.emit(event, **data)
 
     def add(self, offered: Registrations) -> None:
@@ -105,11 +105,11 @@ class Plugins:
         commands = [name for command in [*built_in, *self.commands] for name in _command_names(command)]
         for tool in offered.tools:
             if tool.name in tools:
-                raise PluginFault(f"there is a tool named `{tool.name}` already.")
+                raise PluginFault(f"a tool named `{tool.name}` already exists.")
             tools.append(tool.name)
         for name in (name for command in offered.commands for name in _command_names(command)):
             if name in commands:
-                raise PluginFault(f"there is a command /{name} already.")
+                raise PluginFault(f"a command /{name} already exists.")
             commands.append(name)
         platforms = [*PlatformsConfig.model_fields, *self.platforms]
         for spec in offered.platforms:
@@ -119,7 +119,7 @@ class Plugins:
 
 
 def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SECONDS) -> Plugins:
-    """Runs the code of the enabled plugins, in this order. Raises PluginError at the first that cannot be used."""
+    """Load the enabled plugins in this order. Raises PluginError at the first that cannot be used."""
     plugins = Plugins()
     for name in dict.fromkeys(enabled):
         folder = plugin_folder(home, name)
@@ -131,7 +131,7 @@ def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SE
 
 
 def check_plugin(name: str, *, home: Path, beside: Sequence[str]) -> None:
-    """Raises UnknownPlugin or PluginBroken where enabling it, too, would keep Hermes from starting."""
+    """Raise UnknownPlugin or PluginBroken if Hermes could not start with this plugin `beside` the others."""
     folder = plugin_folder(home, name)
     plugins, _ = survey_plugins(home, beside)
     try:
@@ -141,7 +141,7 @@ def check_plugin(name: str, *, home: Path, beside: Sequence[str]) -> None:
 
 
 def survey_plugins(home: Path, enabled: Sequence[str]) -> tuple[Plugins, list[PluginInfo]]:
-    """Loads what can be loaded, and says what is wrong with the rest. The code of the others is not run."""
+    """Load the enabled plugins that can be loaded, and describe all of them. Disabled plugins are not run."""
     plugins = Plugins()
     faults: dict[str, PluginFault] = {}
     for name in dict.fromkeys(enabled):
@@ -158,7 +158,7 @@ def survey_plugins(home: Path, enabled: Sequence[str]) -> tuple[Plugins, list[Pl
 
 
 def plugin_folder(home: Path, name: str) -> Path:
-    """Raises UnknownPlugin with the nearest name."""
+    """Return the plugin's folder. Raises UnknownPlugin with the closest name."""
     folder = home / "plugins" / name
     if not is_plugin_name(name) or name == ENGINE_FOLDER or not folder.is_dir():
         known = [each.name for each in general_folders(home)]
@@ -172,7 +172,7 @@ def general_folders(home: Path) -> list[Path]:
 
 def _load(name: str, folder: Path, plugins: Plugins, seconds: float = LOAD_SECONDS) -> None:
     if not (folder / MANIFEST).is_file():
-        raise PluginFault(f"there is no {MANIFEST} in it.")
+        raise PluginFault(f"it has no {MANIFEST}.")
     home = folder.parents[1]
     notices = check_permissions(folder, home)
     manifest = read_manifest(folder)
@@ -194,7 +194,7 @@ def _registered(name: str, folder: Path, home: Path) -> tuple[Register, Registra
     register = find_register(load_package(folder))
     if register is None:
         raise PluginFault("it has no `register(ctx)`.")
-    return register, PluginContext(name, folder, home).offered_by(register)
+    return register, PluginContext(name, folder, home).call_register(register)
 
 
 def _broken(name: str, folder: Path, fault: PluginFault) -> PluginBroken:

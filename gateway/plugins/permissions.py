@@ -1,6 +1,6 @@
-"""Refuses plugins that another user of the machine could change: their code runs with all rights of the owner.
+"""Rejects plugins that another user of the machine could change: their code runs with all rights of the owner.
 
-What comes with Hermes, or is installed beside it, is not examined: who can change that can change Hermes itself.
+Plugins that come with Hermes or are installed beside it are not checked: a user who can change them can change Hermes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gateway.plugins.plugin_folder import PluginFault
 
 
 def check_permissions(folder: Path, home: Path) -> list[str]:
-    """Raises PluginFault where the folder, anything in it or a folder above it can be changed by other users.
+    """Raise PluginFault if other users can change the folder, anything in it, or a folder above it.
 
-    The folder, what is in it, and the folders up to the state directory must also belong to this user or to root. Gives
-    a warning where a group may write whose members are unknown, as on a volume in a container.
+    The folder, its content, and the folders up to the state directory must also belong to this user or to root. Return
+    a warning if a group with unknown members may write, as on a volume in a container.
     """
     owners = {0, os.geteuid()}
     real = folder.resolve()
@@ -35,7 +35,7 @@ def check_permissions(folder: Path, home: Path) -> list[str]:
             doubtful.append(_doubtful(folder, path, f"chmod -R g-w {real}"))
     for path in dict.fromkeys((*folder.absolute().parents, *real.parents)):
         found = path.stat()
-        # In a folder such as /tmp, nobody can replace what belongs to another user.
+        # In a sticky folder such as /tmp, users cannot replace files of others.
         is_sticky = bool(found.st_mode & stat.S_ISVTX)
         if _others_write(found) and not is_sticky:
             raise PluginFault(_writable(path, f"chmod go-w {path}"))
@@ -58,8 +58,8 @@ def _unknown_write(found: os.stat_result) -> bool:
 
 @cache
 def _is_own_group(group: int) -> bool | None:
-    """Whether this user is the only member. Many systems give each user such a group and make new files writable for
-    it. None where that cannot be known: the group has no name, or root is in it."""
+    """Tell whether this user is the only member. Many systems give each user such a group and make new files writable
+    for it. None if unknown: the group has no name, or root is in it."""
     users, own = pwd.getpwall(), set()
     with suppress(KeyError):  # in a container, this user may have no name
         users.append(pwd.getpwuid(os.geteuid()))  # a directory service need not list everyone
@@ -75,12 +75,12 @@ def _is_own_group(group: int) -> bool | None:
 
 
 def _reachable(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The folder and everything in it, also through links; each once."""
+    """Yield the folder and everything in it, following links, each once."""
     seen: set[tuple[int, int]] = set()
     waiting = [folder]
     while waiting:
         path = waiting.pop()
-        with suppress(OSError):  # a link to nowhere, or a folder that cannot be read and so cannot be run
+        with suppress(OSError):  # a broken link, or a folder that cannot be read and so cannot be run
             found = path.stat()
             if (found.st_dev, found.st_ino) in seen:
                 continue

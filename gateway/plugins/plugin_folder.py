@@ -1,6 +1,6 @@
-"""A plugin is a folder: `plugin.yaml` says what it is, `__init__.py` is its code.
+"""Plugin folders: `plugin.yaml` describes the plugin, `__init__.py` is its code.
 
-Whatever that code does wrong becomes a `PluginFault`, in one place: `run_plugin_code`.
+`run_plugin_code` turns every error of that code into a `PluginFault`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ T = TypeVar("T")
 MANIFEST = "plugin.yaml"
 CODE = "__init__.py"
 LOAD_SECONDS = DEADLINES["__init__"]
-"""Seconds until a plugin that is still being loaded is abandoned."""
+"""Seconds after which loading a plugin is given up."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _load_number = itertools.count(1)
 
 
 class PluginFault(Exception):
-    """What is wrong with a plugin, with the traceback where it was its code that failed."""
+    """An error of a plugin, with the traceback if the plugin's code raised it."""
 
     def __init__(self, reason: str, traceback: str = "") -> None:
         super().__init__(reason)
@@ -48,19 +48,19 @@ class PluginFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `plugin.yaml` says. Other keys in it are the plugin's own affair."""
+    """The content of `plugin.yaml` that Hermes reads. Other keys are ignored."""
 
     description: str = ""
     version: str = ""
 
 
 def is_plugin_name(name: str) -> bool:
-    """A plain folder name: nothing that leads elsewhere, nothing hidden."""
+    """Tell whether `name` is a plain folder name: not a path, not hidden."""
     return _NAME.fullmatch(name) is not None
 
 
 def folders_in(parent: Path) -> list[Path]:
-    """The plugin folders in there, by name."""
+    """Return the plugin folders in `parent`, sorted by name."""
     try:
         return sorted(each for each in parent.iterdir() if each.is_dir() and is_plugin_name(each.name))
     except OSError:
@@ -68,26 +68,26 @@ def folders_in(parent: Path) -> list[Path]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Without the file, nothing is known. Raises PluginFault where it cannot be read."""
+    """Read the manifest; empty if the file is missing. Raises PluginFault if it cannot be read."""
     path = folder / MANIFEST
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise PluginFault(f"{MANIFEST} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise PluginFault(f"{MANIFEST} must hold a mapping with `name`, `description` and `version`.")
+        raise PluginFault(f"{MANIFEST} must contain a mapping with `name`, `description` and `version`.")
     said = {key: " ".join(str(content.get(key) or "").split()) for key in ("description", "version")}
     return Manifest(**said)
 
 
 def load_package(folder: Path) -> ModuleType:
-    """Runs the folder's code as a package of its own, so that its modules can import each other with a dot.
+    """Import the folder as a package, so that its modules can use relative imports.
 
-    The module's name is new at every load: plugins of the same name never see each other's modules.
+    The module's name is unique for each load: plugins of the same name do not share modules.
     """
     code = folder / CODE
     if not code.is_file():
-        raise PluginFault(f"there is no {CODE} in it.")
+        raise PluginFault(f"it has no {CODE}.")
     name = f"hermes_plugin_{next(_load_number)}_{folder.name.replace('-', '_')}"
     importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(name, code, submodule_search_locations=[str(folder)])
@@ -155,7 +155,7 @@ def _fault(error: BaseException, folder: Path) -> PluginFault:
 
 
 def _plugin_traceback(error: BaseException, folder: Path) -> str:
-    """The traceback from where the plugin's own code begins: what leads there is no help to its author."""
+    """Format the traceback from the first frame in the plugin's own code."""
     step = error.__traceback__
     while step and not Path(step.tb_frame.f_code.co_filename).is_relative_to(folder):
         step = step.tb_next

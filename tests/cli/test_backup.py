@@ -159,7 +159,7 @@ def test_what_is_refused(state: StateDirectory, elsewhere: Path) -> None:
     unwritable = hermes("backup", str(elsewhere))
     elsewhere.chmod(0o700)
     assert unwritable.returncode == 1
-    assert "No backup was made, and nothing was left behind: " in unwritable.stderr
+    assert "The backup failed, and no file was left: " in unwritable.stderr
     assert "Permission denied" in unwritable.stderr
     assert list(elsewhere.iterdir()) == []
 

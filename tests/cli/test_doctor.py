@@ -51,16 +51,16 @@ def test_a_fresh_installation(file: Path, private_home: Path) -> None:
     assert {level for level, _ in findings} == {"ok"}
     assert finding(findings, "Python 3.") == "ok"
     assert finding(findings, f"configuration from {file}") == "ok"
-    assert finding(findings, "will be made at the first start") == "ok"
+    assert finding(findings, "will be created at the first start") == "ok"
     assert finding(findings, "the embedded demonstration model is installed") == "ok"
-    assert finding(findings, "embedded/smollm2 was not asked for an answer") == "ok"
+    assert finding(findings, "embedded/smollm2 was not called") == "ok"
     assert sorted(path.name for path in private_home.iterdir()) == ["hermes.yaml"]
 
 
 def test_without_a_state_directory(private_home: Path) -> None:
     """That is no fault, and it is not made by looking."""
     _, findings = examined("--offline")
-    assert finding(findings, f"the state directory {private_home} will be made") == "ok"
+    assert finding(findings, f"the state directory {private_home} will be created") == "ok"
     assert not private_home.exists()
 
 
@@ -81,7 +81,7 @@ def test_an_unwritable_state_directory(file: Path, private_home: Path) -> None:
     code, findings = examined("--offline")
     private_home.chmod(0o700)
     assert code == 1
-    assert finding(findings, "set HERMES_HOME to a directory you may read and write") == "fail"
+    assert finding(findings, "set HERMES_HOME to a directory that you may read and write") == "fail"
 
 
 def test_every_mistake_in_the_configuration(file: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_database_damaged_inside(file: Path, private_home: Path) -> None:
     path.write_bytes(content)
     code, findings = examined("--offline")
     assert code == 1
-    assert finding(findings, "run `hermes restore FILE` with a backup, or move it aside") == "fail"
+    assert finding(findings, "run `hermes restore FILE` with a backup, or move it away") == "fail"
 
 
 def test_an_unknown_engine(file: Path) -> None:
@@ -222,7 +222,7 @@ def test_another_package_with_our_name(file: Path, tmp_path: Path) -> None:
     code, findings = examined("--offline", PYTHONPATH=f"{root}:{tmp_path / 'site'}")
     assert code == 1
     assert (
-        finding(findings, "intruder also installs `agent`; give Hermes an environment of its own") == "fail"
+        finding(findings, "intruder also installs `agent`; install Hermes in its own environment") == "fail"
     )
 
 

@@ -121,13 +121,13 @@ def test_mistakes_in_the_file(home: Path, text: str, sentences: list[str]) -> No
 
 @pytest.mark.parametrize("below", ["home", "not/yet/there"])
 def test_a_state_directory_that_cannot_be_made(tmp_path: Path, below: str) -> None:
-    """Its parent, or what there is of the way to it, may not be written; nothing is made by looking."""
+    """Its parent, or what there is of the way to it, is not writable; nothing is made by looking."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     home = closed / below
     found = examined(HERMES_HOME=str(home))
     remedy = "change its permissions, or set HERMES_HOME"
-    assert f"the state directory {home} cannot be made: {closed} may not be written; {remedy}" in found
+    assert f"the state directory {home} cannot be created: {closed} is not writable; {remedy}" in found
     assert list(closed.iterdir()) == []
 
 
@@ -187,7 +187,7 @@ def small_disk(home: Path) -> Iterator[Path]:
 def test_a_disk_that_is_nearly_full(small_disk: Path) -> None:
     """Before messages are refused for it."""
     (found,) = failures(small_disk, "")
-    assert f"MB are free on the disk of {small_disk}; make room" in found
+    assert f"MB are free on the disk of {small_disk}; free some" in found
 
 
 @pytest.mark.parametrize(("hours", "which"), [(-3, "180 minutes fast"), (3, "180 minutes slow")])

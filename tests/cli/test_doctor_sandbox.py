@@ -58,7 +58,7 @@ def test_without_a_sandbox_there_is_a_warning(configured: Configured) -> None:
     """Every time: whoever has switched it off for a moment may forget."""
     [(level, text)] = findings(configured("tools: {enabled: [terminal], sandbox: {mode: off}}"))
     assert level == "warn"
-    assert "may do whatever Hermes itself may" in text
+    assert "may do everything that Hermes may" in text
 
 
 def test_settings(configured: Configured, private_home: Path) -> None:

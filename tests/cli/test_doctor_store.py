@@ -56,8 +56,8 @@ def test_a_good_database(state: StateDirectory) -> None:
     """Nothing to mend, and where the last backup is."""
     findings = examined()
     assert {finding.level for finding in findings} == {"ok"}
-    assert levels(findings, "the search index fits the messages") == ["ok"]
-    assert levels(findings, "no backup lies in") == ["ok"]
+    assert levels(findings, "the search index matches the messages") == ["ok"]
+    assert levels(findings, "there is no backup in") == ["ok"]
     made = state.backup(state.home / "backups" / "hermes-2026-01-02-030405.tar.gz")
     assert levels(examined(), f"the last backup is {made.path}") == ["ok"]
 
@@ -65,11 +65,11 @@ def test_a_good_database(state: StateDirectory) -> None:
 def test_a_damaged_index(state: StateDirectory) -> None:
     """Found by looking, mended only when asked to, and then found to be well."""
     change(state, DAMAGE["no structure"])
-    found = "`hermes doctor --repair` builds it anew. Nothing that was said is lost"
+    found = "`hermes doctor --repair` rebuilds it. No message is lost"
     assert levels(examined(), found) == ["fail"]
     assert levels(examined(), found) == ["fail"]
-    assert levels(examined(repair=True), "it was built anew from 2 messages") == ["ok"]
-    assert levels(examined(), "the search index fits the messages") == ["ok"]
+    assert levels(examined(repair=True), "it was rebuilt from 2 messages") == ["ok"]
+    assert levels(examined(), "the search index matches the messages") == ["ok"]
 
 
 def test_a_damaged_database(state: StateDirectory) -> None:

@@ -197,7 +197,7 @@ def test_without_systemd(desk: Desk, arguments: list[str]) -> None:
         desk.unit.write_text("")
     refused = desk.service(*arguments)
     assert refused.returncode == 1
-    assert "so systemd does not run this machine. Have `hermes run` started by what does" in refused.stderr
+    assert "so this machine does not use systemd. Start `hermes run` another way" in refused.stderr
     assert desk.unit.exists() == (arguments != ["install"])
 
 

@@ -134,7 +134,7 @@ def test_enable_and_disable(private_home: Path, file: Path) -> None:
     before = file.read_text()
     assert "acme is not enabled." in hermes("plugins", "disable", "acme").stdout
     assert "acme is enabled. Restart Hermes" in hermes("plugins", "enable", "acme").stdout
-    assert "acme is enabled already." in hermes("plugins", "enable", "acme").stdout
+    assert "acme is already enabled." in hermes("plugins", "enable", "acme").stdout
     assert file.read_text() == f"{before}plugins:\n  enabled: [acme]\n"
     assert hermes("plugins", "use", "mine").returncode == 0
     refused = hermes("plugins", "disable", "acme")

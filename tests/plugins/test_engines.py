@@ -249,7 +249,7 @@ def test_half_loaded_modules_are_forgotten(private_home: Path) -> None:
 def test_a_folder_without_code(private_home: Path) -> None:
     """It is there, so it is meant; it is not passed over in silence."""
     (private_home / "plugins" / "context_engine" / "mine").mkdir(parents=True)
-    with pytest.raises(EngineBroken, match=r"there is no __init__\.py in it"):
+    with pytest.raises(EngineBroken, match=r"it has no __init__\.py"):
         make_engines(private_home)
 
 

@@ -77,11 +77,11 @@ def test_an_unknown_plugin(private_home: Path) -> None:
         ("def register(ctx):\n    ctx.register_command(print)\n", "gateway.commands.Command", "line 2"),
         ("def register(ctx):\n    ctx.register_hook('turn_dome', print)\n", "Did you mean `turn_done`", "line 2"),
         ("def register(ctx):\n    ctx.register_hook('turn_done', 5)\n", "takes a function", "line 2"),
-        (TOOL.format(name="todo"), "there is a tool named `todo` already", ""),
-        (COMMAND.format(name="reset", aliases=()), "there is a command /reset already", ""),
-        (COMMAND.format(name="fine", aliases=("new",)), "there is a command /new already", ""),
+        (TOOL.format(name="todo"), "a tool named `todo` already exists", ""),
+        (COMMAND.format(name="reset", aliases=()), "a command /reset already exists", ""),
+        (COMMAND.format(name="fine", aliases=("new",)), "a command /new already exists", ""),
         ("def register(ctx):\n    ctx.register_command('fine', 5)\n", "takes a function", "line 2"),
-        (COMMAND.format(name="Two words", aliases=()), "Nobody can type the command 'Two words'", "register"),
+        (COMMAND.format(name="Two words", aliases=()), "The command 'Two words' cannot be typed", "register"),
     ],
 )  # fmt: skip
 def test_a_broken_plugin_is_a_start_up_error(private_home: Path, code: str, reason: str, line: str) -> None:
@@ -99,7 +99,7 @@ def test_a_broken_plugin_is_a_start_up_error(private_home: Path, code: str, reas
 
 @pytest.mark.parametrize(
     ("manifest", "reason"),
-    [(None, "there is no plugin.yaml"), ("a: [", "cannot be read"), ("- a", "must hold a mapping")],
+    [(None, "it has no plugin.yaml"), ("a: [", "cannot be read"), ("- a", "must contain a mapping")],
 )
 def test_the_manifest_is_needed(private_home: Path, manifest: str | None, reason: str) -> None:
     """A general plugin says what it is."""
@@ -114,7 +114,7 @@ def test_two_plugins_with_the_same_tool(private_home: Path) -> None:
     """The second cannot be loaded beside the first; alone it can."""
     for name in ("acme", "zeta"):
         write_plugin(private_home, TOOL.format(name="shout"), name)
-    with pytest.raises(PluginBroken, match=r"`zeta`.*there is a tool named `shout` already"):
+    with pytest.raises(PluginBroken, match=r"`zeta`.*a tool named `shout` already exists"):
         load_plugins(private_home, ["acme", "zeta"])
     with pytest.raises(PluginBroken):
         check_plugin("zeta", home=private_home, beside=["acme"])

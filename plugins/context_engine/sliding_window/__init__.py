@@ -1,10 +1,10 @@
-"""A context engine without a summary: the first turn and the newest turns stay, what lies between is left out.
+"""A context engine without a summary: keeps the first turn and the newest turns, and drops the turns between them.
 
-A turn is a message of the user and everything up to the next one. Only whole turns are left out, so that no tool call
-loses its result and no answer its question. Where the newest turn alone is too long, its oldest steps go too.
+A turn is a message of the user and everything up to the next one. Only whole turns are dropped, so that no tool call
+loses its result and no answer its question. If the newest turn alone is too long, its oldest steps are dropped, too.
 
-Nothing is lost: the store keeps every message, and `session_search` finds it. It is meant to be copied. An engine of
-yours needs a folder like this one, a class with `name` and three methods, and `context.engine: <name>` to select it.
+Nothing is lost: the store keeps every message, and `session_search` finds it. Use this engine as a template: your own
+engine needs a folder like this one, a class with `name` and three methods, and `context.engine: <name>` to select it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTE = (
 )
 
 Block = list[ChatDict]
-"""Messages that stay together or go together."""
+"""Messages that are kept or dropped together."""
 
 
 class SlidingWindow(ContextEngine):
@@ -53,7 +53,7 @@ class SlidingWindow(ContextEngine):
         if estimate_messages_tokens_rough(messages) <= budget:
             return messages
         system, turns = _split(messages)
-        # With its note, so that a second look at the result counts the same.
+        # With the note, so that the result has the same size when it is measured again.
         system = [_with_note(message) for message in system[:1]] + system[1:]
         kept = [*system, *_window(turns, budget - estimate_messages_tokens_rough(system))]
         if estimate_messages_tokens_rough(kept) >= estimate_messages_tokens_rough(messages):
@@ -63,7 +63,7 @@ class SlidingWindow(ContextEngine):
 
 
 def _window(turns: list[Block], room: int) -> list[ChatDict]:
-    """The first turn if it is short, and the newest ones that fit beside it."""
+    """Return the first turn if it is short, and the newest turns that fit."""
     if not turns:
         return []
     *older, newest = turns
@@ -76,9 +76,9 @@ def _window(turns: list[Block], room: int) -> list[ChatDict]:
 
 
 def _shortened(turn: Block, room: int) -> Block:
-    """The turn as it is if it fits; else what the user wants, and the newest steps.
+    """Return the turn if it fits; else the user's message and the newest steps.
 
-    A step is an answer, or calls of tools with their results.
+    A step is an answer, or tool calls with their results.
     """
     if estimate_messages_tokens_rough(turn) <= room:
         return turn
@@ -86,7 +86,7 @@ def _shortened(turn: Block, room: int) -> Block:
     steps: list[Block] = []
     for message in rest:
         if message["role"] == "tool" and steps:
-            # A single result can be larger than everything else. The store has all of it.
+            # A single result can be larger than everything else. The store keeps the whole result.
             steps[-1].append(truncate(message, room // 4))
         else:
             steps.append([message])
@@ -103,7 +103,7 @@ def _newest_that_fit(blocks: list[Block], room: int) -> list[Block]:
 
 
 def _split(messages: list[ChatDict]) -> tuple[Block, list[Block]]:
-    """The system prompt, and the turns. What is said before the user speaks is a turn, too."""
+    """Return the system prompt and the turns. Messages before the first user message are a turn, too."""
     system: Block = []
     turns: list[Block] = []
     for message in messages:
