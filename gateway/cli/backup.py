@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gateway.config.loader import LoadedConfig
 
 _RUNNING = "Hermes is running; stop it first, then restore."
-_MOST_LEFT_OUT = 20
-"""Lines. An agent can lock as many files as it likes."""
+_MAX_LISTED = 20
+"""How many unreadable files are listed."""
 
 
 @click.command()
@@ -109,7 +109,7 @@ def _target(loaded: LoadedConfig, path: Path | None) -> Path:
     if path.is_dir():
         return (path / default_name()).absolute()
     if not path.name.endswith((".tar.gz", ".tgz")):
-        # A disk that is not mounted, say: a file of that name on the wrong disk would look like a backup.
+        # The disk may not be mounted; a file of that name on the wrong disk would look like a backup.
         raise click.BadParameter(
             f"There is no directory {path}. Make it, or name a file that ends in .tar.gz."
         )
@@ -117,7 +117,7 @@ def _target(loaded: LoadedConfig, path: Path | None) -> Path:
 
 
 def _configuration_without_secrets(loaded: LoadedConfig) -> str | None:
-    """None also where there is no file but the one that comes with Hermes."""
+    """Return the text of hermes.yaml; None if it contains secrets or does not exist."""
     from gateway.backup.archive import holds_secret  # noqa: PLC0415 - not for `--help`
     from gateway.config.loader import read_text  # noqa: PLC0415
     from gateway.config.secrets import all_secrets  # noqa: PLC0415
@@ -136,9 +136,9 @@ def _print_made(made: Made, *, with_workspaces: bool) -> None:
     engines = "".join(f", {name} of an engine" for name in made.engines)
     click.echo(f"Holds   {_contents(made.contents)}{engines}{files}")
     click.echo(f"Took    {made.seconds:.1f} s, and the copy was checked")
-    for left_out in made.left_out[:_MOST_LEFT_OUT]:
+    for left_out in made.left_out[:_MAX_LISTED]:
         click.echo(f"Left out, because it cannot be read: {left_out}")
-    if (more := len(made.left_out) - _MOST_LEFT_OUT) > 0:
+    if (more := len(made.left_out) - _MAX_LISTED) > 0:
         click.echo(f"Left out, because they cannot be read: {more:,} more.")
 
 
@@ -170,5 +170,5 @@ def _size(count: float) -> str:
 def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
-    configure_logging("error", "human")  # standard output is for what was asked
+    configure_logging("error", "human")  # standard output is for the result
     return loaded_for(options)

@@ -1,4 +1,4 @@
-"""`hermes export`: conversations as files, for programs or for reading."""
+"""`hermes export`: write conversations to files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def export(
 
 
 def _target(output: str | None) -> Path | None:
-    """Made, where it is said to be a directory: what is in it is for the owner's eyes only."""
+    """Return the path; creates a directory, readable by the owner only, if `output` ends in a slash."""
     if not output:
         return None
     path = Path(output)
@@ -84,5 +84,5 @@ def _target(output: str | None) -> Path | None:
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise click.ClickException(f"{path} cannot be made: {error.strerror}.") from None
+            raise click.ClickException(f"{path} cannot be created: {error.strerror}.") from None
     return path

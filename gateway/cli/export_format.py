@@ -1,4 +1,4 @@
-"""Conversations as files to keep, piece by piece: nothing here holds a whole conversation."""
+"""Formats of exported conversations: JSONL and Markdown, produced piece by piece."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.cli.sessions_format import SessionBreak, about, entries
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One conversation on its way into a file. What is in it holds no secrets any more."""
+    """A conversation to export, with its secrets redacted."""
 
     overview: Overview
     sessions: Sequence[Session]
@@ -34,10 +34,10 @@ class Told:
 class Format(Protocol):
     suffix: str
     every_session: bool
-    """Whether it holds what was said on branches that were left, too."""
+    """Whether the format includes abandoned branches."""
 
     def begin(self, listed: Sequence[Overview], *, apart: bool) -> str:
-        """What stands before the conversations. `apart`: each has a file of its own."""
+        """Return the text before the conversations. `apart`: each conversation has its own file."""
         ...
 
     def conversation(self, told: Told) -> Iterator[str]: ...
@@ -46,7 +46,7 @@ class Format(Protocol):
 
 
 class Jsonl:
-    """A line for each message with every field it has; before them a line for the conversation, if wanted."""
+    """One JSON line per message with all its fields, after an optional line for the conversation."""
 
     suffix = ".jsonl"
 

@@ -1,7 +1,7 @@
-"""Conversations as one page that needs nothing else: no script, no picture, nothing from the network.
+"""The HTML format of exported conversations: one page without scripts, images or network access.
 
-Everything that was said is escaped; what a model wrote passes the renderer of the chat page, which lets no markup
-through. A policy on top of the page forbids the rest.
+All text is escaped; answers of the model go through the Markdown renderer of the chat page, which lets no markup
+through. A content security policy forbids the rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What `hermes export` and `hermes sessions export` have in common: from the store into files, message by message.
+"""Writes conversations to files, message by message, for `hermes export` and `hermes sessions export`.
 
-What looks like a key or a password is left out on the way: a file leaves the house.
+Keys and passwords are redacted, because an exported file may be shared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gateway.store.ports import Snapshot
 T = TypeVar("T")
 
 _WHAT = "Exporting messages"
-_TOLD_EVERY = 100
+_REPORT_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Wanted:
     style: str
     since: float = 0.0
     output: Path | None = None
-    """A file, or a directory in which each conversation has one; None is standard output."""
+    """A file, or a directory with one file per conversation; None is standard output."""
     overwrite: bool = False
 
 
@@ -53,7 +53,7 @@ class Selection:
 
 
 def export_one(options: Options, overview: Overview, wanted: Wanted) -> None:
-    """As it stands: along the live session's ancestors, one line for each message where it is JSONL."""
+    """Export the live session of a conversation with its ancestors; JSONL gets one line per message."""
     form = Jsonl(with_conversations=False) if wanted.style == "jsonl" else format_for(wanted.style)
     _with_snapshot(options, lambda snapshot: _write(snapshot, [overview], form, wanted))
 
@@ -118,14 +118,14 @@ def _write(snapshot: Snapshot, listed: Sequence[Overview], form: Format, wanted:
 
 @contextmanager
 def _standard_output() -> Iterator[IO[str]]:
-    """In UTF-8, whatever the shell is set to: so it is with a file, and so the page says."""
+    """Open standard output as UTF-8, whatever the locale."""
     try:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as out:
             yield out
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise click.ClickException(f"Standard output cannot be written: {error.strerror}.") from error
+        raise click.ClickException(f"Cannot write to standard output: {error.strerror}.") from error
 
 
 def _write_together(
@@ -159,17 +159,17 @@ def _told(snapshot: Snapshot, overview: Overview, form: Format, wanted: Wanted, 
     messages = snapshot.messages(
         overview.conversation.id, since=wanted.since, every_session=form.every_session
     )
-    return Told(overview, sessions, (count.one_more(message_without_secrets(each)) for each in messages))
+    return Told(overview, sessions, (count.count(message_without_secrets(each)) for each in messages))
 
 
 class _Count:
-    """How many have been written so far."""
+    """Counts written messages and reports progress."""
 
     def __init__(self, total: int) -> None:
         self._done, self._total = 0, total
 
-    def one_more(self, message: Message) -> Message:
+    def count(self, message: Message) -> Message:
         self._done += 1
-        if self._done % _TOLD_EVERY == 0:
+        if self._done % _REPORT_EVERY == 0:
             report(_WHAT, min(self._done, self._total - 1), self._total)
         return message

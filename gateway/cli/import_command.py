@@ -1,4 +1,4 @@
-"""`hermes import`: conversations that took place elsewhere."""
+"""`hermes import`: import conversations of other programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Outcome:
     known: int = 0
     left_out: int = 0
     refused: list[str] = field(default_factory=list)
-    """Conversations that cannot be taken in, with the reason."""
+    """Conversations that cannot be imported, with the reason."""
 
     def count(self, imported: ImportedConversation, taken: ImportResult) -> None:
         self.conversations += taken.is_new
@@ -68,18 +68,18 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistan
     from gateway.importers.detect import read_source  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
-    configure_logging("error", "human")  # standard output is for what was asked
+    configure_logging("error", "human")  # standard output is for the result
     options: Options = ctx.obj
     loaded = loaded_for(options)
     with show_progress():
         source = read_source(file, person=person, assistant=assistant)
-        outcome = _looked_at(loaded, source) if dry_run else _taken_in(loaded, source)
+        outcome = _preview(loaded, source) if dry_run else _import(loaded, source)
     _report(source, outcome, dry_run=dry_run)
     if outcome.refused:
         ctx.exit(1)
 
 
-def _looked_at(loaded: LoadedConfig, source: Source) -> _Outcome:
+def _preview(loaded: LoadedConfig, source: Source) -> _Outcome:
     from gateway.store import open_store  # noqa: PLC0415
     from gateway.store.import_types import ImportResult  # noqa: PLC0415
 
@@ -99,8 +99,8 @@ def _looked_at(loaded: LoadedConfig, source: Source) -> _Outcome:
     return outcome
 
 
-def _taken_in(loaded: LoadedConfig, source: Source) -> _Outcome:
-    """As the only user of the store: a gateway that runs would wait for it."""
+def _import(loaded: LoadedConfig, source: Source) -> _Outcome:
+    """Import as the only user of the store."""
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.process_lock import hold_lock  # noqa: PLC0415
@@ -108,7 +108,7 @@ def _taken_in(loaded: LoadedConfig, source: Source) -> _Outcome:
 
     outcome = _Outcome()
 
-    async def take_in() -> None:
+    async def import_all() -> None:
         async with open_store(loaded) as store:
             await _each(source, store.imports.add, outcome)
             await store.health.finish_index()
@@ -116,7 +116,7 @@ def _taken_in(loaded: LoadedConfig, source: Source) -> _Outcome:
     ensure_home(loaded.home)
     try:
         with hold_lock(loaded.home, loaded.database):
-            asyncio.run(take_in())
+            asyncio.run(import_all())
     except AlreadyRunning:
         raise click.ClickException(_RUNNING) from None
     except HermesError:

@@ -1,4 +1,4 @@
-"""The sessions of a conversation as a family tree: which came of which, why, at what price, and which one is live."""
+"""Prints the session tree of a conversation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LEFT_BEHIND = "left behind"
 
 
 class Size(NamedTuple):
-    """The messages of a session."""
+    """The numbers of messages of a session."""
 
     said: int
-    """In the session itself."""
+    """Messages in the session itself."""
     in_context: int
-    """All that the model sees."""
+    """Messages that the model sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Lineage:
     sessions: list[Session]
     """Oldest first."""
     sizes: dict[str, Size]
-    """Of the sessions to be shown."""
+    """Sizes of the sessions to show."""
     compactions: dict[str, Compaction]
-    """By the session they made."""
+    """Compactions by child session."""
     tree: SessionBranch[Session]
 
 
 async def read_lineage(store: SessionStore, overview: Overview, *, everything: bool) -> Lineage:
-    """Unless everything is asked for, the middle of long lines is left out."""
+    """Read the tree; without `everything`, the middle of long lines is left out."""
     conversation = overview.conversation
     sessions = await store.sessions(conversation.id)
     tree = build_tree(sessions, conversation.live_session_id, everything=everything)
@@ -92,7 +92,7 @@ def _heading(overview: Overview) -> Text:
 
 
 class _Printer:
-    """`brief`, for a person, gives a session two lines and a short id; in a pipe it has one line and all of its id."""
+    """Prints sessions: two lines with a short id if `brief` (at a terminal), one line with the whole id in a pipe."""
 
     def __init__(self, lineage: Lineage, *, brief: bool) -> None:
         self._lineage = lineage
@@ -100,7 +100,7 @@ class _Printer:
         self._shown = shortest_apart([session.id for session in lineage.sessions]) if brief else None
 
     def add(self, tree: Tree, strand: SessionBranch[Session]) -> None:
-        """A line is flat, whatever its length; only what leaves it is indented."""
+        """Yield the lines of a branch; only branches that leave it are indented."""
         for member in strand.line:
             if isinstance(member, Gap):
                 tree.add(Text(f"… {member.sessions} more sessions in line; --all shows them", "dim"))

@@ -1,4 +1,4 @@
-"""`hermes sessions`: what was said. All but `restore` write nothing, so they work while Hermes runs."""
+"""`hermes sessions`: list, read, search and export conversations. Only `restore` writes to the store."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
     elif hits:
         form.print_hits(hits, console())
     else:
-        click.echo("No message holds these words.", err=True)
+        click.echo("No message contains these words.", err=True)
 
 
 @sessions.command()
@@ -168,7 +168,7 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
 
 def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """Acts on the store as its only user: a running Hermes would not notice that a conversation moved."""
+    """Change the store as its only user: a running Hermes would not notice the change."""
     from gateway.config.loader import ensure_home  # noqa: PLC0415
     from gateway.errors import AlreadyRunning  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
@@ -194,7 +194,7 @@ def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) ->
 
 
 async def _record(store: SessionStore, wanted: str) -> Record:
-    """Without secrets: what is printed is copied, and what is exported leaves the house."""
+    """Read a conversation and redact secrets: printed text is often copied elsewhere."""
     from gateway.cli.sessions_format import Record, without_secrets  # noqa: PLC0415
 
     conversation = await _conversation(store, wanted)
@@ -207,7 +207,7 @@ async def _conversation(store: SessionStore, wanted: str) -> Conversation:
 
 
 async def _session(store: SessionStore, conversation: Conversation, wanted: str) -> Session:
-    """By id, or by the beginning of an id with or without its `ses_`."""
+    """Find a session by its id, or by the start of its id with or without `ses_`."""
     found = [each for each in await store.sessions(conversation.id) if begins(each.id, wanted)]
     if len(found) > 1:
         raise click.UsageError(f"{len(found)} sessions begin with '{wanted}'; give more of the id.")

@@ -1,4 +1,4 @@
-"""Conversations on paper: as rows, as JSON, as text to read and as files to keep."""
+"""Formats conversations as tables, JSON and text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MATCH_BEGINS, _MATCH_ENDS = "\x02", "\x03"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All of one conversation."""
+    """A whole conversation."""
 
     conversation: Conversation
     sessions: list[Session]
@@ -36,7 +36,7 @@ class Record:
 
 
 def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[str]]:
-    """`brief`: of the ids only as much as it takes."""
+    """Return table rows; `brief` shortens the ids."""
     ids = [overview.conversation.id for overview in overviews]
     shown = shortest_apart(ids) if brief else None
     return [
@@ -53,7 +53,7 @@ def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[st
 
 
 def shortest_apart(ids: Sequence[str]) -> int:
-    """How much of each id it takes to tell them apart; commands accept that."""
+    """Return the length of id prefixes that are unique; commands accept such prefixes."""
     return next(
         length for length in range(_SHORT_ID, 100) if len({each[:length] for each in ids}) == len(ids)
     )
@@ -70,7 +70,7 @@ def hit_as_dict(hit: SearchHit) -> dict[str, Any]:
 
 
 def print_hits(hits: Sequence[SearchHit], console: Console) -> None:
-    """For a person, where it was and below it what was said; in a pipe, one line for each hit."""
+    """Print hits: at a terminal the place and below it the text, in a pipe one line per hit."""
     for hit in hits:
         where = f"{local_time(hit.message.created_at)}  {hit.conversation_id}  {_SPEAKERS[hit.message.role]}"
         line = Text.assemble(
@@ -99,7 +99,7 @@ def record_as_dict(record: Record) -> dict[str, Any]:
 
 
 def without_secrets(record: Record) -> Record:
-    """Also of those that people wrote themselves, and of what was stored by older versions."""
+    """Redact secrets in a message, also in text that people wrote and that older versions stored."""
     return replace(
         record,
         sessions=[
@@ -151,11 +151,11 @@ class Spoken:
     text: str
     by_model: bool
     calls: list[str]
-    """One line for each tool call and its result."""
+    """Return one line for each tool call and its result."""
 
 
 def entries(messages: Iterable[Message], sessions: Iterable[Session]) -> Iterator[SessionBreak | Spoken]:
-    """As they come: no more than one message and the results of its calls are held at a time."""
+    """Yield messages with the results of their tool calls; holds one message at a time."""
     reasons = {session.id: session.reason for session in sessions}
     session_id = ""
     said: Message | None = None
@@ -190,7 +190,7 @@ def _call_line(call: ToolCall, result: str | None) -> str:
 
 
 def _formatted(entry: Spoken, console: Console) -> RenderableType:
-    """Markdown where a person looks; in a pipe, the text as it was written."""
+    """Render Markdown at a terminal; in a pipe, print the source text."""
     if not entry.by_model or not console.is_terminal:
         return Text(printable(entry.text))
     from gateway.cli.chat_markdown import Answer  # noqa: PLC0415 - slow to import, and pipes do without it

@@ -1,4 +1,4 @@
-"""How commands ask the store: for reading only, so they work while Hermes runs."""
+"""Read-only access of commands to the store, also while Hermes runs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NOTHING_YET = "Nothing was said yet. Begin with `hermes chat`, or `hermes run` and a browser."
+NOTHING_YET = "There are no messages yet. Start with `hermes chat`, or with `hermes run` and a browser."
 _ALL = 1_000_000
 
 
 def read_store(
     options: Options, question: Callable[[GatewayStore], Awaitable[T]], *, only_figures: bool = False
 ) -> T:
-    """Asks the store, opened for reading only; an empty one where nothing was stored yet.
+    """Run a query on the store, opened read-only; on an empty store before the first start.
 
-    What people said is shown only where the whole configuration can be read: it knows what is secret in there."""
+    With `only_figures` the configuration may be incomplete. Otherwise it must be valid, because it names the secrets to
+    redact."""
     from agent.redaction import keeping_secret  # noqa: PLC0415
     from gateway.config.secrets import all_secrets  # noqa: PLC0415
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.store import open_empty_store, open_store  # noqa: PLC0415
 
-    configure_logging("error", "human")  # standard output is for what was asked
+    configure_logging("error", "human")  # standard output is for the result
     loaded = looked_up(options) if only_figures else loaded_for(options)
 
     is_new = not loaded.database.exists()
@@ -46,7 +47,7 @@ def read_store(
 
 
 async def find_overview(store: SessionStore, wanted: str) -> Overview:
-    """By id, by the beginning of an id with or without its `conv_`, or the latest."""
+    """Find a conversation by its id, by the start of its id with or without `conv_`, or the latest one."""
     if wanted == "latest":
         found = await _latest(store)
     else:
@@ -62,7 +63,7 @@ async def find_overview(store: SessionStore, wanted: str) -> Overview:
 
 
 async def _latest(store: SessionStore) -> list[Overview]:
-    """What was imported was stored last, and is what somebody talked about long ago: the others come before it."""
+    """Return the latest conversation; imported ones come last, because they were stored recently but are old."""
     found = await store.conversations(limit=1)
     if not any(map(_is_imported, found)):
         return found

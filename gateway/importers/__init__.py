@@ -1,5 +1,5 @@
-"""Conversations that took place elsewhere, taken in: each file of this folder reads one kind of export.
+"""Importers of conversations from other programs: one module per file format.
 
-What is taken in lives under the platform `import`, which no bot and no page has, so that it never meets a live chat.
-Its ids are made from the ids it had before: taken in twice, nothing is there twice.
+Imported conversations belong to the platform `import`, so that they never mix with live chats. Their ids are derived
+from the original ids, so that a second import of a file adds nothing.
 """

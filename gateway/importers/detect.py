@@ -1,4 +1,4 @@
-"""Which kind of file it is, and what is in it."""
+"""Detects the format of a file and reads its conversations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 
 def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
-    """`assistant` is whose messages count as the agent's, where the file does not say. Raises ImportRefused."""
+    """Read a file. `assistant` names the author of the agent's messages if the file does not. Raises ImportRefused."""
     file = path / "result.json" if path.is_dir() else path
     if path.is_dir() and not file.exists():
         raise ImportRefused(f"{path} is a folder without a result.json; name the file that was exported.")
@@ -29,7 +29,7 @@ def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
             is_database = opened.read(len(_DATABASE)) == _DATABASE
     except OSError as error:
         raise ImportRefused(f"{file} cannot be read: {error.strerror}.") from error
-    # Before anything is stored: of a file that is no good, nothing is taken in. A database may be too large to be held.
+    # Read JSON files completely first, so that a bad file imports nothing. A database may be too large for that.
     if is_database:
         hermes_agent.check(file)
         return Source("hermes-agent", hermes_agent.conversations(file, person=person))

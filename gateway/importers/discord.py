@@ -1,4 +1,4 @@
-"""DiscordChatExporter's JSON: one file for a channel, a thread or a direct chat."""
+"""Reads JSON files of DiscordChatExporter: one channel, thread or direct chat each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
             left_out += 1
             continue
         author = mapping(each.get("author"))
-        # Of several bots in a server nobody knows which one was the agent; opposite one person there is only one.
+        # In a direct chat the bot is the agent. In a server there may be several bots.
         by_us = assistant in _names(author) if assistant else is_direct and author.get("isBot") is True
         made = message_id(address, str(each.get("id")))
         messages[made] = Message(
@@ -45,7 +45,7 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
             id=made,
             created_at=moment(each.get("timestamp")),
         )
-    # The exporter can also be told to write the newest first.
+    # The exporter can also write the newest first.
     in_order = sorted(messages.values(), key=lambda message: message.created_at)
     began = in_order[0].created_at if in_order else 0.0
     session = ImportedSession(session_id(address), began, in_order)
@@ -54,11 +54,11 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
 
 
 def _names(author: dict[str, Any]) -> set[str]:
-    """By which the owner may call whoever wrote it."""
+    """Return the names and ids by which the owner may refer to the author."""
     return {str(author.get("id", "")), text(author.get("name")), text(author.get("nickname"))} - {""}
 
 
 def _said(given: dict[str, Any]) -> str:
-    """The text, and a word for each file that was in it."""
+    """Return the text and a placeholder for each file."""
     files = [text(mapping(each).get("fileName")) or "unnamed" for each in items(given.get("attachments"))]
     return "\n".join(filter(None, [*(f"[file: {name}]" for name in files), text(given.get("content"))]))

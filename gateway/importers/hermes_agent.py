@@ -1,9 +1,9 @@
 # ruff: noqa: S608 - only names of our own tables and columns are put into the SQL; values are always bound
-"""hermes-agent's `state.db`: sessions that name their parents, each with its messages.
+"""Reads `state.db` of hermes-agent: sessions with parents, each with its messages.
 
-When hermes-agent compresses, the child begins with a summary and copies of what was kept (or, in newer versions, they
-follow in the same session, and what they replace is marked). Here a child refers to its parent's messages, so copies
-are recognised and not taken for something that was said again.
+When hermes-agent compresses, the child session begins with a summary and copies of the kept messages (in newer versions
+these follow in the same session, and the replaced messages are marked). Here a child session refers to the messages of
+its parent, so copies are recognised and not imported as new messages.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from gateway.store.import_types import (
 from gateway.store.sqlite.backup import opened
 
 Key = tuple[str, ...]
-"""What a row says. Of a call and its result the ids: their texts may have been shortened in the copy."""
+"""The content by which copies of a row are recognised; ids for tool calls and results, which may be truncated."""
 
 _MOST_AT_THE_HEAD = 8
 _LOOKED_AHEAD = 16
-"""Rows."""
+"""The number of rows that are compared."""
 
 
 class Copies:
-    """Goes through a session's rows with `original_of`, once for each row in order."""
+    """Finds the originals of copied rows; call `original_of` once for each row of a session, in order."""
 
     def __init__(self, before: Sequence[tuple[Key, str]], keys: Sequence[Key | None]) -> None:
-        """`before` is what its ancestors said, with the ids it has here. In `keys`, None stands for a summary."""
+        """`before` are the messages of the ancestors with their new ids. In `keys`, None is a summary."""
         self.said = list(before)
         self._keys = keys
         self._heads = _heads([key for key, _ in before[:_MOST_AT_THE_HEAD]], keys)
@@ -51,12 +51,12 @@ class Copies:
         self._reached = 0
 
     def summary(self) -> None:
-        """Copies may follow."""
+        """Expect copies from here on."""
         self._copying = True
         self._reached = 0
 
     def original_of(self, number: int, key: Key) -> str | None:
-        """The id of what the row repeats; None where it is new."""
+        """Return the id of the original; None if the row is new."""
         if number in self._heads or self._copying:
             found = self._find(number, key, 0 if number in self._heads else self._reached)
             if found is not None:
@@ -66,24 +66,24 @@ class Copies:
         return None
 
     def note(self, key: Key, message_id: str) -> None:
-        """It is new."""
+        """Record a row that is not a copy."""
         self.said.append((key, message_id))
 
     def _find(self, number: int, key: Key, start: int) -> int | None:
-        """Where several rows say the same, as calls do that are numbered from zero in every turn, the one that is
-        followed by what follows here; the first of equals."""
+        """Return the best of several equal rows (tool calls may be numbered from zero in every turn): the one with the
+        longest common continuation, or the first."""
         places = (at for at in range(start, len(self.said)) if self.said[at][0] == key)
         return max(places, key=lambda at: self._run(number, at), default=None)
 
     def _run(self, number: int, at: int) -> int:
-        """How many rows from here on continue alike."""
+        """Count the equal rows from here on."""
         rows = self._keys[number : number + _LOOKED_AHEAD]
         pairs = zip(rows, self.said[at : at + _LOOKED_AHEAD], strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], pairs))
 
 
 def _heads(first: Sequence[Key], keys: Sequence[Key | None]) -> set[int]:
-    """The rows just before a summary that repeat how it all began."""
+    """Return the rows before a summary that repeat the start of the conversation."""
     first = first or [key for key in keys[:_MOST_AT_THE_HEAD] if key is not None]
     found: set[int] = set()
     for at in (at for at, key in enumerate(keys) if key is None):
@@ -98,7 +98,7 @@ _NOT_ONE = "it is not a database of hermes-agent"
 
 
 class AgentSession(NamedTuple):
-    """A row of its `sessions`. All but the first two are missing in some of its versions."""
+    """A row of `sessions`. All columns but the first two are missing in some versions."""
 
     id: Any
     started_at: Any
@@ -110,7 +110,7 @@ class AgentSession(NamedTuple):
 
 
 class AgentMessage(NamedTuple):
-    """A row of its `messages`."""
+    """A row of `messages`."""
 
     id: Any
     role: Any
@@ -137,7 +137,7 @@ class AgentDatabase:
     def open(cls, path: Path) -> Iterator[AgentDatabase]:
         try:
             with opened(path, "ro") as connection:
-                connection.execute("BEGIN")  # one view of it, should its owner be writing
+                connection.execute("BEGIN")  # one read transaction while hermes-agent may write
                 yield cls(connection)
         except sqlite3.Error as error:
             raise ImportRefused(f"{_NOT_ONE}, or it is damaged ({error}).") from error
@@ -154,7 +154,7 @@ class AgentDatabase:
         return [AgentMessage(*row) for row in rows]
 
     def _available(self, table: str, wanted: tuple[str, ...], *, required: int) -> list[str]:
-        """What this version of it has; NULL stands for the rest."""
+        """Return the columns of this version, with NULL for missing ones."""
         there = self._columns(table)
         missing = [name for name in wanted[:required] if name not in there]
         if missing:
@@ -173,17 +173,17 @@ _HANDED_OVER = (
     "[PRIOR CONTEXT",
     "[Your active task list was preserved across context compression]",
 )
-"""How the texts begin that hermes-agent writes for the model when it compresses. Nobody said them."""
+"""The first words of texts that hermes-agent writes itself when it compresses."""
 
 
 def check(path: Path) -> None:
-    """Raises ImportRefused if it is something else."""
+    """Check the file. Raises ImportRefused if it is not a database of hermes-agent."""
     with AgentDatabase.open(path) as database:
         database.sessions()
 
 
 def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation | Unreadable]:
-    """A tree of sessions each, read when it is asked for. One that makes no sense does not stand before the others."""
+    """Yield one conversation per tree of sessions, read on demand. An unreadable one does not stop the others."""
     with AgentDatabase.open(path) as database:
         trees = _trees(database.sessions())
         for number, tree in enumerate(trees):
@@ -199,7 +199,7 @@ def conversations(path: Path, *, person: str) -> Iterator[ImportedConversation |
 
 
 def _trees(sessions: list[AgentSession]) -> list[list[AgentSession]]:
-    """Each with its root first, parents before their children, otherwise by age."""
+    """Return the trees of sessions, each with parents before children, otherwise by age."""
     by_id = {session.id: session for session in sessions}
     children: dict[Any, list[AgentSession]] = {}
     roots: list[AgentSession] = []
@@ -229,7 +229,7 @@ def _is_in_a_circle(session: AgentSession, by_id: dict[Any, AgentSession]) -> bo
 
 
 class _Tree:
-    """One conversation in the making."""
+    """Builds one conversation."""
 
     def __init__(self, sessions: list[AgentSession], person: str) -> None:
         self._sessions = sessions
@@ -237,13 +237,13 @@ class _Tree:
         self._address = _address(sessions)
         self._by_id = {session.id: session for session in sessions}
         self._said: dict[Any, list[tuple[Key, str]]] = {}
-        """By session: what was said before it and in it, with the ids it has here."""
+        """The messages before and in each session, with their new ids."""
         self._left_out = 0
 
     def read(self, database: AgentDatabase) -> ImportedConversation:
         made = [self._session(session, database.messages(session.id)) for session in self._sessions]
         live = self._sessions[0]
-        # Where it is now: along what continues it, not into what branched off it.
+        # The live session: along continuations, not into branches.
         for session in self._sessions:
             if session.parent_session_id == live.id and self._reason(session) != "branch":
                 live = session
@@ -255,7 +255,7 @@ class _Tree:
         is_child = session is not self._sessions[0]
         rows = [row for row in rows if self._counts(row)]
         keys = [None if _is_handed_over(row) else _key(row) for row in rows]
-        # After a reset nothing is copied: whoever greets again has greeted twice.
+        # A reset copies nothing, so equal messages after it are new.
         has_copies = is_child and self._reason(session) != "reset"
         copies = Copies(self._said[session.parent_session_id] if has_copies else [], keys)
         context: dict[str, str | Message] = {}
@@ -284,7 +284,7 @@ class _Tree:
         )
 
     def _counts(self, row: AgentMessage) -> bool:
-        """Not a system prompt, and not what was taken back."""
+        """Tell whether the row is a message, not a system prompt or a retracted message."""
         is_there = row.compacted == 1 or row.active in (None, 1)
         is_said = row.role in ("user", "assistant", "tool") and is_there
         self._left_out += not is_said
@@ -329,7 +329,7 @@ def _is_handed_over(row: AgentMessage) -> bool:
 
 
 def _content(stored: Any) -> str:
-    """Of what is more than text, the text."""
+    """Return the text of content with several parts."""
     said = text(stored)
     if not said.startswith(_STRUCTURED):
         return said

@@ -1,4 +1,4 @@
-"""Values from files of others: believed only after a look."""
+"""Validates values from files of other programs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gateway.errors import ImportRefused
 from gateway.progress import open_with_progress
 
 _LARGEST = 1_000_000_000
-"""Bytes of JSON; it is read whole."""
+"""The maximum size of a JSON file, which is read as a whole."""
 _LATEST = 32_503_680_000
-"""The year 3000, in seconds."""
+"""The latest accepted time, in the year 3000."""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def text(value: Any) -> str:
 
 
 def moment(*values: Any) -> float:
-    """The first that is a time: seconds, as a number or in digits, or as ISO 8601."""
+    """Return the first value that is a time: seconds as a number or as digits, or ISO 8601."""
     for value in values:
         found = _seconds(value)
         if found is not None and math.isfinite(found) and 0 <= found < _LATEST:

@@ -1,4 +1,4 @@
-"""Telegram Desktop: "Export chat history" as JSON makes a `result.json` of one chat; a full export holds many."""
+"""Reads `result.json` of Telegram Desktop: an export of one chat or of a whole account."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def conversations(given: dict[str, Any], *, person: str, assistant: str) -> Iter
 
 
 def _chats(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """That of a file with one, or those of a full export: also the ones that were left."""
+    """Return the chat of a single export, or all chats of a full export, including chats that were left."""
     folders = (mapping(given.get(name)) for name in ("chats", "left_chats"))
     listed = [given, *(mapping(chat) for folder in folders for chat in items(folder.get("list")))]
     return [chat for chat in listed if "id" in chat and "type" in chat and "messages" in chat]
@@ -39,7 +39,7 @@ def _chats(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _conversation(chat: dict[str, Any], person: str, assistant: str) -> ImportedConversation:
     address = address_of("telegram", str(chat["id"]))
-    # In a chat with a bot the chat bears the bot's number.
+    # A chat with a bot has the id of the bot.
     speaks_for_us = assistant or (f"user{chat['id']}" if chat.get("type") == _BOT_CHAT else "")
     messages: dict[str, Message] = {}
     left_out = 0
@@ -63,13 +63,13 @@ def _conversation(chat: dict[str, Any], person: str, assistant: str) -> Imported
 
 
 def _names(given: dict[str, Any]) -> set[str]:
-    """By which the owner may call whoever wrote it."""
+    """Return the names and ids by which the owner may refer to the author."""
     number = text(given.get("from_id"))
     return {number, number.removeprefix("user"), text(given.get("from"))} - {""}
 
 
 def _said(given: dict[str, Any]) -> str:
-    """The text, and a word for what else was in it."""
+    """Return the text and a placeholder for other content."""
     pieces = given.get("text")
     parts = [pieces] if isinstance(pieces, str) else items(pieces)
     said = "".join(text(part) or text(mapping(part).get("text")) for part in parts)

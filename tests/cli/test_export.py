@@ -105,7 +105,7 @@ def test_a_pipe(store: Path) -> None:
     assert (alone.returncode, alone.stderr) == (1, b"")
     with Path("/dev/full").open("w") as disk:
         full = subprocess.run(command, stdout=disk, stderr=subprocess.PIPE)
-    assert full.returncode == 1 and b"Standard output cannot be written: No space" in full.stderr
+    assert full.returncode == 1 and b"Cannot write to standard output: No space" in full.stderr
 
 
 def test_one_page_with_everything_escaped(store: Path, tmp_path: Path) -> None:

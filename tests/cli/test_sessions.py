@@ -167,7 +167,7 @@ def test_search_within_one_conversation(paris: Conversation) -> None:
     assert "browser" in run("search", "browser", "--limit", "1").stdout
     nothing = run("search", "browser", "--conversation", paris.id)
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "No message holds these words." in nothing.stderr
+    assert "No message contains these words." in nothing.stderr
 
 
 def test_search_as_json(paris: Conversation) -> None:

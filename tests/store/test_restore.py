@@ -255,14 +255,14 @@ def test_a_reply_that_may_have_arrived_since(state: StateDirectory, tmp_path: Pa
 
 
 def test_names_that_lead_out(state: StateDirectory, backup: Path, tmp_path: Path) -> None:
-    """A file is never written outside of the workspaces, not even through a link that came with it."""
+    """A file is never written outside the workspaces, not even through a link that came with it."""
 
     def outwards(member: tarfile.TarInfo, old: bytes) -> bytes:
         if member.name.endswith("run.sh"):
             member.name = "workspaces/../../escaped"
         return old
 
-    assert "outside of the workspaces" in unusable(state, repacked(backup, tmp_path / "o", outwards))
+    assert "outside the workspaces" in unusable(state, repacked(backup, tmp_path / "o", outwards))
     assert not (tmp_path / "escaped").exists()
 
     def as_link(member: tarfile.TarInfo, old: bytes) -> bytes:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
-from itertools import starmap
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -41,49 +39,40 @@ _decode = json.JSONDecoder().raw_decode
 """`json.loads` without the check for trailing text, which costs more than decoding short texts."""
 
 
-class _Unfrozen:
-    """A `Message` in the making.
-
-    A frozen dataclass is slow to make, because its `__init__` goes through `object.__setattr__` for every field,
-    and a long history is ten thousand of them. This has the same slots, so Python lets it become one in the end.
-    """
-
-    __slots__ = tuple(field.name for field in fields(Message))
-
-    def __init__(
-        self,
-        role: Role,
-        content: str,
-        parts: str | None,
-        tool_calls: str | None,
-        tool_call_id: str | None,
-        name: str | None,
-        kind: Kind,
-        source_id: str | None,
-        id: str,
-        created_at: float,
-        session_id: str,
-        state: str | None,
-        *beyond: object,
-    ) -> None:
-        self.role = role
-        self.content = content
-        self.parts = () if parts is None else tuple(_decode(parts)[0])
-        self.tool_calls = () if tool_calls is None else _calls_from_json(tool_calls)
-        self.tool_call_id = tool_call_id
-        self.name = name
-        self.kind = kind
-        self.source_id = source_id
-        self.id = id
-        self.created_at = created_at
-        self.session_id = session_id
-        self.state = None if state is None else _decode(state)[0]
-        self.__class__ = Message  # type: ignore[assignment]
-
-
 def messages_from(rows: Iterable[Row]) -> list[Message]:
     """Decode rows that begin with MESSAGE_COLUMNS."""
-    return cast(list[Message], list(starmap(_Unfrozen, rows)))
+    return [_message_from(*row) for row in rows]
+
+
+def _message_from(
+    role: Role,
+    content: str,
+    parts: str | None,
+    tool_calls: str | None,
+    tool_call_id: str | None,
+    name: str | None,
+    kind: Kind,
+    source_id: str | None,
+    message_id: str,
+    created_at: float,
+    session_id: str,
+    state: str | None,
+    *_: object,
+) -> Message:
+    return Message(
+        role,
+        content,
+        () if parts is None else tuple(_decode(parts)[0]),
+        () if tool_calls is None else _calls_from_json(tool_calls),
+        tool_call_id,
+        name,
+        kind,
+        source_id,
+        message_id,
+        created_at,
+        session_id,
+        None if state is None else _decode(state)[0],
+    )
 
 
 def message_row(message: Message, session_id: str) -> Row:
