@@ -70,6 +70,6 @@ class AccessControl:
         return gate
 
     async def may_speak(self, platform: str, author: Author, place: Place) -> bool:
-        """Whether this account may speak in this place now. A platform without a bot lets no one speak."""
+        """Tell whether this account may talk in this place now; False for a platform without a bot."""
         gate = self._gates.get(platform)
         return gate is not None and await gate.verdict(author, place) == "yes"

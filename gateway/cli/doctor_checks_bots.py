@@ -94,7 +94,7 @@ def _access(name: str, config: BotConfig, approved: int) -> Finding:
     users, groups = len({*config.allowed_users, *config.admins}), len(config.allowed_groups)
     if not (users or groups or approved or config.pairing):
         hint = f"set allowed_users, allowed_groups or `pairing: true` in {section_key(name)}"
-        return Finding("warn", f"{name}: nobody may talk to the bot; {hint}")
+        return Finding("warn", f"{name}: no one may talk to the bot; {hint}")
     newcomers = "newcomers get a code" if config.pairing else "newcomers get no answer"
     return Finding(
         "ok",

@@ -72,7 +72,7 @@ class Services:
     model: str
     """Which model answers, and why."""
     model_line: str
-    """What people should know about the model; often empty."""
+    """Line about the model for people; often empty."""
     metrics: Metrics | None = None
 
 
@@ -121,12 +121,12 @@ class BotAccount:
 
     name: str
     link: str
-    """Where a person begins: a chat with the bot, or the page that invites it to a server."""
+    """Address where a person begins: a chat with the bot, or the page that invites it to a server."""
     owner_id: str = ""
     """The user who owns the bot, where the service tells."""
     owner_name: str = ""
     problem: str = ""
-    """What keeps the bot from working although the token is good."""
+    """Reason why the bot cannot work although the token is good; empty if it can."""
     clock_ahead: float = 0.0
     """Seconds by which this machine's clock is ahead of the service's."""
 
@@ -136,11 +136,11 @@ class SetupGuide:
     """Texts of `hermes setup` for one service."""
 
     steps: tuple[str, ...]
-    """How to create a bot and get its token."""
+    """Instructions for creating a bot and getting its token."""
     own_id: str = "Leave it at `none` if you do not know it; /whoami shows it later."
-    """How people find their own user id."""
+    """Hint for finding one's own user id."""
     next_step: str = "Write to it at"
-    """What to do with the bot's link, which follows this text."""
+    """Text in front of the bot's link."""
 
 
 @dataclass(frozen=True, slots=True)

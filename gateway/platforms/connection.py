@@ -24,7 +24,7 @@ _REFUSED_DELAY = 300.0
 """Delay between attempts that need a person to succeed: a new token, a permission."""
 
 _STARTUP_SECONDS = 5.0
-"""How long `start` waits for a first result, so that the start-up lines can show it."""
+"""Time that `start` waits for a first result, so that the start-up lines can show it."""
 
 _ENDED = "The connection ended."
 
@@ -81,7 +81,7 @@ class ReconnectingConnection:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # The library cancelled a part of its own, not this connection.
+            # The library cancelled one of its tasks, not this connection.
             return Health("down", _ENDED)
         except ConnectionRefused as error:
             return Health("refused", str(error))

@@ -141,10 +141,10 @@ def test_nobody_may_talk_to_it(private_home: Path) -> None:
     assert code == 0
     assert lines == [
         "ok telegram: the token was not tried (--offline)",
-        "warn telegram: nobody may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
+        "warn telegram: no one may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
         "platforms.telegram",
         "ok discord/work: the token was not tried (--offline)",
-        "warn discord/work: nobody may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
+        "warn discord/work: no one may talk to the bot; set allowed_users, allowed_groups or `pairing: true` in "
         "platforms.discord.bots.work",
     ]
 

@@ -183,7 +183,7 @@ async def test_changes_while_it_runs(file: Path, acme: AcmeWorld) -> None:
         settings["platforms"]["acme"]["prot"] = 1
         seen = len(process.output)
         process.configure(settings)
-        line = await process.logs("config.refused", after=seen)
+        line = await process.logs("config.rejected", after=seen)
         assert "platforms.acme.prot: unknown key; did you mean platforms.acme.port?" in line["problems"][0]
 
 

@@ -71,11 +71,11 @@ class LastSeen:
 log = structlog.get_logger(__name__)
 
 _MAX_MISSED = 200
-"""How many of the newest messages are read in one channel."""
+"""Newest messages that are read in one channel."""
 _MAX_CHATS = 100
-"""How many direct chats, and archived threads of one server, are read."""
+"""Direct chats, and archived threads of one server, that are read."""
 _MAX_PEOPLE = 10
-"""How many direct chats are opened. Discord blocks bots that open many."""
+"""Direct chats that are opened. Discord blocks bots that open many."""
 _MAX_REQUESTS = 5
 """Concurrent requests. Discord allows fifty a second, and answers need some of them."""
 

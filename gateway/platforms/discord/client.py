@@ -48,7 +48,7 @@ _OTHER_CHATS_SECONDS = 5.0
 """Time limit for opening direct chats with people who have not written yet."""
 
 _GUILDS_SECONDS = 0.1
-"""How long the library waits for more servers. A server that arrives later is caught up later."""
+"""Time that the library waits for more servers. A server that arrives later is caught up later."""
 
 
 class BotClient(discord.Client):

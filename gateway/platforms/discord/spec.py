@@ -20,7 +20,7 @@ GUIDE = SetupGuide(
     steps=(
         "Open https://discord.com/developers/applications and press New Application; give it a name.",
         "On its page Installation, set Install Link to None and press Save Changes.",
-        "On its page Bot, switch Public Bot off, so that nobody else can add it, and Message Content Intent on; "
+        "On its page Bot, switch Public Bot off, so that only you can add it, and Message Content Intent on; "
         "press Save Changes.",
         "There, press Reset Token. Copy the token and paste it here.",
     ),

@@ -29,7 +29,7 @@ from gateway.types import Author, ChatMessage, Place, Press, Quote, command_name
 _START_COMMAND = "start"
 """Command that the Start button of every chat with a bot sends; it shows the help."""
 
-AddressedTo = Literal["me", "another", "nobody"]
+AddressedTo = Literal["me", "another", "no bot"]
 
 
 def addressed_text(
@@ -42,7 +42,7 @@ def addressed_text(
     mentions = [_span(text, entity) for entity in entities if _is_mention(text, entity, me)]
     for start, end in reversed(mentions):
         text = _join_parts(text[:start], text[end:])
-    return text, "me" if mentions else "nobody"
+    return text, "me" if mentions else "no bot"
 
 
 def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> tuple[str, AddressedTo]:
@@ -51,7 +51,7 @@ def _command(text: str, entity: MessageEntity, me: User, commands: Set[str]) -> 
     if at and bot.lower() != (me.username or "").lower():
         return text, "another"
     # In a group, a command without a bot's name addresses any bot that knows it.
-    addressed_to: AddressedTo = "me" if at or command_name(name) in commands else "nobody"
+    addressed_to: AddressedTo = "me" if at or command_name(name) in commands else "no bot"
     if command_name(name) == _START_COMMAND and _START_COMMAND not in commands:
         return "/help", addressed_to
     return f"/{name}{text[end:]}", addressed_to
@@ -216,7 +216,7 @@ class TelegramReader:
             author=_author(message),
             text=mark_forwarded(message, "\n".join(part for part in (other, text) if part)),
             addressed=addressed_to == "me"
-            or (addressed_to == "nobody" and (place.kind == "direct" or self._is_reply_to_me(message))),
+            or (addressed_to == "no bot" and (place.kind == "direct" or self._is_reply_to_me(message))),
             quote=quote_of(message),
             attachments=attachments,
             album=message.media_group_id or "",
@@ -241,7 +241,7 @@ class TelegramReader:
     def _addressed(self, message: Message, text_written: str) -> tuple[str, AddressedTo]:
         """Ignore commands and mentions in a forward: they were not written to this bot."""
         if message.forward_origin is not None:
-            return text_written, "nobody"
+            return text_written, "no bot"
         return addressed_text(
             text_written, message.entities or message.caption_entities, self.me, self.commands
         )
