@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.compression.backoff import Backoff, CompactionMemo, NoGain
-from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, Read, find_cut
+from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, MeasuredMessages, find_cut
 from agent.compression.dates import first_of_each_day
 from agent.compression.identifiers import changes_something, find_identifiers, find_phrases
 from agent.compression.ledger import MIN_LEDGER_TOKENS, Ledger, ledger_budget, max_ledger
-from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, fallback_detail, outcome_of
 from agent.compression.prompt import build_fork_prompt, record_of
 from agent.compression.summariser import (
     Summarize,
@@ -59,7 +59,7 @@ _STAND_IN_HOLDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _History(Read):
+class _History(MeasuredMessages):
     """The messages of a conversation, with tool pairs repaired, read and measured.
 
     The system prompt counts as if it had its note, so that the boundaries do not move when it gets it.
@@ -79,7 +79,7 @@ class _Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pass:
+class _PhaseResult:
     """The result of one pass through the phases."""
 
     result: list[ChatDict]
@@ -215,7 +215,7 @@ class ContextCompressor(ContextEngine):
         self._report(messages, done, self._clock() - began)
         return done.result
 
-    def _compact(self, messages: list[ChatDict], focus_topic: str | None) -> _Pass:
+    def _compact(self, messages: list[ChatDict], focus_topic: str | None) -> _PhaseResult:
         """All four phases, once."""
         history = self._read(messages)
         cut = find_cut(history, self._limits, self._align_boundary_backward, strikes=self._no_gain.strikes)
@@ -224,10 +224,10 @@ class ContextCompressor(ContextEngine):
             result, shortened = self._assemble(history, cut, summary)
             tokens = estimate_messages_tokens_rough(result)
             if tokens < history.tokens:
-                return _Pass(result, history.tokens, tokens, True, summary, shortened)
+                return _PhaseResult(result, history.tokens, tokens, True, summary, shortened)
             if summary is None:
                 break
-        return _Pass(messages, history.tokens, history.tokens, changed=False)
+        return _PhaseResult(messages, history.tokens, history.tokens, changed=False)
 
     # The four phases
 
@@ -392,7 +392,7 @@ class ContextCompressor(ContextEngine):
             sizes[0] = estimate_message_tokens(with_note(whole[0]))
         return _History(whole, sizes, earlier, find_foreign(whole, earlier), tokens)
 
-    def _remember(self, messages: list[ChatDict], focus_topic: str | None, done: _Pass) -> None:
+    def _remember(self, messages: list[ChatDict], focus_topic: str | None, done: _PhaseResult) -> None:
         is_stand_in = done.summary is not None and done.summary.is_stand_in
         holds = _STAND_IN_HOLDS if is_stand_in else math.inf
         self._last_run.remember(messages, focus_topic, done.result, seconds=holds)
@@ -404,9 +404,9 @@ class ContextCompressor(ContextEngine):
             self.compression_count += 1
             self._no_gain.compacted()
 
-    def _report(self, messages: list[ChatDict], done: _Pass, seconds: float) -> None:
+    def _report(self, messages: list[ChatDict], done: _PhaseResult, seconds: float) -> None:
         outcome = outcome_of(messages, done.result, done.tokens_before, done.tokens_after)
         if done.summary and done.summary.is_stand_in:
-            outcome = replace(outcome, kind="stand_in", detail=stand_in_detail(self._failure))
+            outcome = replace(outcome, kind="stand_in", detail=fallback_detail(self._failure))
         lost = done.summary.identifiers_lost if done.summary else 0
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.shortened, identifiers_lost=lost)

@@ -169,11 +169,11 @@ class StoreReadOnly(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The database file is damaged; restore a backup with `hermes restore`, or move it aside to start anew."""
+    """The database file is damaged; restore a backup with `hermes restore`, or move it aside to start again."""
 
 
 class SearchIndexDamaged(StoreError):
-    """The search index is damaged; `hermes doctor --repair` builds it anew. Nothing that was said is lost."""
+    """The search index is damaged; `hermes doctor --repair` rebuilds it. Nothing that was said is lost."""
 
 
 class NewerSchema(StoreError):

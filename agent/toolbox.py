@@ -193,7 +193,7 @@ async def _crashed(call: ToolCall, ctx: ToolContext, exc: BaseException) -> Tool
     ids = {"tool": call.name, "call_id": call.id, "conversation_id": ctx.conversation_id}
     await asyncio.to_thread(log.error, "tool.crashed", exc_info=exc, **ids)
     return ToolResult(
-        f"The tool `{call.name}` broke down; the fault has been logged. Try another way.", ok=False
+        f"The tool `{call.name}` failed because of a bug, which was logged. Try another way.", ok=False
     )
 
 

@@ -92,7 +92,7 @@ def without_marks(text: str) -> str:
     return "".join(part.text for part in parts_of(text))
 
 
-def own_made_neutral(text: str) -> str:
+def strip_added_role_markers(text: str) -> str:
     """Text that may hold marks of ours already: they stay, and nothing around them passes for one."""
     if MARK not in text:
         return strip_role_markers(text)

@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class MeasuredMessages:
     """A message list as an engine finds it."""
 
     messages: Sequence[ChatDict]
@@ -77,7 +77,7 @@ class Cut:
     """The same with all copies."""
 
 
-def find_head(read: Read, align: Align) -> tuple[int, int]:
+def find_head(read: MeasuredMessages, align: Align) -> tuple[int, int]:
     """Return the end of the head, and the index of the first turn that no summary covers yet."""
     end = align(read.messages, min(PROTECT_FIRST_N, len(read.messages)))
     end = min((end, *read.foreign))
@@ -90,7 +90,7 @@ def find_head(read: Read, align: Align) -> tuple[int, int]:
     return end, first
 
 
-def find_tail(read: Read, first: int, limits: Limits, align: Align) -> int:
+def find_tail(read: MeasuredMessages, first: int, limits: Limits, align: Align) -> int:
     """Return where the tail begins: by token budget or by count, whichever protects more.
 
     `first` is the earliest index a tail may begin at.
@@ -104,19 +104,19 @@ def find_tail(read: Read, first: int, limits: Limits, align: Align) -> int:
     return max(first, align(read.messages, start))
 
 
-def find_cut(read: Read, limits: Limits, align: Align, *, strikes: int = 0) -> Cut:
+def find_cut(read: MeasuredMessages, limits: Limits, align: Align, *, strikes: int = 0) -> Cut:
     """`strikes` counts compactions that did not help; each halves what the tail may hold."""
-    fitting = _Fitting(read, limits, align)
+    fitting = _TailFitter(read, limits, align)
     fitting.bound_head()
     fitting.make_room(strikes)
     fitting.match_roles()
     return fitting.cut()
 
 
-class _Fitting:
+class _TailFitter:
     """Makes a tail fit, step by step."""
 
-    def __init__(self, read: Read, limits: Limits, align: Align) -> None:
+    def __init__(self, read: MeasuredMessages, limits: Limits, align: Align) -> None:
         self._read = read
         self._messages = read.messages
         self._sizes = list(read.sizes)
@@ -266,6 +266,6 @@ class _Fitting:
         return self._messages[index].get("role") == "tool"
 
 
-def _unsaid(read: Read) -> frozenset[int]:
+def _unsaid(read: MeasuredMessages) -> frozenset[int]:
     known = range(read.earlier.index, read.earlier.end) if read.earlier else range(0)
     return frozenset((*known, *read.foreign))

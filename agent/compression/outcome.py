@@ -52,7 +52,7 @@ def outcome_of(
     return outcome if after is before else replace(outcome, detail=f"Compacted: {outcome.in_numbers()}.")
 
 
-def stand_in_detail(reason: str) -> str:
+def fallback_detail(reason: str) -> str:
     return (
         f"No summary could be written ({reason.rstrip('.')}), so an extract of the older messages stands in for it. "
         "It is replaced at the next chance; nothing is lost."

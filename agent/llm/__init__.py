@@ -74,7 +74,7 @@ class LLMClient(Protocol):
     async def close(self) -> None: ...
 
 
-class Wrapped:
+class WrappedLLM:
     """A model with something around it; what it is stays the same."""
 
     def __init__(self, llm: LLMClient) -> None:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Protocol
 
 from agent.errors import ModelError
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage, Wrapped
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage, WrappedLLM
 from agent.llm.retry import RetryingLLM
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens, estimate_tools_tokens
 
@@ -51,7 +51,7 @@ def budgeted(llm: LLMClient, budget: Budget) -> LLMClient:
     return BudgetedLLM(llm, budget)
 
 
-class BudgetedLLM(Wrapped):
+class BudgetedLLM(WrappedLLM):
     """A model that is asked only while the budget allows it. The caller records what a call costs."""
 
     def __init__(self, llm: LLMClient, budget: Budget) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, WrappedLLM
 
 CACHED_PREFIX_TASK = "compression_fork"
 """The task under which an engine asks for it. The messages of the call are only what comes behind the conversation."""
 
 
-class CachedPrefixLLM(Wrapped):
+class CachedPrefixLLM(WrappedLLM):
     """The model that answers, in the middle of a conversation."""
 
     def __init__(self, llm: LLMClient, conversation: ChatRequest) -> None:

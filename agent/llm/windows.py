@@ -10,7 +10,7 @@ from dataclasses import replace
 import structlog
 
 from agent.errors import ContextOverflow
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, WrappedLLM
 from agent.llm.retry import RetryingLLM
 from agent.store import LearnedWindow, SessionStore
 from agent.tokens import estimate_messages_tokens_rough, estimate_tools_tokens
@@ -101,7 +101,7 @@ def measured(llm: LLMClient, windows: Windows, *, max_tokens: int | None = None)
     return MeasuredLLM(llm, windows, max_tokens)
 
 
-class MeasuredLLM(Wrapped):
+class MeasuredLLM(WrappedLLM):
     """A model whose window shrinks when it refuses what should have fitted."""
 
     def __init__(self, llm: LLMClient, windows: Windows, max_tokens: int | None) -> None:

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from agent.untrusted import in_a_note, own_made_neutral, strip_role_markers, wrap_untrusted
+from agent.untrusted import in_a_note, strip_added_role_markers, strip_role_markers, wrap_untrusted
 from gateway.types import ChatMessage, Quote
 
 _MAX_PLACES = 1_000
@@ -76,7 +76,9 @@ def render_for_model(message: ChatMessage, remarks: Iterable[Remark], files: Ite
     """Render a message as the model reads it. `files` are paragraphs about its attachments."""
     text = message.text
     if message.place.kind == "group":
-        text = f"{safe_name(message.author.name)}: " + "\n  ".join(own_made_neutral(text).splitlines())
+        text = f"{safe_name(message.author.name)}: " + "\n  ".join(
+            strip_added_role_markers(text).splitlines()
+        )
     paragraphs = [*_remark_lines(remarks), *_quote_lines(message.quote), text, *files]
     return "\n".join(paragraph for paragraph in paragraphs if paragraph)
 

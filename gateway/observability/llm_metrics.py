@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Wrapped
+from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, WrappedLLM
 from agent.llm.retry import RetryingLLM
 from gateway.observability.definitions import Meters
 from gateway.observability.tracing import Span, Tracing
@@ -23,7 +23,7 @@ def observed_llm(llm: LLMClient, meters: Meters, tracing: Tracing) -> LLMClient:
     return ObservedLLM(llm, meters, tracing)
 
 
-class ObservedLLM(Wrapped):
+class ObservedLLM(WrappedLLM):
     """A model client whose calls are counted and traced."""
 
     def __init__(self, llm: LLMClient, meters: Meters, tracing: Tracing) -> None:

@@ -120,7 +120,7 @@ WORK: dict[str, Work] = {
     # what others wrote, and what was said
     "untrusted.marked": untrusted.wrap_untrusted,
     "untrusted.parts_of": lambda text: list(untrusted.parts_of(text + untrusted.wrap_untrusted(text))),
-    "untrusted.own_made_neutral": untrusted.own_made_neutral,
+    "untrusted.strip_added_role_markers": untrusted.strip_added_role_markers,
     "untrusted.in_a_note": untrusted.in_a_note,
     "first_words": first_words,
     "title_from": store_rules.title_from,

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from agent.compression.backoff import Backoff, NoGain
-from agent.compression.outcome import CompressionOutcome, outcome_of, stand_in_detail
+from agent.compression.outcome import CompressionOutcome, fallback_detail, outcome_of
 from agent.compression.summariser import Summarize, ask_auxiliary
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
@@ -227,7 +227,7 @@ class LosslessContext(ContextEngine):
             return messages
         outcome = outcome_of(messages, done.messages, before, after)
         if done.has_fallback:
-            outcome = replace(outcome, kind="stand_in", detail=stand_in_detail("see the log"))
+            outcome = replace(outcome, kind="stand_in", detail=fallback_detail("see the log"))
         self.last_outcome = replace(outcome, seconds=seconds, shortened=done.copied)
         with self._db.writing() as connection:
             record_compaction(
