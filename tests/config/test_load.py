@@ -188,7 +188,7 @@ def test_unreadable_state_directory(private_home: Path) -> None:
     private_home.mkdir(mode=0o000)
     result = hermes("config", "check")
     assert result.returncode == 1
-    assert "set HERMES_HOME to a directory you may read and write" in result.stderr
+    assert "set HERMES_HOME to a directory that you may read and write" in result.stderr
     assert str(private_home) in result.stderr
     assert "Traceback" not in result.stderr
 
