@@ -421,3 +421,44 @@ async def test_whose_word_is_enough_for_danger(
             await here.asked(2)
             assert "may not approve such a tool here" in str(here.llm.requests[-1].messages[-1])
             assert not any(shown.buttons for shown in here.service.messages)
+
+
+async def test_a_message_with_a_slow_file_keeps_its_position(tmp_path: Path) -> None:
+    """The message behind it waits, and what was said in the group before it is read with it."""
+    fetched = asyncio.Event()
+
+    async def read(most: int) -> bytes:
+        await fetched.wait()
+        return b"the contents"
+
+    async with bot(tmp_path, "One.", "Two.") as here:
+        await here.hears("I like tea", BOB, GROUP, addressed=False)
+        file = Attachment("a.txt", "text/plain", "document", 1, read)
+        await here.hears("read this", ANNA, GROUP, attachments=(file,))
+        await here.hears("and me?", BOB, GROUP)
+        (address,) = [each.conversation for each in await here.store.sessions.conversations()]
+        assert here.gateway.is_busy(address.id) and here.llm.requests == []
+        fetched.set()
+        first, second = await here.asked(2)
+        assert "I like tea" in first and "the contents" in first
+        assert second == "Bob: and me?"
+
+
+async def test_a_complete_message_overtakes_an_incomplete_paste_of_another_person(tmp_path: Path) -> None:
+    """Only while more of the paste may come."""
+    async with bot(tmp_path, "One.", "Two.") as here:
+        await here.hears("x" * 3_000, ANNA, GROUP, maybe_unfinished=True)
+        await here.hears("hello", BOB, GROUP)
+        assert await here.asked(1) == ["Bob: hello"]
+        assert (await here.asked(2))[-1].startswith("Anna: xxx")
+
+
+async def test_a_stop_overtakes_a_message_whose_file_is_being_read(tmp_path: Path) -> None:
+    async def read(most: int) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async with bot(tmp_path) as here:
+        await here.hears("look", attachments=(Attachment("a.txt", "text/plain", "document", 1, read),))
+        await here.hears("/stop")
+        await until(lambda: any("Nothing is running." in shown.text for shown in here.service.messages))
