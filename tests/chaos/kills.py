@@ -68,6 +68,8 @@ class KillTest:
             if number % CHECKED_EVERY == 0:
                 self.report.damage += await asyncio.to_thread(damage, self._town.hermes.database)
         await self._start()
+        # The last process resumes deliveries only once its bots are connected.
+        await self._is_listening()
         await self._bring_to_an_end()
         await self._settle()
         self.report.verdict = check(await self._town.observed())
