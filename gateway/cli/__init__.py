@@ -86,7 +86,7 @@ COMMANDS = {
     "restore": Entry("Keep", "backup", "Replace the current state by a backup."),
     "export": Entry("Keep", "export", "Write conversations to files: JSONL, Markdown or HTML."),
     "import": Entry("Keep", "import_command", "Import conversations from hermes-agent, Telegram or Discord."),
-    "setup": Entry("Set up", "setup", "Choose a model, connect Telegram and Discord, write hermes.yaml."),
+    "setup": Entry("Set up", "setup", "Choose a model, connect bots, write hermes.yaml."),
     "pairing": Entry("Set up", "pairing", "Allow people to talk to your bots, or revoke it."),
     "config": Entry("Set up", "config_commands", "Check or show the configuration."),
     "plugins": Entry("Set up", "plugins", "List, enable and disable plugins, choose the context engine."),
