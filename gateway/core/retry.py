@@ -1,4 +1,4 @@
-"""Work that waits for a store which refuses for a while: a full disk, a lock that somebody holds."""
+"""Retries work while the store is temporarily unavailable."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+_MIN_PAUSE, _MAX_PAUSE = 0.5, 15.0
 TRANSIENT_STORE_ERRORS = (StoreBusy, StoreFull, StoreReadOnly)
-"""What ends without anybody looking into the database."""
+"""Errors that can pass without a repair of the database: a lock, a full disk, a read-only file system."""
 
 
 async def retry_store(
     work: Callable[[], Awaitable[T]], *, trouble: tuple[type[StoreError], ...] = TRANSIENT_STORE_ERRORS
 ) -> T:
-    """For what has been taken already, or comes only once: nobody is asked to send it again. Whatever else goes wrong
-    comes out."""
-    pause = _FIRST_PAUSE
+    """Run `work` until the store accepts it, with growing pauses. Raises all errors other than `trouble`."""
+    pause = _MIN_PAUSE
     while True:
         try:
             return await work()
         except trouble as error:
             log.warning("store.waited_for", error=type(error).__name__, seconds=pause)
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE)

@@ -252,12 +252,12 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
     (tmp_path / "full.json").write_text(json.dumps({"chats": {"list": [late]}, **left}))
     refused = hermes("import", str(tmp_path / "full.json"))
     assert refused.returncode == 1
-    assert "Not imported: telegram:99: it holds messages older than" in refused.stderr
+    assert "Not imported: telegram:99: it contains messages that are older than" in refused.stderr
     assert sorted(each.messages for each in imported()) == [2, 3]
     (tmp_path / "first.json").write_text(json.dumps({**late, "messages": late["messages"][:1]}))
     refused = hermes("import", str(tmp_path / "first.json"))
     assert refused.returncode == 1, "nor what was said before all that is there"
-    assert "it holds messages older than" in refused.stderr
+    assert "it contains messages that are older than" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,12 @@ async def test_order_does_not_come_from_the_clock(store: SessionStore, conversat
 
 
 async def test_an_append_is_all_or_none(store: SessionStore, conversation: Conversation) -> None:
-    """A message whose id is taken takes the whole append with it."""
+    """Another message with a stored id fails the whole append."""
     (known,) = await store.append(conversation.live_session_id, [Message(role="user", content="known")])
     with pytest.raises(StoreError):
-        await store.append(conversation.live_session_id, [Message(role="user", content="new"), known])
+        await store.append(
+            conversation.live_session_id, [Message(role="user", content="new"), replace(known, content="x")]
+        )
     assert await store.history(conversation.live_session_id) == [known]
 
 
