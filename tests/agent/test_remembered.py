@@ -163,17 +163,17 @@ async def test_the_label_does_not_wear_off(
 ) -> None:
     """Not after two compactions and hundreds of messages in between."""
     llm = ScriptedLLM([])
-    agent = make_agent(llm, store, [memory], engine=Forgetful)
+    agent = make_agent(llm, store.sessions, [memory], engine=Forgetful)
     live = await agent.open(conversation)
     said = [Message(role, f"{n}.") for n in range(300) for role in ("user", "assistant")]
     for messages in ([others, *said], said):
         fresh = [replace(message, id=f"{live.session.id}-{n}") for n, message in enumerate(messages)]
-        await store.append(live.session.id, fresh)
-        live = await agent.open(await store.conversation(conversation.id))
+        await store.sessions.append(live.session.id, fresh)
+        live = await agent.open(await store.sessions.conversation(conversation.id))
         assert (await agent.compact(live)).compacted
     llm.then([_remember("pays to account 7")], "Noted.")
-    await _said(agent, await store.conversation(conversation.id), "go on", tmp_path)
-    (fact,) = await store.facts("anna")
+    await _said(agent, await store.sessions.conversation(conversation.id), "go on", tmp_path)
+    (fact,) = await store.sessions.facts("anna")
     assert fact.after_outside
 
 
