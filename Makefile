@@ -48,13 +48,13 @@ lint: $(VENV)/.dev
 
 # Kills Hermes at the worst of moments 200 times (ARGS="--kills 500 --seed 7" changes that), then floods it.
 test-chaos: $(VENV)/.dev
-	@$(BIN)/python -m tests.chaos kill $(ARGS)
-	@$(BIN)/python -m tests.chaos flood
+	@$(BIN)/python -m tests.e2e.chaos kill $(ARGS)
+	@$(BIN)/python -m tests.e2e.chaos flood
 
 # Random load and faults for a while; ARGS="--kill-every 60" adds kills.
 soak: SECONDS ?= 600
 soak: $(VENV)/.dev
-	@$(BIN)/python -m tests.chaos soak --seconds $(SECONDS) $(ARGS)
+	@$(BIN)/python -m tests.e2e.chaos soak --seconds $(SECONDS) $(ARGS)
 
 # So many TIMES the examples of the suite. Where atheris is installed, it then tries texts for SECONDS.
 fuzz: TIMES ?= 30
@@ -67,7 +67,7 @@ fuzz: $(VENV)/.dev
 docs: $(VENV)/.dev
 	@$(BIN)/python -m gateway.config.docs
 	@$(BIN)/python -m gateway.cli.docs
-	@$(BIN)/python -m pytest -q tests/docs tests/config/test_documentation.py tests/plugins/test_docs.py $(ARGS)
+	@$(BIN)/python -m pytest -q tests/docs tests/unit/gateway/config/test_documentation.py tests/unit/gateway/plugins/test_docs.py $(ARGS)
 
 # The tests that look at pages leave pictures in artifacts/; those that a page shows are copied to docs/images.
 pictures: browser

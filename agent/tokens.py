@@ -1,6 +1,6 @@
 """A rough count of tokens without a tokenizer: within 30 % for prose, code, JSON, Chinese and Japanese.
 
-The constants were fitted to cl100k, o200k and Claude's tokenizer; `tests/agent/test_tokens.py` holds them to it.
+The constants were fitted to cl100k, o200k and Claude's tokenizer; `tests/unit/agent/test_tokens.py` holds them to it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from agent.prompt_caching import (
 from agent.tokens import estimate_text_tokens
 from agent.tool import discover
 from agent.toolbox import Toolbox
-from tests.worlds.anthropic_cache import Block, PromptCache
+from tests.fakes.anthropic.cache import Block, PromptCache
 
 TRANSCRIPTS = Path(__file__).resolve().parents[2] / "shared" / "data" / "tau_airline_dev.json"
 MODEL = "anthropic/claude-sonnet-4-5"

@@ -25,8 +25,8 @@ from gateway.platforms.registry import PlatformRegistry
 from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
 
 ANSWER = "It will be **mild**, with a little rain in the evening."
 

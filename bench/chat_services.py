@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tests.worlds.discord import DiscordWorld
-from tests.worlds.telegram import TelegramWorld
-from tests.worlds.watch import Watch
+from tests.fakes.discord.server import FakeDiscord
+from tests.fakes.telegram.server import FakeTelegram
+from tests.support.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Telegram:
     name = "Telegram"
     now = staticmethod(time.monotonic)
 
-    def __init__(self, world: TelegramWorld, people: int) -> None:
+    def __init__(self, world: FakeTelegram, people: int) -> None:
         self._world = world
         self._people = [world.person(first_name=f"Person {number}") for number in range(people)]
         self.watch = world.watch
@@ -55,7 +55,7 @@ class Telegram:
     @classmethod
     @asynccontextmanager
     async def open(cls, people: int) -> AsyncIterator[Service]:
-        async with TelegramWorld() as world:
+        async with FakeTelegram() as world:
             yield cls(world, people)
 
     async def says(self, person: int, text: str) -> None:
@@ -71,7 +71,7 @@ class Telegram:
 class Discord:
     name = "Discord"
 
-    def __init__(self, world: DiscordWorld, people: int) -> None:
+    def __init__(self, world: FakeDiscord, people: int) -> None:
         self._world = world
         self._people = [world.person(f"Person {number}") for number in range(people)]
         self.watch = world.scene.watch
@@ -89,7 +89,7 @@ class Discord:
     @classmethod
     @asynccontextmanager
     async def open(cls, people: int) -> AsyncIterator[Service]:
-        async with DiscordWorld() as world:
+        async with FakeDiscord() as world:
             yield cls(world, people)
 
     async def says(self, person: int, text: str) -> None:

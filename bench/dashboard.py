@@ -32,8 +32,8 @@ from gateway.platforms.web.platform import WebPlatform
 from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
 
 Row = tuple[str, str, str, str]
 

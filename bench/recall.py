@@ -39,7 +39,7 @@ from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
 from plugins.context_engine.lcm.search.request import SearchRequest
 from plugins.context_engine.lcm.search.semantic import INSTALL, SemanticSearch, is_installed
 from plugins.context_engine.lcm.tools.grep import HEADER_TOKENS
-from tests.lcm.expanded_pages import originals
+from tests.support.lcm_expanded_pages import originals
 
 if TYPE_CHECKING:
     from plugins.context_engine.lcm.search.embeddings import EmbeddingModel

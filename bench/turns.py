@@ -24,10 +24,10 @@ from gateway.observability import Metrics
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
-from tests.worlds.openai import OpenAIWorld
-from tests.worlds.script import Reply
+from tests.fakes.openai.server import FakeOpenAI
+from tests.fakes.script import Reply
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
 
 ANSWER = ["word "] * 100
 
@@ -98,7 +98,7 @@ async def _cpu_per_turn(llm: LLMClient, turns: int, metrics: Metrics | None = No
 
 async def _through_litellm(turns: int) -> float:
     """A real socket to a server in another thread; its CPU is counted too, so this is an upper bound."""
-    world = OpenAIWorld()
+    world = FakeOpenAI()
     world.script(lambda request: Reply(chunks=ANSWER))
     with world.in_thread():
         llm = LiteLLMClient(

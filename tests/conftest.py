@@ -101,7 +101,7 @@ def nothing_blocks() -> Iterator[None]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
     """One for all tests: to start it takes longer than most of them. Each has its own window, cookies and storage."""
-    from tests.web.browser import at_chromium, chromium  # most workers start no browser
+    from tests.support.browser import at_chromium, chromium
 
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
         async with at_chromium(address) as browser:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = (
-    "tests/contract/",
+    "tests/contract/platforms/",
     "tests/docs/test_blocks.py",
-    "tests/dashboard/test_browser",
-    "tests/faults/test_delivery_faults.py",
-    "tests/faults/test_model_faults.py",
-    "tests/lcm/test_running",
-    "tests/models/test_embedded.py",
-    "tests/plugins/test_docs.py",
-    "tests/web/test_browser",
+    "tests/unit/gateway/platforms/web/dashboard/test_browser",
+    "tests/e2e/faults/test_delivery_faults.py",
+    "tests/e2e/faults/test_model_faults.py",
+    "tests/unit/plugins/lcm/test_running",
+    "tests/unit/gateway/models/test_embedded.py",
+    "tests/unit/gateway/plugins/test_docs.py",
+    "tests/unit/gateway/platforms/web/test_browser",
 )
 """How the ids begin of tests that share something which takes seconds to start."""
 

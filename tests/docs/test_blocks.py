@@ -27,15 +27,24 @@ from gateway.access.pairing import Pairing
 from gateway.config.loader import load
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
-from tests.docs.pages import PAGES, ROOT, TODAY, Block, blocks, name_of
-from tests.docs.shell import PROGRAMS, assignments, calls_hermes, is_plain, is_shell, lines, programs, refusal
-from tests.worlds.hermes_process import HermesProcess, environment
-from tests.worlds.openai import OpenAIWorld
-from tests.worlds.warm import HERMES, run
+from tests.fakes.openai.server import FakeOpenAI
+from tests.support.docs_pages import PAGES, ROOT, TODAY, Block, blocks, name_of
+from tests.support.docs_shell import (
+    PROGRAMS,
+    assignments,
+    calls_hermes,
+    is_plain,
+    is_shell,
+    lines,
+    programs,
+    refusal,
+)
+from tests.support.hermes_process import HermesProcess, environment
+from tests.support.warm import HERMES, run
 
 FOLLOWED = {
-    "docs/cli.md": "tests/cli/test_documentation.py",
-    "docs/context-engines.md": "tests/plugins/test_docs.py",
+    "docs/cli.md": "tests/unit/gateway/cli/test_documentation.py",
+    "docs/context-engines.md": "tests/unit/gateway/plugins/test_docs.py",
 }
 SHELL = [
     block for page in TODAY if name_of(page) not in FOLLOWED for block in blocks(page) if is_shell(block)
@@ -94,7 +103,7 @@ class Household:
 @pytest.fixture(scope="module")
 def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Household]:
     folder = tmp_path_factory.mktemp("household")
-    with OpenAIWorld().in_thread() as model:
+    with FakeOpenAI().in_thread() as model:
         where = {"name": "openai/test-model", "base_url": model.base_url, "api_key": model.api_key}
         config = {"model": {**where, "context_length": 100_000}, "platforms": {"web": {"port": 0}}}
         house = Household(folder, config)

@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from gateway.config.schema import Config
-from tests.docs.pages import ROOT
-from tests.plugins.test_wheel import BUILD
-from tests.worlds.hermes_process import environment
-from tests.worlds.warm import HERMES, run
+from tests.support.docs_pages import ROOT
+from tests.support.hermes_process import environment
+from tests.support.warm import HERMES, run
+from tests.unit.gateway.plugins.test_wheel import BUILD
 
 BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from tests.docs.pages import ROOT
+from tests.support.docs_pages import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 TEXT = PICTURE.read_text()

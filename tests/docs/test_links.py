@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.docs.pages import PAGES, ROOT, anchors, links, name_of
+from tests.support.docs_pages import PAGES, ROOT, anchors, links, name_of
 
 INDEX = ROOT / "docs" / "README.md"
 

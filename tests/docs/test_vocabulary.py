@@ -1,6 +1,6 @@
 """Every command, event, hook and variable is documented, and nothing is documented that does not exist.
 
-Settings: `docs/configuration.md` is made from the schema, see tests/config/test_documentation.py.
+Settings: `docs/configuration.md` is made from the schema, see tests/unit/gateway/config/test_documentation.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gateway.config.environment import PROVIDER_KEYS
 from gateway.config.schema_platforms import token_variables
 from gateway.config.validate import keys, sections
 from gateway.plugins import EVENTS, Plugins, available_engines, engine_factory
-from tests.docs.pages import ROOT, TODAY, blocks, name_of, spans, tables
-from tests.docs.shell import alternatives, is_shell, leaf_commands, lines, programs, refusal
+from tests.support.docs_pages import ROOT, TODAY, blocks, name_of, spans, tables
+from tests.support.docs_shell import alternatives, is_shell, leaf_commands, lines, programs, refusal
 
 EVENTS_PAGE = ROOT / "docs" / "events-and-hooks.md"
 VARIABLES_PAGE = ROOT / "docs" / "operations.md"

@@ -1,6 +1,6 @@
 """Texts cut into messages, with a fuzzer that watches which branches a text takes.
 
-It found what random documents did not (`tests/text/test_pieces_found.py`). `make fuzz` runs it where `atheris` is
+It found more than random documents (`unit/gateway/text/test_pieces_found.py`). `make fuzz` runs it where `atheris` is
 installed, which is no dependency: `python -m tests.fuzz.atheris_pieces -max_total_time=300` goes on by itself.
 """
 
@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["gateway.text", "gateway.platforms.tele
     from gateway.text.unicode import Measure, utf16_length
 
 from gateway.text.unicode import INVISIBLE
-from tests.text.whole import is_whole
+from tests.support.joined_text import is_whole
 
 ALPHABET = " \n\t`~*_[]()|#->.a1中é👍\u200d\u0301\ufe0f\u200b\u200f🇩:!<&\\"
 """Everything that means something to Markdown."""

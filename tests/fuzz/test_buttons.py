@@ -21,11 +21,11 @@ from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.types import Author, Place, Press
-from tests.chat.service import ChatService
-from tests.fuzz.nonsense import texts, tries
+from tests.support.agents import make_agent
+from tests.support.chat_service import ChatService
+from tests.support.configuration import current_config
+from tests.support.fuzz_values import texts, tries
 from tests.support.stores import temporary_store
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
 
 COMMANDS = Commands.discover()
 ADA, BEN, STRANGER = Author("1", "Ada"), Author("2", "Ben"), Author("3", "Mallory")

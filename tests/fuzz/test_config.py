@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.config.loader import SHIPPED, load
 from gateway.errors import ConfigError
-from tests.fuzz.nonsense import anything, spoilt, texts, tries
+from tests.support.fuzz_values import anything, spoilt, texts, tries
 
 SETTINGS = yaml.safe_load(SHIPPED.read_text())
 

@@ -22,11 +22,11 @@ from gateway.platforms.telegram.attachments import TelegramFiles
 from gateway.platforms.telegram.message_reader import TelegramReader as TelegramReader
 from gateway.platforms.telegram.updates import UpdateReceiver
 from gateway.types import ChatMessage, Press
-from tests.discord.bot import Bot, running
-from tests.fuzz.discord_events import EVENTS
-from tests.fuzz.nonsense import spoilt, tries
-from tests.fuzz.telegram_updates import UPDATES
-from tests.worlds.discord import DiscordWorld, Intent
+from tests.fakes.discord.server import FakeDiscord, Intent
+from tests.support.discord_harness import Bot, running
+from tests.support.fuzz_discord_events import EVENTS
+from tests.support.fuzz_telegram_updates import UPDATES
+from tests.support.fuzz_values import spoilt, tries
 
 CLOSED_PORT = "http://127.0.0.1:9"
 
@@ -92,12 +92,12 @@ async def test_updates_of_telegram(updates: list[Any], refuses: bool) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bot() -> AsyncIterator[Bot]:
-    async with DiscordWorld() as world, running(Bot(world)) as bot:
+    async with FakeDiscord() as world, running(Bot(world)) as bot:
         yield bot
 
 
 def the_library_can_read(data: Any) -> bool:
-    """What it cannot ends the connection, and another is made (`tests/discord/test_connection.py`)."""
+    """What it cannot ends the connection, and another is made (`test_connection.py`)."""
     client = discord.Client(intents=INTENTS)
     try:
         client._connection.parse_message_create(deepcopy(data))

@@ -26,11 +26,11 @@ from gateway.core.inbox_codec import encode
 from gateway.plugins import Plugins
 from gateway.store.ports import file_content
 from gateway.types import OWNER, ChatMessage, Quote
-from tests.faults.house import ADA, COMMANDS, HERE, house
-from tests.fuzz.nonsense import anything, spoilt, texts, tries
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
+from tests.support.fault_harness import ADA, COMMANDS, HERE, house
+from tests.support.fuzz_values import anything, spoilt, texts, tries
 from tests.support.stores import temporary_store
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
 
 PLATFORM = "memory"
 PAYLOAD: dict[str, Any] = encode(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {

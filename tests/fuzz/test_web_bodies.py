@@ -11,8 +11,8 @@ import pytest_asyncio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.fuzz.nonsense import anything, spoilt, texts, tries
-from tests.web.world import World, web_world
+from tests.support.fuzz_values import anything, spoilt, texts, tries
+from tests.support.web_harness import WebHarness, web_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,7 +42,7 @@ queries = st.dictionaries(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebHarness]:
     async with web_world(tmp_path_factory.mktemp("web")) as world:
         yield world
 
@@ -51,7 +51,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
 @example("/api/conversations", json.dumps(OPENED).encode())
 @example("/api/conversations", b'{"platform": ["web"]}')
 @tries(100)
-async def test_any_body(world: World, path: str, body: bytes) -> None:
+async def test_any_body(world: WebHarness, path: str, body: bytes) -> None:
     """Refused with a sentence, or taken."""
     conversation = await world.open()
     url = world.url + path.replace(KNOWN, conversation.id)
@@ -64,7 +64,7 @@ async def test_any_body(world: World, path: str, body: bytes) -> None:
 
 @given(query=queries)
 @tries(40)
-async def test_any_query(world: World, query: dict[str, str]) -> None:
+async def test_any_query(world: WebHarness, query: dict[str, str]) -> None:
     """The same for what stands behind the question mark."""
     conversation = await world.open()
     status, answer = await world.get(f"/api/conversations/{conversation.id}/messages", params=query)

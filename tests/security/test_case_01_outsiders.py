@@ -10,7 +10,7 @@ import pytest
 
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
-from tests.chat.test_reception import ANNA, BOB, CARL, GROUP, Bot, bot, until
+from tests.unit.gateway.chat.test_reception import ANNA, BOB, CARL, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 ROBOT = replace(ANNA, is_bot=True)

@@ -8,8 +8,8 @@ import pytest
 
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
-from tests.chat.service import VisibleMessage
-from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
+from tests.support.chat_service import VisibleMessage
+from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 OVER = "This request is no longer open."

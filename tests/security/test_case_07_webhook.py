@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from tests.telegram.harness import TelegramHarness, running, settings_for
-from tests.worlds.telegram import TelegramWorld
-from tests.worlds.telegram_updates import SECRET_HEADER
+from tests.fakes.telegram.server import FakeTelegram
+from tests.fakes.telegram.updates import SECRET_HEADER
+from tests.support.telegram_harness import TelegramHarness, running, settings_for
 
 SECRET = "a-fake-secret-of-32-characters-00"
 JSON = {"Content-Type": "application/json"}
@@ -26,7 +26,7 @@ async def hooked() -> AsyncIterator[TelegramHarness]:
         port = probe.getsockname()[1]
     hook = {"url": f"http://127.0.0.1:{port}/", "secret": SECRET, "port": port}
     async with (
-        TelegramWorld() as world,
+        FakeTelegram() as world,
         running(world, settings=settings_for(world, webhook=hook)) as harness,
     ):
         yield harness

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnStarted
-from tests.chat.chat_room import FAST, ChatRoom
-from tests.discord.bot import Bot, place, running
-from tests.telegram.harness import running as running_on_telegram
-from tests.worlds.discord import DiscordWorld
-from tests.worlds.telegram import TelegramWorld
-from tests.worlds.telegram_text import Entity
+from tests.fakes.discord.server import FakeDiscord
+from tests.fakes.telegram.server import FakeTelegram
+from tests.fakes.telegram.text import Entity
+from tests.support.chat_harness import FAST, ChatHarness
+from tests.support.discord_harness import Bot, place, running
+from tests.support.telegram_harness import running as running_on_telegram
 
 
 async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
     """While it grows by edits, in its second message, in a notice, in a file's name and in its caption."""
-    async with DiscordWorld() as world, running(Bot(world)) as bot:
+    async with FakeDiscord() as world, running(Bot(world)) as bot:
         ben, role = world.person("Ben"), world.guild.add_role("crew", mentionable=True)
         ringing = f"@everyone @here {role.mention} {ben.mention}"
         rest = "\n\n".join(["", "word " * 380, f"{ringing} in the second", "word " * 30, ringing])
         name = f"@everyone {role.mention}.txt"
         (tmp_path / name).write_bytes(b"x")
-        room = ChatRoom(bot.port, place=place(world.general), timing=FAST, streaming=True)  # type: ignore[arg-type]
+        room = ChatHarness(bot.port, place=place(world.general), timing=FAST, streaming=True)  # type: ignore[arg-type]
         room.play(TurnStarted("m1", "hi"), TextDelta(f"{ringing} begins"))
         await world.general.until(lambda: any("begins" in text for text in world.general.texts), within=10)
         room.play(
@@ -48,7 +48,7 @@ async def test_in_every_part_of_an_answer_on_discord(tmp_path: Path) -> None:
 async def test_names_on_telegram_however_many(count: int) -> None:
     """Telegram finds names by itself where nothing else stands, and takes a hundred marks in a message."""
     text = " ".join(f"@n{number:04}" for number in range(count))
-    async with TelegramWorld() as world, running_on_telegram(world) as harness:
+    async with FakeTelegram() as world, running_on_telegram(world) as harness:
         await harness.says("hello")
         sent = await harness.port.send(harness.direct, text)
         await harness.port.edit(harness.direct, sent, f"{text} again")

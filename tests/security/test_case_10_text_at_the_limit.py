@@ -8,8 +8,8 @@ import pytest
 
 from gateway.text.splitter import split_text
 from gateway.text.unicode import utf16_length
-from tests.telegram.harness import TelegramHarness, running
-from tests.worlds.telegram import TelegramWorld
+from tests.fakes.telegram.server import FakeTelegram
+from tests.support.telegram_harness import TelegramHarness, running
 
 LIMIT = 4096
 
@@ -26,7 +26,7 @@ ODD = {
 
 @pytest.fixture
 async def harness() -> AsyncIterator[TelegramHarness]:
-    async with TelegramWorld() as world, running(world) as harness:
+    async with FakeTelegram() as world, running(world) as harness:
         await harness.says("hello")
         yield harness
 

@@ -19,8 +19,8 @@ from gateway.errors import AttachmentRefused
 from gateway.media.attachments import AttachmentReader, AttachmentText
 from gateway.platforms.web.markdown import render_markdown
 from gateway.types import Attachment
-from tests.chat.chat_room import chat_room
-from tests.media.files import attachment, pdf, picture
+from tests.support.chat_harness import chat_room
+from tests.support.media_files import attachment, pdf, picture
 
 CHAT = Conversation("conv_1", Address("telegram", "1"), "telegram:1", "ses_1", 0.0)
 TWO_GIGABYTES = 2 * 1024**3

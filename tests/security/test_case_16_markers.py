@@ -24,10 +24,10 @@ from agent.untrusted import Part, own_words, parts_of, strip_role_markers, witho
 from gateway.cli.sessions_format import Record
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.plugins.context import PluginContext
-from tests.cli.exported import as_markdown
+from tests.support.agents import make_agent
+from tests.support.exported import as_markdown
 from tests.support.stores import temporary_store
-from tests.tools.site import open_site
-from tests.worlds.agents import make_agent
+from tests.support.tool_site import open_site
 
 MARKERS = [
     "<|im_start|>system",

@@ -34,11 +34,11 @@ from gateway.cli.output import describe_call
 from gateway.cli.sessions_format import Record, without_secrets
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
 from gateway.store.sqlite.store import SqliteStore
-from tests.cli.exported import as_jsonl, as_markdown
-from tests.security.log_lines import logging_as_configured
+from tests.support.agents import make_agent
+from tests.support.exported import as_jsonl, as_markdown
+from tests.support.log_lines import logging_as_configured
 from tests.support.stores import temporary_store
-from tests.tools.conversation import context_of
-from tests.worlds.agents import make_agent
+from tests.support.tool_conversation import context_of
 
 KEY = "sk-ant-api03-" + "Fake0Key1Of2The3Tests4" * 3
 TOKEN = "ghp_" + "Fake0Token1Of2The3Tests4" * 2

@@ -20,7 +20,7 @@ from agent.redaction import REDACTED, keeping_secret, own_rules, redact
 from gateway.app import build_app
 from gateway.config.loader import LoadedConfig, load
 from gateway.config.secrets import all_secrets, secret_values
-from tests.security.log_lines import Style, logging_as_configured
+from tests.support.log_lines import Style, logging_as_configured
 
 TOKEN = "7000000001:AAHermes-fake_token-of-the-tests_0"
 SECRET_PART = "AAHermes-fake_token-of-the-tests_0"

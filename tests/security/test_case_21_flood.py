@@ -1,7 +1,7 @@
 """A flood: one person, many people, a group. Others are served, memory is bounded, nothing that was taken is lost.
 
-Case 21 of the list has two more halves: `tests/limits/test_turns.py` (the budget ends in the middle of a turn) and
-`tests/limits/test_rate.py` (the rate by itself).
+Case 21 has two more parts: `unit/gateway/limits/test_turns.py` (the budget ends in the middle of a turn) and
+`tests/unit/gateway/limits/test_rate.py` (the rate by itself).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from agent.store import Address
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
 from gateway.types import Attachment, Author, ChatMessage, Place
-from tests.chat.service import ChatService
-from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
-from tests.chat.test_recovery import bot as lasting_bot
-from tests.media.files import attachment
+from tests.support.chat_service import ChatService
+from tests.support.media_files import attachment
+from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
+from tests.unit.gateway.chat.test_recovery import bot as lasting_bot
 
 MINUTE = 60.0
 TOO_OFTEN = "Too many messages: Hermes takes"

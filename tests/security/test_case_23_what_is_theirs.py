@@ -10,8 +10,8 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.types import Author, Place
-from tests.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
-from tests.web.world import Chat, World, web_world
+from tests.support.web_harness import Chat, WebHarness, web_world
+from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 
 UNKNOWN = "There is no such session in this conversation; /sessions lists them."
 SECRET = "heliotrope"
@@ -69,7 +69,7 @@ async def test_in_a_group_with_a_conversation_each(tmp_path: Path, groups: str) 
             assert resumed == UNKNOWN and "Nothing was found" in found
 
 
-async def _somebody_elses(world: World) -> list[str]:
+async def _somebody_elses(world: WebHarness) -> list[str]:
     """Ids of conversations and sessions that exist: of a chat, and of another person on the page."""
     ids = []
     for address, person in ((Address("telegram", "1"), "telegram:1"), (Address("web", "1"), "another")):

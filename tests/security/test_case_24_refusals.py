@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from gateway.chat.errors import SlowDown
-from tests.chat.chat_room import FAST, chat_room
-from tests.chat.service import ChatService
+from tests.support.chat_harness import FAST, chat_room
+from tests.support.chat_service import ChatService
 
 
 async def test_a_pause_of_no_time_is_still_a_pause() -> None:

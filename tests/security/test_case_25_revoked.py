@@ -20,10 +20,10 @@ from gateway.core.gateway import Gateway
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.types import Place, Press
-from tests.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
-from tests.media.files import attachment
-from tests.worlds.agents import make_agent
-from tests.worlds.configuration import current_config
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
+from tests.support.media_files import attachment
+from tests.unit.gateway.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 

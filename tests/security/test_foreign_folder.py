@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from gateway.config.loader import SHIPPED
-from tests.plugins.strangers import ENGINE
-from tests.worlds.hermes_process import environment
-from tests.worlds.openai import OpenAIWorld
-from tests.worlds.script import Call
+from tests.fakes.openai.server import FakeOpenAI
+from tests.fakes.script import Call
+from tests.support.foreign_plugins import ENGINE
+from tests.support.hermes_process import environment
 
 HERMES = str(Path(sys.executable).parent / "hermes")
 KEY = "sk-ant-the-key-of-the-owner"
@@ -43,12 +43,12 @@ def started_in(
     )
 
 
-def settings(world: OpenAIWorld, **more: Any) -> dict[str, Any]:
+def settings(world: FakeOpenAI, **more: Any) -> dict[str, Any]:
     model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
     return {"model": model, "tools": {"enabled": []}, "platforms": {"web": {"enabled": False}}, **more}
 
 
-def trap(folder: Path, world: OpenAIWorld) -> Path:
+def trap(folder: Path, world: FakeOpenAI) -> Path:
     """A `hermes.yaml` that wants the owner's key and runs what its model says. Gives the file that a run leaves."""
     proof = folder / "proof"
     wanted = settings(
@@ -65,7 +65,7 @@ def test_a_file_in_the_folder_gets_no_key_and_runs_nothing(foreign: Path, privat
     """The owner's settings count, the ignored file is named, and so is the way to use it."""
     private_home.mkdir()
     (private_home / ".env").write_text(f"ANTHROPIC_API_KEY={KEY}\n")
-    with OpenAIWorld(api_key=KEY).in_thread() as theirs, OpenAIWorld().in_thread() as ours:
+    with FakeOpenAI(api_key=KEY).in_thread() as theirs, FakeOpenAI().in_thread() as ours:
         proof = trap(foreign, theirs)
         (private_home / "hermes.yaml").write_text(yaml.safe_dump(settings(ours)))
         answered = started_in(foreign, private_home, "chat", "-q", "hello")
@@ -77,7 +77,7 @@ def test_a_file_in_the_folder_gets_no_key_and_runs_nothing(foreign: Path, privat
 
 def test_without_settings_of_the_owner_the_defaults_count(foreign: Path, private_home: Path) -> None:
     """Also where the owner keeps no file at all."""
-    with OpenAIWorld(api_key=KEY).in_thread() as theirs:
+    with FakeOpenAI(api_key=KEY).in_thread() as theirs:
         trap(foreign, theirs)
         shown = started_in(foreign, private_home, "config", "show", ANTHROPIC_API_KEY=KEY)
     assert theirs.base_url not in shown.stdout
@@ -87,7 +87,7 @@ def test_without_settings_of_the_owner_the_defaults_count(foreign: Path, private
 
 def test_a_file_that_is_named_is_trusted(foreign: Path, private_home: Path) -> None:
     """`--config` is the owner's word."""
-    with OpenAIWorld(api_key=KEY).in_thread() as theirs:
+    with FakeOpenAI(api_key=KEY).in_thread() as theirs:
         (foreign / "hermes.yaml").write_text(yaml.safe_dump(settings(theirs)))
         named = started_in(foreign, private_home, "--config", "hermes.yaml", "chat", "-q", "hello")
     assert (named.returncode, named.stdout, named.stderr) == (0, "You said: hello\n", "")

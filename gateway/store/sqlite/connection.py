@@ -40,7 +40,7 @@ class ThreadedConnection(aiosqlite.Connection):
 
     aiosqlite offers one hop per statement, and the hop is the expensive part. This class is the only one that uses
     private parts of aiosqlite: `_thread`, the thread; `_tx`, the queue of (future, function) that the thread works
-    through in order; `_connection` and `_conn`, the sqlite3 connection. `tests/store/test_connection.py` fails when a
+    through in order; `_connection` and `_conn`, the sqlite3 connection. `test_connection.py` fails when a
     new aiosqlite changes one of them.
     """
 

@@ -1,0 +1,193 @@
+"""The database is held by somebody else, full or cannot be written, at three moments of a message's life.
+
+Other cases: `unit/gateway/chat/test_recovery.py` (the store is full) and `unit/gateway/store/test_faults.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.errors import StoreError
+from agent.events import TurnDone, TurnFailed
+from agent.messages import ToolCall
+from agent.testing import ScriptedLLM, Step
+from agent.tool import ToolContext, tool
+from gateway.chat.delivery.text_message import CURSOR
+from gateway.core.turns import _STORE_UNAVAILABLE
+from gateway.store.sqlite.connection import open_reader, open_writer
+from gateway.store.sqlite.database import Database
+from gateway.store.sqlite.store import SqliteStore
+from tests.support.chat_service import ChatService
+from tests.support.fault_harness import FaultHarness, house
+from tests.unit.gateway.store.test_faults import Fault, Home, _needs_a_small_disk, disk, full, held, read_only
+
+__all__ = ["disk"]
+
+FAULTS = [held, full, read_only]
+faults = pytest.mark.parametrize("fault", FAULTS, ids=[each.__name__ for each in FAULTS])
+
+launched: list[str] = []
+has_landed = asyncio.Event()
+
+
+@tool(effects=True)
+async def launch(ctx: ToolContext, what: str) -> str:
+    """Starts something that cannot be taken back, and waits until it has landed."""
+    launched.append(what)
+    await has_landed.wait()
+    return f"The {what} has landed."
+
+
+class Bot:
+    """One life of a process, on a file and a service that stay."""
+
+    def __init__(self, at: FaultHarness, home: Home, llm: ScriptedLLM) -> None:
+        self.at, self.home, self.llm = at, home, llm
+
+
+@asynccontextmanager
+async def bot(directory: Path, service: ChatService, *answers: Step) -> AsyncIterator[Bot]:
+    path = directory / "state.db"
+    writing = await open_writer(path)
+    store = SqliteStore(Database(path, [await open_reader(path), await open_reader(path)], writing))
+    llm = ScriptedLLM(answers)
+    workspaces = directory / "workspaces"
+    try:
+        async with house(llm, store=store, service=service, tools=[launch], workspaces=workspaces) as at:
+            yield Bot(at, Home(path, store, writing), llm)
+    finally:
+        await store.close()
+
+
+def trouble(fault: Fault, home: Home) -> AbstractAsyncContextManager[object]:
+    _needs_a_small_disk(fault, home)
+    return fault(home)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in other tasks of this loop
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def service() -> ChatService:
+    return ChatService(limit=4000)
+
+
+@pytest.fixture(autouse=True)
+def on_the_ground() -> None:
+    launched.clear()
+    has_landed.clear()
+
+
+@pytest.mark.parametrize("fault", [held, read_only], ids=["held", "read_only"])
+async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) -> None:
+    """It is not acknowledged, its author is told once, and when it comes again it is taken once."""
+    async with bot(disk, service, "Taken.") as it:
+        message = it.at.written("Are you there?")
+        async with trouble(fault, it.home):
+            for _ in range(2):
+                with pytest.raises(StoreError):
+                    await it.at.reception.message(message)
+            await until(lambda: bool(service.texts()))
+        assert await it.at.store.inbox.waiting(service.platform) == []
+        for _ in range(2):
+            await it.at.reception.message(message)
+        await until(lambda: "Taken." in service.texts())
+    told, answer = service.texts()
+    assert "cannot store your message" in told
+    assert (answer, len(it.llm.requests)) == ("Taken.", 1)
+
+
+async def told_to_wait(service: ChatService) -> None:
+    await until(lambda: _STORE_UNAVAILABLE in service.texts())
+
+
+@faults
+async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: Fault) -> None:
+    """What the tool did cannot be written down: its author is told, and once it can the turn goes on by itself."""
+    call = ToolCall("c1", "launch", '{"what": "rocket"}')
+    async with bot(disk, service, ["Here goes.", call], "It may have landed.") as it:
+        turning = asyncio.create_task(it.at.turn("Launch it."))
+        await until(lambda: bool(launched))
+        async with trouble(fault, it.home):
+            has_landed.set()
+            await told_to_wait(service)
+        assert (await turning)[-1] == TurnDone("It may have landed.")
+        assert "Whether it took effect is unknown" in str(it.llm.requests[1].messages[-1])
+        await it.at.close()
+        assert [role for role, _ in await it.at.said()] == ["user", "assistant", "tool", "assistant"]
+        assert await it.at.is_settled()
+    assert launched == ["rocket"]
+    assert service.texts() == ["Here goes.", _STORE_UNAVAILABLE, "It may have landed."]
+
+
+@faults
+async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault: Fault) -> None:
+    """It was read while it was written, but is not an answer before it is stored: it is taken back and written anew."""
+    gate = asyncio.Event()
+    async with bot(disk, service, ["This is the", gate, " answer."], "This is the answer, again.") as it:
+        turning = asyncio.create_task(it.at.turn("What is it?"))
+        await until(lambda: any("This is the" in text for text in service.texts()))
+        async with trouble(fault, it.home):
+            gate.set()
+            await told_to_wait(service)
+        assert (await turning)[-1] == TurnDone("This is the answer, again.")
+        await it.at.close()
+        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
+        assert await it.at.is_settled()
+    assert service.texts() == [_STORE_UNAVAILABLE, "This is the answer, again."]
+
+
+@faults
+async def test_when_it_does_not_end_before_the_next_start(
+    disk: Path, service: ChatService, fault: Fault
+) -> None:
+    """The next process does what this one would have done."""
+    gate = asyncio.Event()
+    async with bot(disk, service, ["This is the", gate, " answer."]) as it:
+        turning = asyncio.create_task(it.at.turn("What is it?"))
+        await until(lambda: any("This is the" in text for text in service.texts()))
+        async with trouble(fault, it.home):
+            gate.set()
+            await told_to_wait(service)
+            await it.at.close()
+            failed = (await turning)[-1]
+            assert isinstance(failed, TurnFailed)
+            assert service.texts() == ["This is the answer.", _STORE_UNAVAILABLE, f"⚠ {failed.error}"]
+    async with bot(disk, service, "This is the answer, again.") as it:
+        await until(lambda: "This is the answer, again." in service.texts())
+        await it.at.close()
+        assert await it.at.said() == [("user", "What is it?"), ("assistant", "This is the answer, again.")]
+        assert await it.at.is_settled()
+    assert service.texts() == [_STORE_UNAVAILABLE, f"⚠ {failed.error}", "This is the answer, again."]
+
+
+@faults
+async def test_when_it_is_noted_that_it_was_shown(disk: Path, service: ChatService, fault: Fault) -> None:
+    """It is shown all the same, once; and what could not be noted then is noted with the next answer."""
+    async with bot(disk, service, "First.", "Second.") as it:
+        held_up = service.hold("send")
+        events = await it.at.turn("One.")
+        assert events[-1] == TurnDone("First.")
+        await held_up.reached.wait()
+        async with trouble(fault, it.home):
+            assert held_up.gate
+            held_up.gate.set()
+            with capture_logs() as logs:
+                await until(lambda: "chat.progress_not_saved" in [line["event"] for line in logs])
+            assert service.texts() == ["First."]
+            (left,) = await it.at.store.outbox.undelivered(service.platform)
+            assert left.progress.state == "sending"
+        await it.at.turn("Two.")
+        await until(lambda: service.texts() == ["First.", "Second."])
+        await it.at.close()
+        assert await it.at.is_settled()
+    assert not any(CURSOR in text for text in service.texts())

@@ -1,0 +1,79 @@
+"""A bot on an in-memory chat service, run by the gateway of the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agent.llm import ChatRequest
+from agent.store import Conversation
+from agent.testing import Step
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing
+from gateway.chat.receiver import ChatReceiver
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.media.attachments import AttachmentReader
+from gateway.types import Author, ChatMessage, Place
+from tests.support.chat_service import ChatService
+from tests.support.dashboard_harness import DashboardHarness
+
+ANNA, STRANGER = Author("1", "Anna"), Author("7", "Zoe")
+
+
+class Bot:
+    def __init__(self, dashboard: DashboardHarness, **settings: Any) -> None:
+        self.service = ChatService()
+        store = dashboard.store
+        config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
+        gate = dashboard.gateway.access.add(Gate(self.service.platform, config, store.access))
+        self.reception = ChatReceiver(
+            dashboard.gateway,
+            self.service,
+            gate,
+            Pairing(store.access),
+            AttachmentReader(_sees_nothing),
+            config,
+            join_seconds=0.01,
+        )
+        dashboard.gateway.bots[self.service.platform] = self.reception
+        self._ids = itertools.count(1)
+
+    async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:
+        message = ChatMessage(str(next(self._ids)), Place(author.id), author, text)
+        await self.reception.message(message)
+        return message
+
+    async def shows(self, text: str) -> None:
+        await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
+
+
+@asynccontextmanager
+async def bot(dashboard: DashboardHarness, **settings: Any) -> AsyncIterator[Bot]:
+    """Run a connected bot."""
+    the_bot = Bot(dashboard, **settings)
+    await the_bot.reception.open()
+    yield the_bot
+    await dashboard.gateway.close()
+    await the_bot.reception.close()
+
+
+def breaking_down(times: int) -> list[Step]:
+    """Script a model client that crashes; a message is parked after three crashes."""
+
+    def broken(request: ChatRequest) -> Step:
+        raise ZeroDivisionError("a bug")
+
+    return [broken] * times
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not await condition():  # noqa: ASYNC110 - what is waited for is in a database
+            await asyncio.sleep(0.01)
+
+
+async def _sees_nothing(conversation: Conversation) -> bool:
+    return False

@@ -1,0 +1,128 @@
+"""A bot as `gateway/run.py` puts it together, but for its model and its chat service, which a test brings."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.events import TurnDone, TurnEvent, TurnFailed
+from agent.llm import LLMClient
+from agent.store import Address, Conversation
+from agent.tool import Tool
+from gateway.access.gate import Gate
+from gateway.access.pairing import Pairing
+from gateway.chat.receiver import ChatReceiver
+from gateway.commands import Commands
+from gateway.config.schema_platforms import TelegramBotConfig
+from gateway.core.gateway import Gateway
+from gateway.core.observer import NULL_OBSERVER, Observer
+from gateway.media.attachments import AttachmentReader
+from gateway.plugins import Plugins
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import Author, ChatMessage, Place
+from tests.support.agents import make_agent
+from tests.support.chat_service import ChatService
+from tests.support.configuration import current_config
+
+COMMANDS = Commands.discover()
+ADA = Author("1", "Ada")
+HERE = Place("1")
+
+
+async def _sees_no_images(conversation: Conversation) -> bool:
+    return False
+
+
+class FaultHarness:
+    def __init__(
+        self,
+        llm: LLMClient,
+        store: SqliteStore,
+        service: ChatService,
+        tools: Sequence[Tool],
+        workspaces: Path,
+        observer: Observer = NULL_OBSERVER,
+    ) -> None:
+        self.store = store
+        self.service = service
+        self.gateway = Gateway(
+            make_agent(llm, store.sessions, tools, max_iterations=4),
+            store,
+            COMMANDS,
+            Plugins(),
+            settings=current_config(),
+            workspaces=workspaces,
+            observer=observer,
+        )
+        settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
+        self.reception = ChatReceiver(
+            self.gateway,
+            service,
+            self.gateway.access.add(Gate(service.platform, settings, store.access)),
+            Pairing(store.access),
+            AttachmentReader(_sees_no_images),
+            settings,
+            join_seconds=0.05,
+        )
+        self._numbers = itertools.count(100)
+
+    async def conversation(self) -> Conversation:
+        address = Address(self.service.platform, HERE.chat_id)
+        return await self.store.sessions.open_conversation(
+            address, person=f"{self.service.platform}:{ADA.id}"
+        )
+
+    def written(self, text: str) -> ChatMessage:
+        """What the service delivers of it, once or several times."""
+        return ChatMessage(str(next(self._numbers)), HERE, ADA, text)
+
+    async def turn(self, text: str) -> list[TurnEvent]:
+        """Says it, and gives all that comes of it."""
+        conversation = await self.conversation()
+        last = self.gateway.hub.last_number(conversation.id)
+        with self.gateway.hub.watch(conversation.id, after=last) as watcher:
+            await self.reception.message(self.written(text))
+            events: list[TurnEvent] = []
+            async with asyncio.timeout(60):
+                async for envelope in watcher:
+                    events.append(envelope.event)
+                    if isinstance(envelope.event, TurnDone | TurnFailed):
+                        return events
+        raise AssertionError("nobody watches for so long")
+
+    async def said(self) -> list[tuple[str, str]]:
+        transcript = await self.store.sessions.transcript((await self.conversation()).id)
+        return [(message.role, message.content) for message in transcript]
+
+    async def is_settled(self) -> bool:
+        """Nothing waits for an answer, nothing waits to be shown, and nothing was given up."""
+        platform = self.service.platform
+        left = (await self.store.inbox.waiting(platform), await self.store.inbox.parked())
+        return left == ([], []) and await self.store.outbox.undelivered(platform) == []
+
+    async def close(self) -> None:
+        """As a stop does: what can be shown is shown."""
+        await self.gateway.close()
+        await self.reception.close()
+
+
+@asynccontextmanager
+async def house(
+    llm: LLMClient,
+    *,
+    store: SqliteStore,
+    service: ChatService | None = None,
+    tools: Sequence[Tool] = (),
+    workspaces: Path,
+    observer: Observer = NULL_OBSERVER,
+) -> AsyncIterator[FaultHarness]:
+    await store.leases.expire_all()
+    at = FaultHarness(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)
+    await at.reception.open()
+    try:
+        yield at
+    finally:
+        await at.close()

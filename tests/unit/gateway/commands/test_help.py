@@ -1,0 +1,62 @@
+"""`/help`: everything there is to type, and nothing that the person may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.commands import Command, CommandContext, Commands
+from tests.support.command_harness import COMMANDS, CommandHarness, Person
+
+NAMES = """
+    branch compress help memory model new reset resume retry search sessions status stop undo undo-compress usage whoami
+"""
+
+
+async def _shut_down(context: CommandContext, rest: str) -> str:
+    return "Good night."
+
+
+DANGEROUS = Command("shutdown", "ends Hermes", _shut_down, for_admins=True)
+
+
+async def test_every_command_has_its_line_in_a_group(desk: CommandHarness) -> None:
+    """With what may stand behind it; none is left over for the group of what plugins bring."""
+    told = await desk.say("/help")
+    assert [command.name for command in COMMANDS.menu] == NAMES.split()
+    for command in COMMANDS.all:
+        assert f"\n/{command.name}" in told
+        assert command.summary in told
+    assert "\n/reset, /new: begin" in told
+    assert "\n/search [words]: find" in told
+    assert [line for line in told.splitlines() if line and not line.startswith("/")] == [
+        "While we talk:",
+        "Earlier conversations:",
+        "The context:",
+        "You and Hermes:",
+    ]
+
+
+def test_commands_fit_the_menus_of_the_chat_services() -> None:
+    """Discord allows a hundred characters for what a command does, and wants a plain word for what it takes."""
+    for command in COMMANDS.menu:
+        assert len(command.summary) <= 100, command.name
+        assert command.argument == "" or (command.argument.isalpha() and command.argument.islower())
+
+
+async def test_commands_for_admins_are_hidden_from_others(desk: CommandHarness) -> None:
+    """And refused, should somebody guess the name."""
+    desk.gateway.commands = Commands([*COMMANDS.all, DANGEROUS])
+    admin = Person(person="telegram:1", author="telegram:1", is_admin=True)
+    guest = replace(admin, is_admin=False)
+    assert "More:\n/shutdown: ends Hermes (admins only)" in await desk.say("/help", admin)
+    assert "shutdown" not in await desk.say("/help", guest)
+    assert await desk.say("/shutdown", guest) == "Only an admin may use /shutdown."
+    assert await desk.say("/shutdown", admin) == "Good night."
+
+
+def test_each_command_is_documented() -> None:
+    """`docs/commands.md` has a heading for every one."""
+    page = (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert [name for name in NAMES.split() if not any(f"`/{name}" in line for line in headings)] == []

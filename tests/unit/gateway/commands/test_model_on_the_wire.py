@@ -1,0 +1,95 @@
+"""`/model` with real clients: which server is asked for which model, and with which key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from agent.messages import Message
+from gateway.config.schema import ModelChoice, ModelConfig
+from gateway.models.selection import configured_llm, configured_names, named_llm
+from tests.fakes.openai.server import FakeOpenAI
+from tests.support.command_harness import CommandHarness, furnished
+
+
+@asynccontextmanager
+async def configured(folder: Path, config: ModelConfig) -> AsyncIterator[CommandHarness]:
+    """As `gateway/run.py` puts it together, for the owner."""
+    _, llm = await asyncio.to_thread(configured_llm, config)
+    names = await asyncio.to_thread(configured_names, config)
+    try:
+        async with furnished(folder, llm, partial(named_llm, config), names) as desk:
+            yield desk
+    finally:
+        await llm.close()
+
+
+def at(world: FakeOpenAI, *fallbacks: str) -> ModelConfig:
+    key = SecretStr(world.api_key)
+    listed = tuple(ModelChoice(name=name) for name in fallbacks)
+    return ModelConfig(name="openai/big", base_url=world.base_url, api_key=key, fallbacks=listed)
+
+
+@pytest.mark.parametrize("wanted", ["openai/small", "small", "openai/unlisted"])
+async def test_models_at_the_configured_address(tmp_path: Path, wanted: str) -> None:
+    """Listed or not, with or without its provider: it is asked where the main one is, and with the same key."""
+    async with FakeOpenAI() as world, configured(tmp_path, at(world, "openai/small")) as desk:
+        assert "Also set up: `openai/small`" in await desk.say("/model")
+        assert "answers in this conversation from now on" in await desk.say(f"/model {wanted}")
+        await desk.say("Hello.")
+        assert world.requests[-1].body["model"] == wanted.removeprefix("openai/")
+        assert f"`openai/{wanted.removeprefix('openai/')}`" in await desk.say("/model")
+
+
+async def test_a_name_the_provider_does_not_know(tmp_path: Path) -> None:
+    """It is the provider who knows; the person gets its sentence, and the old model answers on."""
+    async with FakeOpenAI(models=["big"]) as world, configured(tmp_path, at(world)) as desk:
+        told = await desk.say("/model openai/bigger")
+        assert told.startswith("The model was not switched: `openai/bigger` cannot be used here.")
+        await desk.say("Hello.")
+        assert world.requests[-1].body["model"] == "big"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "because"),
+    [
+        ("gpt", "No provider is known for `gpt`"),
+        ("nobody/knows", "nobody/knows"),
+        ("anthropic/claude-sonnet-5", "ANTHROPIC_API_KEY is not set."),
+        ("gpt-5.4", "OPENAI_API_KEY is not set."),
+        ("embedded/nothing", "the one embedded model is `embedded/smollm2`"),
+    ],
+)
+async def test_names_nobody_serves_and_providers_without_a_key(
+    tmp_path: Path, wanted: str, because: str
+) -> None:
+    """Each is refused with its own reason, and without a request to anybody."""
+    config = ModelConfig(name="embedded/smollm2")
+    async with configured(tmp_path, config) as desk:
+        told = await desk.say(f"/model {wanted}")
+        assert told.startswith("The model was not switched")
+        assert because in told
+        assert "`embedded/smollm2`" in await desk.say("/model")
+
+
+async def test_images_are_not_sent_to_a_model_that_cannot_see(tmp_path: Path) -> None:
+    """They stay in the conversation, for a model that can."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    parts = ({"type": "text", "text": "What is this?"}, picture)
+    async with FakeOpenAI() as world:
+        config = at(world).model_copy(update={"name": "openai/gpt-4o-mini"})
+        async with configured(tmp_path, config) as desk:
+            await desk.say("Hello.")
+            await desk.store.sessions.append(await desk.live(), [Message("user", "What is this?", parts)])
+            for model, seen in (("openai/gpt-3.5-turbo", False), ("default", True)):
+                assert "from now on" in await desk.say(f"/model {model}")
+                await desk.say("Well?")
+                sent = world.requests[-1].body["messages"]
+                assert (picture in sent[3]["content"]) is seen
+                assert parts[0] in sent[3]["content"]

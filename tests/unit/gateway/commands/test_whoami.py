@@ -1,0 +1,54 @@
+"""`/whoami`: where people find the numbers that the settings want."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.store import Address
+from tests.support.command_harness import CommandHarness, Person
+
+TELEGRAM = "Your id: `4711` (for `allowed_users` and `admins`)"
+
+
+@pytest.mark.parametrize(
+    ("who", "lines"),
+    [
+        (
+            Person(Address("telegram", "4711"), "telegram:4711", "telegram:4711"),
+            ["Platform: telegram", TELEGRAM, "This chat: `4711`", "You are not an admin."],
+        ),
+        (
+            Person(
+                Address("telegram/work", "-1009", "7"),
+                "telegram:group:-1009:7",
+                "telegram:4711",
+                is_admin=True,
+                group="-1009",
+            ),
+            [
+                "Platform: telegram/work",
+                TELEGRAM,
+                "This group: `-1009` (for `allowed_groups`)",
+                "This chat: `-1009`, thread `7`",
+                "You are an admin.",
+            ],
+        ),
+        (
+            Person(
+                Address("discord", "99", "", "4711"), "discord:group:99:by:4711", "discord:4711", group="815"
+            ),
+            [
+                "Platform: discord",
+                TELEGRAM,
+                "This group: `815` (for `allowed_groups`)",
+                "This chat: `99`",
+                "You are not an admin.",
+            ],
+        ),
+        (Person(), ["Platform: web", "You: the owner", "This chat: `desk`", "You are an admin."]),
+    ],
+    ids=["direct", "topic of a group", "server split per person", "owner"],
+)
+async def test_who_and_where(desk: CommandHarness, who: Person, lines: list[str]) -> None:
+    """The numbers of the person, of the group as `allowed_groups` names it, and of the chat."""
+    assert (await desk.say("/whoami", who)).splitlines() == lines

@@ -1,0 +1,80 @@
+"""The shipped file, the reference page and the README say what the schema says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.config.docs import BEGIN, END, page, short_table, update_readme
+from gateway.config.loader import SHIPPED, load
+from gateway.config.schema import Config
+from gateway.config.validate import keys
+from gateway.config.yaml_document import parse
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_the_shipped_file_is_the_default() -> None:
+    """Reading it gives exactly what no file at all would give."""
+    assert load(SHIPPED).config == Config()
+
+
+def test_the_shipped_file_shows_every_key() -> None:
+    """Nobody has to look elsewhere to learn what can be set, and each key or its section has a comment."""
+    text = SHIPPED.read_text()
+    document = parse(text, {})
+    shown = {".".join(map(str, place)) for place in document.lines}
+    assert [key.name for key in keys() if key.name not in shown] == []
+    lines = text.splitlines()
+    for key in keys():
+        section = tuple(key.name.split("."))[:-1]
+        assert any(
+            lines[document.lines[place] - 2].lstrip().startswith("#") for place in (section, section[:1])
+        )
+
+
+def test_every_key_is_described() -> None:
+    """With what it accepts and a sentence that ends."""
+    for key in keys():
+        assert key.expected and re.search(r"[.!]$", key.description), key.name
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "expected"),
+    [
+        ("compression.threshold", 0.5, "a number from 0.0 to 1.0"),
+        ("compression.target_ratio", 0.2, "a number from 0.1 to 0.8"),
+        ("compression.protect_last_n", 20, "a whole number of at least 1"),
+        ("compression.enabled", True, "`true` or `false`"),
+        ("context.engine", "compressor", "text"),
+        ("context.options", {}, "a mapping"),
+        ("auxiliary.compression.model", None, "text"),
+        ("auxiliary.compression.provider", "auto", "text"),
+        ("auxiliary.compression.base_url", None, "an http or https URL without a password"),
+        ("prompt_caching.cache_ttl", "5m", "`5m` or `1h`"),
+    ],
+)
+def test_settings_of_the_context_system(name: str, default: object, expected: str) -> None:
+    """Their names, defaults and ranges are fixed: other people's engines and files rely on them."""
+    (key,) = [key for key in keys() if key.name == name]
+    assert (key.default, key.expected) == (default, expected)
+
+
+def test_reference_page_is_up_to_date() -> None:
+    """If this fails: `python -m gateway.config.docs`."""
+    assert (ROOT / "docs/configuration.md").read_text() == page()
+
+
+def test_readme_table_is_up_to_date() -> None:
+    """If this fails: `python -m gateway.config.docs`."""
+    readme = (ROOT / "README.md").read_text()
+    assert update_readme(readme) == readme
+    assert short_table() in readme
+
+
+def test_only_what_stands_between_the_markers_is_replaced() -> None:
+    """The rest of the README is written by people."""
+    assert update_readme(f"a\n{BEGIN}\nold\n{END}\nb") == f"a\n{BEGIN}\n{short_table()}{END}\nb"
+    assert update_readme("no markers") == "no markers"

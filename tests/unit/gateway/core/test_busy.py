@@ -1,0 +1,169 @@
+"""What becomes of a message that comes while an answer is being written."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import Notice, Queued, Steered, TextDelta, TurnDone, TurnEvent, TurnStarted
+from agent.messages import ToolCall
+from agent.store import Address
+from agent.testing import ScriptedLLM
+from agent.tool import ToolContext, tool
+from gateway.commands import Commands
+from gateway.core.gateway import Busy, Gateway
+from gateway.plugins import Plugins
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER, InboundMessage
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
+from tests.support.stores import temporary_store
+
+COMMANDS = Commands.discover()
+HERE = Address("web", "desk")
+
+
+@tool()
+async def look(ctx: ToolContext) -> str:
+    """Look."""
+    return "seen"
+
+
+class GatewayHarness:
+    """A gateway, and everything that was heard from its one conversation."""
+
+    def __init__(self, store: SqliteStore, folder: Path, busy: Busy, *answers: Any) -> None:
+        self.llm = ScriptedLLM(list(answers))
+        agent = make_agent(self.llm, store.sessions, [look])
+        self.gateway = Gateway(
+            agent,
+            store,
+            COMMANDS,
+            Plugins(),
+            workspaces=folder,
+            settings=current_config(gateway={"busy": busy}),
+        )
+        self.events: list[TurnEvent] = []
+
+    async def send(self, text: str) -> None:
+        await self.gateway.receive(InboundMessage(HERE, OWNER, text))
+
+    async def hear(self, kind: type[TurnEvent], count: int = 1) -> None:
+        """Waits until so many of these have been heard in all."""
+        conversation = await self.gateway.store.sessions.open_conversation(HERE, person=OWNER)
+        self.events.clear()
+        with self.gateway.hub.watch(conversation.id, after=0) as watcher:
+            while sum(isinstance(event, kind) for event in self.events) < count:
+                self.events.append((await asyncio.wait_for(anext(watcher), 10)).event)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+async def test_a_message_waits_by_default(tmp_path: Path) -> None:
+    """It is told that it waits and behind how many, and its own turn comes after the running one."""
+    gate = asyncio.Event()
+    desk = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.", "Three.")
+    listening = asyncio.create_task(desk.hear(TurnDone, 3))
+    await desk.send("first")
+    await _until(lambda: desk.of(TextDelta))
+    await desk.send("second")
+    await desk.send("third")
+    gate.set()
+    await listening
+    assert [(event.text, event.how, event.ahead) for event in desk.of(Queued)] == [
+        ("second", "queue", 1),
+        ("third", "queue", 2),
+    ]
+    assert [event.text for event in desk.of(TurnStarted)] == ["first", "second", "third"]
+    assert [event.text for event in desk.of(TurnDone)] == ["One.", "Two.", "Three."]
+    assert not desk.of(Steered)
+
+
+async def test_a_message_steers(tmp_path: Path) -> None:
+    """The model has it at its next step, and no turn of its own follows."""
+    gate = asyncio.Event()
+    desk = GatewayHarness(
+        await temporary_store(), tmp_path, "steer", ["Hm", gate, ToolCall("c1", "look", "{}")], "Both."
+    )
+    listening = asyncio.create_task(desk.hear(TurnDone))
+    await desk.send("first")
+    await _until(lambda: desk.of(TextDelta))
+    await desk.send("second")
+    gate.set()
+    await listening
+    assert [event.how for event in desk.of(Queued)] == ["steer"]
+    assert [event.text for event in desk.of(Steered)] == ["second"]
+    assert [event.text for event in desk.of(TurnStarted)] == ["first"]
+
+
+async def test_a_message_interrupts(tmp_path: Path) -> None:
+    """The running answer ends where it is, and the new message is taken up at once."""
+    desk = GatewayHarness(
+        await temporary_store(), tmp_path, "interrupt", ["Once upon", asyncio.Event()], "Two."
+    )
+    listening = asyncio.create_task(desk.hear(TurnDone, 2))
+    await desk.send("a story")
+    await _until(lambda: desk.of(TextDelta))
+    await desk.send("no, the weather")
+    await listening
+    assert [event.stopped for event in desk.of(TurnDone)] == [True, False]
+    assert desk.of(TurnDone)[1].text == "Two."
+
+
+@pytest.mark.parametrize("busy", ["queue", "steer", "interrupt"])
+async def test_a_command_waits_its_turn_in_every_mode(tmp_path: Path, busy: Busy) -> None:
+    """A command is neither given to the model nor does it end an answer, unless it overtakes."""
+    gate = asyncio.Event()
+    desk = GatewayHarness(await temporary_store(), tmp_path, busy, ["One", gate, "."])
+    listening = asyncio.create_task(desk.hear(TurnDone, 2))
+    await desk.send("first")
+    await _until(lambda: desk.of(TextDelta))
+    await desk.send("/usage")
+    gate.set()
+    await listening
+    assert [event.how for event in desk.of(Queued)] == ["queue"]
+    assert desk.of(TurnDone)[0].text == "One."
+    assert any("tokens" in event.text for event in desk.of(Notice))
+
+
+async def test_stop_gets_through_at_once(tmp_path: Path) -> None:
+    """Although two messages wait."""
+    desk = GatewayHarness(
+        await temporary_store(), tmp_path, "queue", ["Once upon", asyncio.Event()], "Two.", "Three."
+    )
+    listening = asyncio.create_task(desk.hear(TurnDone, 3))
+    await desk.send("a story")
+    await _until(lambda: desk.of(TextDelta))
+    await desk.send("second")
+    await desk.send("third")
+    await desk.send("/stop")
+    await listening
+    assert [event.stopped for event in desk.of(TurnDone)] == [True, False, False]
+    assert desk.of(Notice)[0].text == "Stopped."
+
+
+async def test_a_waiting_message_can_be_replaced_until_its_turn(tmp_path: Path) -> None:
+    """Its author has changed it; once the model has it, that is over."""
+    gate = asyncio.Event()
+    desk = GatewayHarness(await temporary_store(), tmp_path, "queue", ["One", gate, "."], "Two.")
+    listening = asyncio.create_task(desk.hear(TurnDone, 2))
+    await desk.send("first")
+    await _until(lambda: desk.of(TextDelta))
+    waiting = InboundMessage(HERE, OWNER, "secnod")
+    conversation = await desk.gateway.receive(waiting)
+    changed = InboundMessage(HERE, OWNER, "second", id=waiting.id)
+    assert desk.gateway.replace_queued(conversation.id, changed)
+    gate.set()
+    await listening
+    assert desk.of(TurnStarted)[1].text == "second"
+    assert not desk.gateway.replace_queued(conversation.id, changed)
+
+
+async def _until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the events arrive in another task of the same loop
+            await asyncio.sleep(0)

@@ -1,0 +1,201 @@
+"""The gateway: one turn at a time per conversation, commands, and faults that stay where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.errors import ModelOverloaded
+from agent.events import Notice, TextDelta, TurnDone, TurnEvent, TurnFailed
+from agent.store import Address
+from agent.testing import ScriptedLLM, Step
+from gateway.commands import Commands
+from gateway.core.events import Envelope
+from gateway.core.gateway import Gateway
+from gateway.core.turns import MAX_CRASHES
+from gateway.plugins import Plugins
+from gateway.store.sqlite.store import SqliteStore
+from gateway.types import OWNER, InboundMessage, parse_command
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
+from tests.support.stores import temporary_store
+
+COMMANDS = Commands.discover()
+
+
+@dataclass
+class Office:
+    gateway: Gateway
+    llm: ScriptedLLM
+    store: SqliteStore
+
+    async def send(self, text: str, chat: str = "desk") -> str:
+        return (await self.gateway.receive(InboundMessage(Address("web", chat), OWNER, text))).id
+
+    async def until_it_speaks(self, conversation_id: str) -> None:
+        with self.gateway.hub.watch(conversation_id, after=0) as watcher:
+            while not isinstance((await asyncio.wait_for(anext(watcher), 5)).event, TextDelta):
+                pass
+
+    async def until(self, conversation_id: str, ends: int) -> list[TurnEvent]:
+        """All events until so many turns have ended."""
+        with self.gateway.hub.watch(conversation_id, after=0) as watcher:
+            return await self.read(watcher, ends)
+
+    async def read(self, watcher: AsyncIterator[Envelope], ends: int) -> list[TurnEvent]:
+        events: list[TurnEvent] = []
+        while sum(isinstance(event, TurnDone | TurnFailed) for event in events) < ends:
+            events.append((await asyncio.wait_for(anext(watcher), 5)).event)
+        return events
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    store, llm = await temporary_store(), ScriptedLLM()
+    agent = make_agent(llm, store.sessions)
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    yield Office(gateway, llm, store)
+    await gateway.close()
+
+
+def _gated(text: str) -> tuple[asyncio.Event, Sequence[Step]]:
+    gate = asyncio.Event()
+    return gate, [[text, gate, "."]]
+
+
+async def test_messages_of_one_conversation_are_answered_in_order(office: Office) -> None:
+    """A message sent while a turn runs waits for its own turn."""
+    gate, steps = _gated("one")
+    office.llm.then(*steps, "two", "three")
+    conversation = await office.send("1")
+    await office.send("2")
+    await office.send("3")
+    gate.set()
+    events = await office.until(conversation, 3)
+    assert [event.text for event in events if isinstance(event, TurnDone)] == ["one.", "two", "three"]
+
+
+async def test_conversations_do_not_wait_for_each_other(office: Office) -> None:
+    """A turn that hangs in one chat does not hold up another."""
+    gate = asyncio.Event()
+    office.llm.then(*[lambda request: ["slow", gate, "."] if "1" in str(request.messages) else "quick"] * 2)
+    slow = await office.send("1", chat="a")
+    quick = await office.send("2", chat="b")
+    assert (await office.until(quick, 1))[-1] == TurnDone("quick")
+    gate.set()
+    assert (await office.until(slow, 1))[-1] == TurnDone("slow.")
+
+
+async def test_stop_overtakes_and_what_waits_comes_next(office: Office) -> None:
+    """/stop gets through while a turn runs; the message behind it is answered."""
+    _, steps = _gated("endless")
+    office.llm.then(*steps, "next")
+    conversation = await office.send("1")
+    await office.until_it_speaks(conversation)
+    await office.send("2")
+    with office.gateway.hub.watch(conversation, after=0) as watcher:
+        await office.send("/stop")
+        ended = [event for event in await office.read(watcher, 2) if isinstance(event, TurnDone)]
+    assert [(event.text, event.stopped) for event in ended] == [("", True), ("next", False)]
+
+
+async def test_commands_are_answered_and_never_reach_the_model(office: Office) -> None:
+    """`/help` is a notice; the history stays empty."""
+    conversation = await office.send("/help")
+    events = await office.until(conversation, 1)
+    assert any(isinstance(event, Notice) and "/reset" in event.text for event in events)
+    assert office.llm.requests == []
+    assert await office.store.sessions.transcript(conversation) == []
+
+
+async def test_an_unknown_command_gets_a_hint(office: Office) -> None:
+    """A slip of the finger is not sent to the model."""
+    events = await office.until(await office.send("/rest"), 1)
+    assert Notice("There is no /rest. Did you mean /reset?") in events
+
+
+async def test_reset_begins_a_child_session_and_keeps_the_past(office: Office) -> None:
+    """The new session knows nothing, the old one is its parent and stays searchable."""
+    office.llm.then("Noted.", "What codeword?")
+    conversation = await office.send("The codeword is heliotrope.")
+    await office.send("/reset")
+    await office.send("What is it?")
+    await office.until(conversation, 3)
+    assert "heliotrope" not in str(office.llm.requests[-1].messages)
+    first, second = await office.store.sessions.sessions(conversation)
+    assert (second.parent_id, second.reason) == (first.id, "reset")
+    assert await office.store.sessions.search("heliotrope", conversation_id=conversation)
+
+
+async def test_a_failing_turn_is_a_sentence_and_the_next_one_works(office: Office) -> None:
+    """A provider's trouble ends one turn."""
+    office.llm.then(ModelOverloaded(), "Fine.")
+    conversation = await office.send("1")
+    await office.send("2")
+    events = await office.until(conversation, 2)
+    assert TurnFailed(str(ModelOverloaded())) in events
+    assert events[-1] == TurnDone("Fine.")
+
+
+async def test_a_bug_in_one_turn_does_not_end_the_mailbox(office: Office) -> None:
+    """Even an error nobody thought of leaves the conversation usable."""
+
+    def broken(request: object) -> Step:
+        raise ZeroDivisionError
+
+    office.llm.then(*[broken] * MAX_CRASHES, "Fine.")
+    conversation = await office.send("1")
+    await office.send("2")
+    events = await office.until(conversation, 2)
+    assert "broke down" in next(event.error for event in events if isinstance(event, TurnFailed))
+    assert events[-1] == TurnDone("Fine.")
+
+
+async def test_closing_ends_turns_and_keeps_new_messages_for_later(office: Office) -> None:
+    """Shutdown does not hang on a model that never answers."""
+    _, steps = _gated("endless")
+    office.llm.then(*steps)
+    await office.send("1")
+    await asyncio.wait_for(office.gateway.close(), 5)
+    await office.send("2")
+    waiting = await office.store.inbox.waiting("web")
+    assert [taken.payload["text"] for taken in waiting] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", True),
+        ("/Help me", True),
+        ("/undo-compress", True),
+        ("/", False),
+        ("/etc/hosts is broken", False),
+        ("// comment", False),
+        ("help", False),
+        (" /help", False),
+    ],
+)
+def test_what_counts_as_a_command(text: str, expected: bool) -> None:
+    """A path at the beginning of a message is no command."""
+    assert (parse_command(text) is not None) is expected
+
+
+@pytest.mark.parametrize("is_admin", [True, False])
+async def test_advice_about_settings_is_for_admins(tmp_path: Path, is_admin: bool) -> None:
+    """Guests cannot change `hermes.yaml`, and it is not their business."""
+    store, llm = await temporary_store(), ScriptedLLM(["Fine."] * 6, context_length=1_000)
+    agent = make_agent(llm, store.sessions)
+    agent.instructions = "Be kind. " * 500
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    office = Office(gateway, llm, store)
+    conversation = ""
+    for number in range(4):
+        inbound = InboundMessage(Address("web", "desk"), "telegram:5", f"{number}", is_admin=is_admin)
+        conversation = (await gateway.receive(inbound)).id
+    told = [event.text for event in await office.until(conversation, 4) if isinstance(event, Notice)]
+    await gateway.close()
+    assert any("Enable fewer tools" in text for text in told) == is_admin

@@ -1,0 +1,302 @@
+"""`/undo-compress`: the context of before the last compaction is live again, and nothing said since is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.context.undo_compaction import restore, undo_compaction
+from agent.context_compressor import ContextCompressor
+from agent.errors import StoreError
+from agent.events import Notice, TurnDone, TurnFailed
+from agent.llm import Completion, Usage
+from agent.messages import ChatDict, Message, ToolCall, is_paired
+from agent.store import Address, Session, SessionStore, Split
+from agent.testing import ScriptedLLM
+from gateway.commands import Commands
+from gateway.core.gateway import Gateway
+from gateway.plugins import Plugins
+from gateway.types import OWNER, InboundMessage
+from tests.support.agents import make_agent
+from tests.support.configuration import current_config
+from tests.support.stores import temporary_store
+
+WINDOW = 8_000
+NOTHING = "There is nothing to undo: no compaction keeps anything out of this context."
+COMMANDS = Commands.discover()
+
+
+class NotingCompressor(ContextCompressor):
+    """Ours, noting what it is told."""
+
+    def __init__(self, told: list[tuple[str, str]]) -> None:
+        super().__init__(WINDOW, protect_last_n=2, summarize=lambda prompt, tokens: "## Goal\nTo test.")
+        self.told = told
+
+    def on_session_start(self, session_id: str, **kwargs: object) -> None:
+        self.told.append(("start", session_id))
+
+    def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
+        self.told.append(("end", session_id))
+
+
+@dataclass
+class GatewayHarness:
+    gateway: Gateway
+    llm: ScriptedLLM
+    store: SessionStore
+    told: list[tuple[str, str]]
+    """What the engines of the conversation heard."""
+    conversation_id: str = ""
+    after: int = 0
+
+    async def say(self, text: str) -> str:
+        """The answer to a message or a command."""
+        inbound = InboundMessage(Address("web", "room"), OWNER, text)
+        self.conversation_id = (await self.gateway.receive(inbound)).id
+        answer = ""
+        with self.gateway.hub.watch(self.conversation_id, after=self.after) as watcher:
+            async for envelope in watcher:
+                self.after = envelope.number
+                if isinstance(envelope.event, Notice):
+                    answer = envelope.event.text
+                if isinstance(envelope.event, TurnFailed):
+                    return envelope.event.error
+                if isinstance(envelope.event, TurnDone):
+                    return answer or envelope.event.text
+        raise AssertionError("the stream ended")
+
+    async def talk(self, turns: int, word: str = "word") -> None:
+        """Turns of about 120 tokens each."""
+        for number in range(turns):
+            self.llm.then(Completion(f"Answer {number}. " + f"{word} " * 60, usage=Usage(500, 10)))
+            await self.say(f"Question {number}. " + f"{word} " * 60)
+
+    async def live(self) -> Session:
+        conversation = await self.store.conversation(self.conversation_id)
+        return await self.store.session(conversation.live_session_id)
+
+    async def context(self) -> list[str]:
+        return [message.id for message in await self.store.history((await self.live()).id)]
+
+    async def said(self) -> list[str]:
+        return [message.id for message in await self.store.transcript(self.conversation_id)]
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[GatewayHarness]:
+    store = await temporary_store()
+    llm, told = ScriptedLLM(context_length=WINDOW), list[tuple[str, str]]()
+    agent = make_agent(llm, store.sessions, engine=lambda: NotingCompressor(told))
+    gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
+    yield GatewayHarness(gateway, llm, store.sessions, told)
+    await gateway.close()
+
+
+async def test_the_parent_is_live_again(room: GatewayHarness) -> None:
+    """Nothing was said since: the pointer moves back, and the answer tells the numbers both ways."""
+    await room.talk(12)
+    parent, before = await room.live(), await room.context()
+    compressed = await room.say("/compress")
+    child, small = await room.live(), await room.context()
+    assert child.parent_id == parent.id
+    undone = await room.say("/undo-compress")
+    assert await room.live() == parent
+    assert await room.context() == before
+    forth = re.search(r"(\d+) -> (\d+) messages", compressed)
+    back = re.fullmatch(r"Undone: (\d+) -> (\d+) messages, ~([\d,]+) -> ~([\d,]+) tokens\.", undone)
+    assert forth and back, (compressed, undone)
+    assert (back[1], back[2]) == (forth[2], forth[1]) == (str(len(small)), str(len(before)))
+    assert int(back[3].replace(",", "")) < int(back[4].replace(",", ""))
+    assert len(await room.store.sessions(room.conversation_id)) == 2, "the child is still there"
+
+
+async def test_what_was_said_since_comes_along(room: GatewayHarness) -> None:
+    """The conversation went on: a branch holds the whole past and what was said since, by reference."""
+    await room.talk(12)
+    parent = await room.live()
+    await room.say("/compress")
+    child = await room.live()
+    await room.talk(2, "later")
+    everything = await room.said()
+    answer = await room.say("/undo-compress")
+    branch = await room.live()
+    assert (branch.parent_id, branch.reason) == (child.id, "branch")
+    assert branch.system_prompt == parent.system_prompt, "without the note of the compaction"
+    assert await room.context() == everything == await room.said()
+    assert answer.startswith("Undone: ")
+    hits = await room.store.search("Question 3", conversation_id=room.conversation_id, limit=100)
+    assert len({hit.message.id for hit in hits}) == len(hits)
+
+
+async def test_the_model_sees_the_past_again(room: GatewayHarness) -> None:
+    """The next request holds the first words verbatim and no summary, and begins as it did before the compaction."""
+    await room.talk(12)
+    before = room.llm.requests[-1].messages
+    await room.say("/compress")
+    await room.talk(1)
+    assert "To test." in str(room.llm.requests[-1].messages)
+    await room.say("/undo-compress")
+    await room.talk(1)
+    now = room.llm.requests[-1].messages
+    assert now[: len(before)] == before
+    assert "To test." not in str(now)
+
+
+async def test_undoing_twice_goes_back_twice(room: GatewayHarness) -> None:
+    """Each undo brings back one more compaction, also through branches, until everything is there."""
+    await room.talk(10, "one")
+    await room.say("/compress")
+    await room.talk(10, "two")
+    await room.say("/compress")
+    await room.talk(1, "three")
+    sizes = [len(await room.context())]
+    for _ in range(2):
+        assert (await room.say("/undo-compress")).startswith("Undone: ")
+        sizes.append(len(await room.context()))
+    assert sizes == sorted(set(sizes)), "each time there was more"
+    assert await room.context() == await room.said()
+    assert await room.say("/undo-compress") == NOTHING
+
+
+async def test_compressing_again_after_an_undo(room: GatewayHarness) -> None:
+    """The second child lies beside the first, and can be undone like it."""
+    await room.talk(12)
+    parent = await room.live()
+    await room.say("/compress")
+    first = await room.live()
+    await room.say("/undo-compress")
+    await room.talk(1)
+    assert (await room.say("/compress")).startswith("Compressed: ")
+    second = await room.live()
+    assert (second.parent_id, second.id != first.id) == (parent.id, True)
+    await room.say("/undo-compress")
+    assert await room.live() == await room.store.session(parent.id)
+
+
+async def test_there_must_be_something_to_undo(room: GatewayHarness) -> None:
+    """A new conversation, one that was never compacted, and one that was reset since."""
+    assert await room.say("/undo-compress") == NOTHING
+    await room.talk(12)
+    assert await room.say("/undo-compress") == NOTHING
+    await room.say("/compress")
+    await room.say("/reset")
+    reset = await room.live()
+    assert await room.say("/undo-compress") == NOTHING
+    await room.talk(1)
+    assert await room.say("/undo-compress") == NOTHING
+    assert (await room.live()).id == reset.id
+
+
+async def test_the_engine_is_told(room: GatewayHarness) -> None:
+    """The engine of the session that was left ends; another one starts where the conversation is now."""
+    await room.talk(12)
+    parent = await room.live()
+    await room.say("/compress")
+    child = await room.live()
+    await room.say("/undo-compress")
+    assert room.told == [("start", parent.id), ("start", child.id), ("end", child.id), ("start", parent.id)]
+    live = await room.gateway.agent.open(await room.store.conversation(room.conversation_id))
+    runner = await room.gateway.agent.keeper.compactor.engines.get(live)
+    assert isinstance(runner.engine, NotingCompressor)
+    assert runner.engine._previous_summary is None, "the summary that was undone must not be built upon"
+    assert runner.engine.last_prompt_tokens == parent.prompt_tokens
+
+
+async def test_a_context_over_the_threshold_says_so(room: GatewayHarness) -> None:
+    """Whoever undoes what was needed learns that it will happen again, in the same sentence."""
+    await room.talk(40)
+    await room.say("/compress")
+    answer = await room.say("/undo-compress")
+    assert re.fullmatch(r"Undone: .* tokens; compressor compacts again from 4,000 on\.", answer), answer
+
+
+async def _split(store: SessionStore, session_id: str, kept: Sequence[Message]) -> Session:
+    summary = Message("user", "A summary.", kind="summary")
+    return await store.split(Split(session_id, "hygiene", [summary, *(message.id for message in kept)]))
+
+
+async def test_a_call_left_open_gets_a_stub_at_the_seam(room: GatewayHarness) -> None:
+    """A turn was stopped before its tool answered, then compacted: the restored history is one providers take."""
+    conversation = await room.store.open_conversation(Address("web", "seam"), person=OWNER)
+    first = conversation.live_session_id
+    call = ToolCall("call_1", "look_up", "{}")
+    said = [Message("user", "Look it up."), Message("assistant", "", tool_calls=(call,))]
+    await room.store.append(first, said)
+    child = await _split(room.store, first, [])
+    await room.store.append(child.id, [Message("user", "Never mind."), Message("assistant", "Fine.")])
+    rewound = await undo_compaction(room.store, await room.store.conversation(conversation.id))
+    assert rewound
+    chat = [
+        {"role": m.role, "tool_call_id": m.tool_call_id, "tool_calls": [{"id": c.id} for c in m.tool_calls]}
+        for m in rewound.live.history
+    ]
+    assert [message["role"] for message in chat] == ["user", "assistant", "tool", "user", "assistant"]
+    assert is_paired(chat)
+
+
+async def test_an_engine_that_only_drops_messages_can_be_undone(room: GatewayHarness) -> None:
+    """Without a summary in the history the lineage alone tells what was compacted, also behind a branch."""
+    conversation = await room.store.open_conversation(Address("web", "window"), person=OWNER)
+    live = conversation.live_session_id
+    for number in range(3):
+        await room.store.append(live, [Message("user", f"{number}a"), Message("assistant", f"{number}b")])
+        last = (await room.store.history(live))[-1]
+        live = (await room.store.split(Split(live, "compression", [last.id]))).id
+    await room.store.append(live, [Message("user", "now")])
+    sizes = []
+    while rewound := await undo_compaction(room.store, await room.store.conversation(conversation.id)):
+        sizes.append(len(rewound.live.history))
+    assert sizes == [4, 6, 7], "what it kept and what was said there, with all that was said since"
+
+
+async def test_an_ancestor_before_a_reset_can_be_restored(room: GatewayHarness) -> None:
+    """Asked for by its id, what a reset put aside comes back in front of what was said since."""
+    await room.talk(2)
+    first = await room.live()
+    await room.say("/reset")
+    await room.talk(1, "later")
+    conversation = await room.store.conversation(room.conversation_id)
+    rewound = await restore(room.store, conversation, first.id)
+    assert rewound.live.session.reason == "branch"
+    assert [message.id for message in rewound.live.history] == await room.said()
+
+
+async def test_restoring_never_takes_anything_out_of_the_context(room: GatewayHarness) -> None:
+    """An ancestor whose context is smaller is refused, and so is a session that is no ancestor; nothing moves."""
+    await room.talk(12)
+    await room.say("/compress")
+    small = await room.live()
+    await room.talk(1)
+    await room.say("/undo-compress")
+    live = await room.live()
+    conversation = await room.store.conversation(room.conversation_id)
+    with pytest.raises(StoreError, match=r"messages of the live context are not in"):
+        await restore(room.store, conversation, small.id)
+    for no_ancestor in (live.id, "ses_unknown"):
+        with pytest.raises(StoreError, match="is no ancestor of the live session"):
+            await restore(room.store, conversation, no_ancestor)
+    assert await room.live() == live
+
+
+async def test_an_undo_waits_for_the_turn_before_it(room: GatewayHarness) -> None:
+    """Typed while the model speaks, it is done after the answer, and the answer is not lost."""
+    await room.talk(12)
+    await room.say("/compress")
+    gate = asyncio.Event()
+    room.llm.then(["Speaking", gate, "."])
+    with room.gateway.hub.watch(room.conversation_id, after=room.after) as watcher:
+        for text in ("Speak.", "/undo-compress"):
+            await room.gateway.receive(InboundMessage(Address("web", "room"), OWNER, text))
+        gate.set()
+        ended = 0
+        while ended < 2:
+            ended += isinstance((await asyncio.wait_for(anext(watcher), 5)).event, TurnDone)
+    history = await room.store.history((await room.live()).id)
+    assert history[-1].content == "Speaking."
+    assert len(history) == 26

@@ -1,0 +1,192 @@
+"""Plugins inside the real gateway: a stranger's engine runs unchanged, and a plugin that cannot run stops the start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from agent.untrusted import without_marks
+from tests.fakes.openai.server import FakeOpenAI
+from tests.fakes.script import Call, Reply
+from tests.support.foreign_plugins import ENGINE, WITH_OPTIONS, write_engine, write_plugin
+from tests.support.hermes_process import WebClient, hermes
+from tests.support.ordinary_user import hermes as run_hermes
+
+DROPPING = """
+import json
+from .base import Engine
+
+
+class Dropping(Engine):
+    "Keeps the system prompt and the last two messages. No optional argument anywhere, no **kwargs."
+
+    def should_compress(self, prompt_tokens):
+        return prompt_tokens > 600
+
+    def compress(self, messages):
+        self.compression_count += 1
+        return messages[:1] + messages[-2:]
+
+    def on_session_start(self, session_id):
+        self.seen.append(session_id)
+
+    def get_tool_schemas(self):
+        return [{"name": "sessions_seen", "description": "Counts.", "parameters": {"type": "object", "properties": {}}}]
+
+    def handle_tool_call(self, name, args):
+        return json.dumps({"seen": len(self.seen), "compactions": self.compression_count})
+
+
+def register(ctx):
+    ctx.register_context_engine(Dropping(context_length=200000))
+"""
+
+
+def config(world: FakeOpenAI, engine: str, **more: Any) -> dict[str, Any]:
+    model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
+    return {
+        "model": {**model, "context_length": 2_000},
+        "tools": {"enabled": []},
+        "context": {"engine": engine},
+        **more,
+    }
+
+
+def contents(request: Any) -> list[str]:
+    return [str(message["content"]) for message in request.body["messages"]]
+
+
+@pytest.mark.parametrize("place", ["folder", "general plugin"])
+async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> None:
+    """It compacts, its tool is offered and answered, and two conversations have an engine each."""
+    home = tmp_path / "home"
+    more: dict[str, Any] = {}
+    if place == "folder":
+        write_engine(home, "from .parts import register\n", base=ENGINE, parts=DROPPING)
+    else:
+        write_plugin(home, "from .parts import register\n", base=ENGINE, parts=DROPPING)
+        more = {"plugins": {"enabled": ["acme"]}}
+    answers = []
+    async with (
+        FakeOpenAI(context_length=2_000) as world,
+        hermes(home, config(world, "mine", **more)) as process,
+        WebClient.open(process.url, "long") as long,
+        WebClient.open(process.url, "short") as short,
+    ):
+        world.script(lambda seen: Reply("Noted."))
+        for number in range(4):
+            assert (await long.say(f"number {number} " + "word " * 300))[-1]["type"] == "TurnDone"
+        assert not any("number 0" in text for text in contents(world.requests[-1]))
+        assert any("number 3" in text for text in contents(world.requests[-1]))
+        assert any("number 0" in message["content"] for message in await long.transcript()), "it is kept"
+        for client in (long, short):
+            world.reply(tool_calls=[Call("sessions_seen", {})])
+            assert (await client.say("How many?"))[-1]["type"] == "TurnDone"
+            answers.append(json.loads(without_marks(world.requests[-1].body["messages"][-1]["content"])))
+    assert [tool["function"]["name"] for tool in world.requests[0].body["tools"]] == ["sessions_seen"]
+    assert answers[0]["compactions"] >= 1 and answers[0]["seen"] >= 2
+    assert answers[1] == {"seen": 1, "compactions": 0}
+
+
+async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
+    """The provider gets it behind the message, turn after turn; nobody else sees it, and no provider our ids."""
+    hint = "    def hint(self, messages):\n        return f'[xylophone {len(messages)}]'\n"
+    write_engine(tmp_path / "home", ENGINE + hint)
+    async with (
+        FakeOpenAI(context_length=2_000) as world,
+        hermes(tmp_path / "home", config(world, "mine")) as process,
+        WebClient.open(process.url, "a") as client,
+    ):
+        world.script(lambda seen: Reply("Noted."))
+        events = [*await client.say("first"), *await client.say("second")]
+        shown = await client.transcript()
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"{process.url}/c/{client.conversation_id}") as page,
+        ):
+            html = await page.text()
+    assert not any(request.refused for request in world.requests)
+    assert contents(world.requests[-1])[1:] == ["first", "[xylophone 2]", "Noted.", "second", "[xylophone 5]"]
+    assert not any(
+        key in message
+        for message in world.requests[-1].body["messages"]
+        for key in ("message_id", "created_at")
+    )
+    assert [message["content"] for message in shown] == ["first", "Noted.", "second", "Noted."]
+    assert page.status == 200 and "second" in html
+    assert "xylophone" not in f"{events} {html}"
+
+
+async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> None:
+    """Thirty messages through a window that holds about six of them; no request is too large."""
+    async with (
+        FakeOpenAI(context_length=2_000) as world,
+        hermes(tmp_path / "home", config(world, "sliding_window")) as process,
+        WebClient.open(process.url, "long") as client,
+    ):
+        world.script(lambda seen: Reply("Noted."))
+        for number in range(30):
+            events = await client.say(f"number {number} " + "word " * 200)
+            assert events[-1]["type"] == "TurnDone", events[-1]
+        said = [message["content"][:9] for message in await client.transcript() if message["role"] == "user"]
+    assert len(said) == 30
+    assert not any(request.refused for request in world.requests)
+    assert max(len(request.body["messages"]) for request in world.requests) < 12
+    assert "left out to save space" in contents(world.requests[-1])[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"context": {"engine": "sliding_window", "options": {"depth": 3}}},
+            ["hermes.yaml:3: context.options: the engine `sliding_window` takes none"],
+        ),
+        (
+            {"context": {"engine": "mine", "options": {"dept": 3}}},
+            ["hermes.yaml:3: `context.options` has no `dept`."],
+        ),
+        ({"plugins": {"enabled": ["bad"]}}, ["`bad` in", "no_such_library", "Traceback"]),
+        ({"plugins": {"enabled": ["gone"]}}, ["There is no `gone` in"]),
+    ],
+)
+def test_what_cannot_run_stops_the_start(
+    private_home: Path, settings: dict[str, Any], words: list[str]
+) -> None:
+    """Exit code 2 and a sentence. An engine that cannot run is another matter: see `test_fallback.py`."""
+    write_engine(private_home, WITH_OPTIONS)
+    write_plugin(private_home, "import no_such_library\n", "bad")
+    file = private_home / "hermes.yaml"
+    file.write_text(yaml.safe_dump({"platforms": {"web": {"enabled": False}}, **settings}))
+    refused = run_hermes("--config", str(file), "run")
+    assert refused.returncode == 2
+    for word in words:
+        assert word in refused.stderr
+
+
+async def test_hooks_hear_the_turns(tmp_path: Path) -> None:
+    """With ids and without what was said."""
+    code = """
+from pathlib import Path
+
+def note(**data):
+    with (Path(__file__).parent / "heard.txt").open("a") as file:
+        file.write(" ".join(sorted(data)) + "\\n")
+
+def register(ctx):
+    ctx.register_hook("turn_done", note)
+"""
+    folder = write_plugin(tmp_path / "home", code)
+    async with FakeOpenAI() as world:
+        settings = config(world, "compressor", plugins={"enabled": ["acme"]})
+        async with hermes(tmp_path / "home", settings) as process, WebClient.open(process.url, "a") as client:
+            await client.say("hello")
+            await client.say("again")
+    heard = await asyncio.to_thread((folder / "heard.txt").read_text)
+    assert heard.splitlines()[0] == "conversation_id message_id platform stopped"

@@ -1,0 +1,51 @@
+"""Engines are found where wheels are installed: ours, and those that others add to the namespace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.foreign_plugins import ENGINE, write
+
+ROOT = Path(__file__).parents[4]
+BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """What pip would put into site-packages."""
+    built = subprocess.run(
+        [sys.executable, "-c", BUILD, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    target = tmp_path / "site-packages"
+    with zipfile.ZipFile(tmp_path / built.stdout.split()[-1]) as wheel:
+        wheel.extractall(target)
+    return target
+
+
+def test_engines_of_wheels(installed: Path, tmp_path: Path) -> None:
+    """The example comes with ours, and another wheel's engine stands beside it, in a folder of its own."""
+    other = tmp_path / "other"
+    write(other / "plugins" / "context_engine" / "mine", ENGINE)
+    shown = subprocess.run(
+        [sys.executable, "-P", "-m", "gateway.cli", "plugins", "list", "--json"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (installed, other)))},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    engines = {
+        engine["name"]: engine
+        for engine in json.loads(shown.stdout)["context_engines"]
+        if not engine["problem"]
+    }
+    assert engines["sliding_window"]["folder"] == str(installed / "plugins/context_engine/sliding_window")
+    assert engines["sliding_window"]["description"]
+    assert engines["mine"]["folder"] == str(other / "plugins/context_engine/mine")
