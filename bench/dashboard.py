@@ -77,8 +77,8 @@ async def _measure(folder: Path) -> list[Row]:
         await asyncio.to_thread(_spend, path)
         gateway = _gateway(store, folder)
         settings = LiveConfig(LoadedConfig(Config(), None, folder))
-        house = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
-        web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, house=house)
+        context = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
+        web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, context=context)
         await web.start()
         try:
             async with aiohttp.ClientSession() as http:

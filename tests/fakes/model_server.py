@@ -1,13 +1,13 @@
 """The part OpenAI's and Anthropic's servers share: listening, scripts, records, streaming and its accidents.
 
-    async with OpenAIWorld() as world:
+    async with FakeOpenAI() as world:
         world.reply("Hello there")
         world.fail(429, retry_after=2)
         ...                                    # point a client at world.base_url
         assert world.requests[0].body["messages"][-1]["content"] == "Hi"
 
 Requests take scripted steps in order, then ask the handler given to `script()`, then get an echo of the
-last user message. In a test without an event loop: `with OpenAIWorld().in_thread() as world:`; every verb
+last user message. In a test without an event loop: `with FakeOpenAI().in_thread() as world:`; every verb
 works from any thread.
 """
 

@@ -44,7 +44,7 @@ OTHER_BOTS = {"groups": "per_person", "group_members": "allowed_users", "pairing
 
 @dataclass
 class ContractHarness:
-    telegram: telegram.TelegramWorld
+    telegram: telegram.FakeTelegram
     discord: FakeDiscord
     ears: FakeTranscription
     model: Model
@@ -115,7 +115,7 @@ async def open_harness(
 ) -> AsyncIterator[ContractHarness]:
     """Start Hermes. `different` is merged into the configuration."""
     async with (
-        telegram.TelegramWorld() as tg,
+        telegram.FakeTelegram() as tg,
         FakeDiscord() as dc,
         FakeTranscription.open() as ears,
         world or FakeOpenAI() as model,
@@ -139,7 +139,7 @@ async def open_harness(
 
 
 def _configuration(
-    tg: telegram.TelegramWorld, dc: FakeDiscord, people: list[DiscordUser], model: FakeOpenAI
+    tg: telegram.FakeTelegram, dc: FakeDiscord, people: list[DiscordUser], model: FakeOpenAI
 ) -> dict[str, Any]:
     return {
         "model": {

@@ -18,7 +18,7 @@ Step = Reply | Failure
 
 
 class Model:
-    """A script for an `OpenAIWorld`. What nothing was planned for is echoed, see `echo`."""
+    """A script for an `FakeOpenAI`. What nothing was planned for is echoed, see `echo`."""
 
     def __init__(self, world: FakeOpenAI) -> None:
         self._world = world

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from tests.e2e.chaos.chaos_run import ChaosRun
 from tests.e2e.chaos.checks import Violation
 from tests.e2e.chaos.database import contents, rows_about
 from tests.e2e.chaos.observed import Said
-from tests.e2e.chaos.town import ChaosRun
 from tests.e2e.chaos.words import asked_in, token_of_key, words_in
 
 SHOWN_VIOLATIONS = 12

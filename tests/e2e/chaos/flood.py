@@ -14,12 +14,12 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
+from tests.e2e.chaos.chaos_run import ChaosRun, open_town
 from tests.e2e.chaos.checks import TROUBLE, Verdict, check
 from tests.e2e.chaos.observed import Observed, Said, Shown
 from tests.e2e.chaos.places import Place
 from tests.e2e.chaos.report import table
 from tests.e2e.chaos.samples import Sample, Sampler, samples_table
-from tests.e2e.chaos.town import ChaosRun, open_town
 
 CROWD = 50
 MOST_GROWTH_MB = 60.0

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.e2e.chaos.chaos_run import ChaosRun, open_town
 from tests.e2e.chaos.checks import Verdict, check
 from tests.e2e.chaos.database import damage
 from tests.e2e.chaos.moments import MOMENTS, Bait, Kind, Moment
 from tests.e2e.chaos.observed import Said
 from tests.e2e.chaos.places import Place
-from tests.e2e.chaos.town import ChaosRun, open_town
 
 MOST_KILLS_OF_A_MESSAGE = 2
 """A message that is worked on at more deaths is retried later and later, so that fewer of the moments come. Before

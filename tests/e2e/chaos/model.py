@@ -33,7 +33,7 @@ class Asked:
 
 
 class TalkativeModel:
-    """A script for an `OpenAIWorld`.
+    """A script for an `FakeOpenAI`.
 
     `short`: a few words at once. `stream`: word by word, for two seconds. `long`: several messages. `tool`: some words
     and a call that has an effect, then a short answer, or a stream.

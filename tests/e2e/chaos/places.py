@@ -54,7 +54,7 @@ class TelegramPlace:
 
     def __init__(
         self,
-        world: telegram.TelegramWorld,
+        world: telegram.FakeTelegram,
         people: Sequence[telegram.Person],
         chat: telegram.Chat,
         uncertain: IsUncertain,
@@ -107,7 +107,7 @@ class DiscordPlace:
 
     def __init__(
         self,
-        world: discord.DiscordWorld,
+        world: discord.FakeDiscord,
         people: Sequence[discord.Person],
         channel: discord.Channel,
         uncertain: IsUncertain,

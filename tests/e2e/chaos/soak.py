@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.e2e.chaos.chaos_run import ChaosRun, open_town
 from tests.e2e.chaos.checks import TROUBLE, Verdict, Violation, check
 from tests.e2e.chaos.moments import Kind
 from tests.e2e.chaos.places import Place
 from tests.e2e.chaos.report import table
 from tests.e2e.chaos.samples import Sample, Sampler, samples_table
-from tests.e2e.chaos.town import ChaosRun, open_town
 from tests.e2e.chaos.words import answer
 from tests.fakes.discord import server as discord
 from tests.fakes.script import Failure, Reply

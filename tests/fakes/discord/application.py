@@ -7,7 +7,7 @@ from tests.fakes.discord.errors import Json, refused
 from tests.fakes.discord.faults import Call
 from tests.fakes.discord.gateway import Gateway
 from tests.fakes.discord.places import Guild
-from tests.fakes.discord.scene import DiscordState
+from tests.fakes.discord.service_state import DiscordState
 
 
 class ApplicationRoutes:

@@ -10,7 +10,7 @@ from tests.fakes.discord.mentions import EVERYTHING, allowed_in
 from tests.fakes.discord.messages import Attachment, Flag, Message, Type, Upload
 from tests.fakes.discord.places import Channel, Kind, May, User
 from tests.fakes.discord.rules import check_message
-from tests.fakes.discord.scene import DiscordState, Intent
+from tests.fakes.discord.service_state import DiscordState, Intent
 
 SETTABLE_FLAGS = Flag.SUPPRESS_EMBEDS | Flag.SUPPRESS_NOTIFICATIONS
 SYSTEM = (Type.THREAD_CREATED, Type.THREAD_STARTER_MESSAGE)

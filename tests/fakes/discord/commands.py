@@ -9,7 +9,7 @@ from tests.fakes.discord.channels import as_id
 from tests.fakes.discord.errors import Form, Json, Refused, refused
 from tests.fakes.discord.faults import MODEL_TYPE, Call
 from tests.fakes.discord.places import Guild
-from tests.fakes.discord.scene import DiscordState
+from tests.fakes.discord.service_state import DiscordState
 
 SUBCOMMAND, GROUP, STRING, INTEGER, BOOLEAN, USER, CHANNEL, ROLE, MENTIONABLE, NUMBER, ATTACHMENT = range(
     1, 12

@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 
 from tests.fakes.discord.errors import Json
 from tests.fakes.discord.places import Guild
-from tests.fakes.discord.scene import DiscordState, Intent
+from tests.fakes.discord.service_state import DiscordState, Intent
 from tests.fakes.discord.session import Close, Connection, Session
 
 PRIVILEGED = Intent.GUILD_MEMBERS | Intent.GUILD_PRESENCES | Intent.MESSAGE_CONTENT

@@ -14,7 +14,7 @@ from tests.fakes.discord.mentions import ONLY_USERS, allowed_in
 from tests.fakes.discord.messages import Flag, Message, Type
 from tests.fakes.discord.places import ORDINARY, Channel, May, User
 from tests.fakes.discord.rules import MAX_FILE_BYTES, check_message
-from tests.fakes.discord.scene import DiscordState
+from tests.fakes.discord.service_state import DiscordState
 
 ANSWER_WITHIN = 3.0
 TOKEN_LIVES = 15 * 60.0

@@ -13,7 +13,7 @@ from tests.support.watch import PATIENCE
 
 if TYPE_CHECKING:
     from tests.fakes.discord.messages import Message
-    from tests.fakes.discord.scene import DiscordState
+    from tests.fakes.discord.service_state import DiscordState
 
 
 class May(IntFlag):

@@ -12,7 +12,7 @@ from aiohttp import BodyPartReader, web
 from tests.fakes.discord.errors import Refused, plain, refused
 from tests.fakes.discord.faults import Call, Fault, Faults, Limits, RateLimited
 from tests.fakes.discord.messages import Attachment, Upload
-from tests.fakes.discord.scene import DiscordState
+from tests.fakes.discord.service_state import DiscordState
 
 API = "/api/v10"
 MAX_REQUEST = 25 * 2**20

@@ -1,6 +1,6 @@
 """A Discord on the loopback interface: REST and gateway, as strict as the real one, with people to talk to the bot.
 
-    async with DiscordWorld() as world:
+    async with FakeDiscord() as world:
         # hermes.yaml: platforms.discord.{token: world.token, api_base: world.api_base, gateway_url: world.gateway_url}
         ...                                              # start the bot
         await world.gateway.is_online()
@@ -53,7 +53,7 @@ from tests.fakes.discord.people import NotPossible, Person, Webhook
 from tests.fakes.discord.places import Channel, Guild, May, Role, User
 from tests.fakes.discord.rest import API, Rest
 from tests.fakes.discord.routes import ROUTES, acts
-from tests.fakes.discord.scene import Channels, DiscordState, Intent
+from tests.fakes.discord.service_state import Channels, DiscordState, Intent
 from tests.fakes.discord.time import Clock
 
 __all__ = [

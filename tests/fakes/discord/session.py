@@ -13,7 +13,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from tests.fakes.discord.errors import Json
-from tests.fakes.discord.scene import Intent
+from tests.fakes.discord.service_state import Intent
 
 SENDS_PER_MINUTE = 120
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.fakes.telegram.errors import bad_request
-from tests.fakes.telegram.scene import TelegramState, membership
+from tests.fakes.telegram.service_state import TelegramState, membership
 from tests.fakes.telegram.state import BotAccount
 from tests.fakes.telegram.updates import Update, Webhook
 from tests.fakes.telegram.wire import Arguments

@@ -8,7 +8,7 @@ from typing import Any
 from tests.fakes.telegram.content import inline_keyboard, message_caption, message_text
 from tests.fakes.telegram.errors import bad_request
 from tests.fakes.telegram.files import MAX_DOWNLOAD, sent_file
-from tests.fakes.telegram.scene import TelegramState, placement
+from tests.fakes.telegram.service_state import TelegramState, placement
 from tests.fakes.telegram.state import GENERAL_TOPIC, BotAccount, Chat, ChatAction, Message
 from tests.fakes.telegram.text import Formatted, units
 from tests.fakes.telegram.wire import Arguments

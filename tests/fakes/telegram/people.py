@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.fakes.telegram.files import Attachment
-from tests.fakes.telegram.scene import CallbackQuery, TelegramState, placement
+from tests.fakes.telegram.service_state import CallbackQuery, TelegramState, placement
 from tests.fakes.telegram.state import BotAccount, Chat, Message, Topic, User
 from tests.fakes.telegram.text import MAX_CAPTION, MAX_TEXT, Entity, Formatted, trimmed, units
 

@@ -1,4 +1,4 @@
-"""The real python-telegram-bot, pointed at a TelegramWorld, and a few things to send with it."""
+"""The real python-telegram-bot, pointed at a FakeTelegram, and a few things to send with it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A Telegram of our own on the loopback: the Bot API as strict as the real one, and people who use it.
 
-    async with TelegramWorld() as world:
+    async with FakeTelegram() as world:
         bot = Bot(world.token, base_url=world.url + "/bot", base_file_url=world.url + "/file/bot")
         ada = world.person(first_name="Ada", username="ada_l")
         asked = await ada.says("/help")                       # private chat with the first bot
@@ -43,7 +43,7 @@ from tests.fakes.telegram.files import MAX_UPLOAD
 from tests.fakes.telegram.limits import Limits, Pace
 from tests.fakes.telegram.messages import MESSAGE_METHODS
 from tests.fakes.telegram.people import Person
-from tests.fakes.telegram.scene import TOKEN, CallbackQuery, TelegramState
+from tests.fakes.telegram.service_state import TOKEN, CallbackQuery, TelegramState
 from tests.fakes.telegram.state import BotAccount, Chat, Message, Topic, User
 from tests.fakes.telegram.updates import Update
 from tests.fakes.telegram.waiting import seen

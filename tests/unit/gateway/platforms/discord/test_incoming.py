@@ -10,8 +10,8 @@ from agent.untrusted import wrap_untrusted
 from gateway.types import Author, Place, Quote
 from tests.fakes.discord.errors import Json
 from tests.fakes.discord.messages import Message
-from tests.fakes.discord.scene import Intent
 from tests.fakes.discord.server import FakeDiscord, Fault, Person, Role
+from tests.fakes.discord.service_state import Intent
 from tests.support.discord_harness import Bot, RecordingReceiver, place, running
 
 

@@ -37,8 +37,8 @@ TEAM = -1_002_000_000_001
 
 @dataclass
 class ChaosRun:
-    telegram: telegram.TelegramWorld
-    discord: discord.DiscordWorld
+    telegram: telegram.FakeTelegram
+    discord: discord.FakeDiscord
     hermes: Hermes
     trap: Trap
     model: TalkativeModel
@@ -121,8 +121,8 @@ async def open_town(
 ) -> AsyncIterator[ChaosRun]:
     """`crowd`: so many more people with a direct chat, half of them on Discord. `settings`: of the configuration."""
     async with AsyncExitStack() as stack:
-        tg = await stack.enter_async_context(telegram.TelegramWorld())
-        dc = await stack.enter_async_context(discord.DiscordWorld())
+        tg = await stack.enter_async_context(telegram.FakeTelegram())
+        dc = await stack.enter_async_context(discord.FakeDiscord())
         llm = await stack.enter_async_context(FakeOpenAI(context_length=4_000_000))
         http = await stack.enter_async_context(aiohttp.ClientSession())
         tg_people = [
@@ -149,7 +149,7 @@ async def open_town(
         yield ChaosRun(tg, dc, hermes, trap, model, notebook, places, url)
 
 
-def _tap(tg: telegram.TelegramWorld, dc: discord.DiscordWorld, trap: Trap) -> None:
+def _tap(tg: telegram.FakeTelegram, dc: discord.FakeDiscord, trap: Trap) -> None:
     """A planned fault is asked about every call; this one only listens, and strikes when the trap says so."""
     for method in TAPPED_TELEGRAM:
         reach = partial(trap.reach, f"telegram {method}")
@@ -160,8 +160,8 @@ def _tap(tg: telegram.TelegramWorld, dc: discord.DiscordWorld, trap: Trap) -> No
 
 
 def _configuration(
-    tg: telegram.TelegramWorld,
-    dc: discord.DiscordWorld,
+    tg: telegram.FakeTelegram,
+    dc: discord.FakeDiscord,
     tg_people: list[telegram.Person],
     dc_people: list[discord.Person],
     llm: FakeOpenAI,
