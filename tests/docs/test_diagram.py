@@ -32,7 +32,7 @@ def test_it_can_be_read_without_eyes_and_loads_nothing() -> None:
     assert picture.get("role") == "img"
     assert picture.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
     assert all(
-        word in (description.text or "") for word in ("inbox", "mailbox", "loop", "hub", "outbox", "store")
+        word in (description.text or "") for word in ("inbox", "queue", "loop", "hub", "outbox", "store")
     )
     assert "<script" not in TEXT
     assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\((?!#)", TEXT) == []
