@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gateway.config.schema_platforms import BotConfig, is_id
-from gateway.store.ports import Access
+from gateway.store.access import Access
 from gateway.types import Author, Place
 
 Verdict = Literal["yes", "no", "stranger"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from gateway.config.schema_platforms import is_id
-from gateway.store.ports import Access, AskingLimits, GuessingLimits, Paired, PairingRequest
+from gateway.store.access import Access, AskingLimits, GuessingLimits, Paired, PairingRequest
 from gateway.types import Author
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
 from gateway.chat.group_context import safe_name
 from gateway.core.gateway import Gateway
-from gateway.store.ports import PairingLocked
+from gateway.store.access import PairingLocked
 from gateway.types import Author, Button, ChatMessage, Press
 
 

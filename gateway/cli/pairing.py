@@ -15,7 +15,7 @@ from gateway.cli.output import console, local_time, one_line, print_json, print_
 if TYPE_CHECKING:
     from gateway.access.pairing import Pairing
     from gateway.config.loader import LoadedConfig
-    from gateway.store.ports import Paired, PairingRequest
+    from gateway.store.access import Paired, PairingRequest
 
 T = TypeVar("T")
 

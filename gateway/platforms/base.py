@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway.media.attachments import AttachmentReader
     from gateway.observability import Metrics
     from gateway.reload import LiveConfig
-    from gateway.store.ports import Access
+    from gateway.store.access import Access
     from gateway.store.reports import Reports
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.platforms.clients import REQUEST_SECONDS, read_body
-from gateway.store.ports import Access
+from gateway.store.access import Access
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PUBLIC_PATHS = ("/healthz", "/readyz", "/static/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import sqlite3
 
-from gateway.store.ports import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
+from gateway.store.access import AskingLimits, GuessingLimits, Paired, PairingLocked, PairingRequest
 from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.validation import storable
 

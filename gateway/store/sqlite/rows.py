@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import starmap
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -35,13 +36,37 @@ SESSION_COLUMNS = (
 
 CONVERSATION_COLUMNS = "id, platform, chat_id, thread_id, user_id, person, live_session_id, created_at"
 
+_new = object.__new__
 _decode = json.JSONDecoder().raw_decode
 """`json.loads` without the check for trailing text, which costs more than decoding short texts."""
 
 
+def _setter(field: str) -> Callable[[Message, object], None]:
+    """Return the function that writes one slot of a new message.
+
+    Twelve of these calls take half the time of the `__init__` of a frozen dataclass, and a long history is 10,000
+    messages."""
+    setter: Callable[[Message, object], None] = getattr(Message, field).__set__
+    return setter
+
+
+_set_role = _setter("role")
+_set_content = _setter("content")
+_set_parts = _setter("parts")
+_set_tool_calls = _setter("tool_calls")
+_set_tool_call_id = _setter("tool_call_id")
+_set_name = _setter("name")
+_set_kind = _setter("kind")
+_set_source_id = _setter("source_id")
+_set_id = _setter("id")
+_set_created_at = _setter("created_at")
+_set_session_id = _setter("session_id")
+_set_state = _setter("state")
+
+
 def messages_from(rows: Iterable[Row]) -> list[Message]:
     """Decode rows that begin with MESSAGE_COLUMNS."""
-    return [_message_from(*row) for row in rows]
+    return list(starmap(_message_from, rows))
 
 
 def _message_from(
@@ -59,20 +84,20 @@ def _message_from(
     state: str | None,
     *_: object,
 ) -> Message:
-    return Message(
-        role,
-        content,
-        () if parts is None else tuple(_decode(parts)[0]),
-        () if tool_calls is None else _calls_from_json(tool_calls),
-        tool_call_id,
-        name,
-        kind,
-        source_id,
-        message_id,
-        created_at,
-        session_id,
-        None if state is None else _decode(state)[0],
-    )
+    message = _new(Message)
+    _set_role(message, role)
+    _set_content(message, content)
+    _set_parts(message, () if parts is None else tuple(_decode(parts)[0]))
+    _set_tool_calls(message, () if tool_calls is None else _calls_from_json(tool_calls))
+    _set_tool_call_id(message, tool_call_id)
+    _set_name(message, name)
+    _set_kind(message, kind)
+    _set_source_id(message, source_id)
+    _set_id(message, message_id)
+    _set_created_at(message, created_at)
+    _set_session_id(message, session_id)
+    _set_state(message, None if state is None else _decode(state)[0])
+    return message
 
 
 def message_row(message: Message, session_id: str) -> Row:

@@ -18,7 +18,7 @@ from gateway.platforms.web.security import is_owner
 from gateway.platforms.web.sse import EventStreams, frame
 from gateway.plugins.engines import BUILT_IN
 from gateway.reload import LiveConfig
-from gateway.store.ports import Access
+from gateway.store.access import Access
 from gateway.store.reports import Reports
 
 

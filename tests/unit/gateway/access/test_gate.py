@@ -10,7 +10,7 @@ import pytest
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.config.schema_platforms import BotConfig
-from gateway.store.ports import Access
+from gateway.store.access import Access
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, Place
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.access.pairing import ALPHABET, ASKING, Pairing, PairingCode
-from gateway.store.ports import Access, PairingLocked
+from gateway.store.access import Access, PairingLocked
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author
 from tests.unit.gateway.access.conftest import Clock

@@ -167,7 +167,7 @@ def test_a_damaged_one_costs_nobody_the_backup_of_ours(state: StateDirectory, tm
     (failed,) = findings(state, broken)
     assert failed.level == "fail" and "is damaged (" in failed.text
     (warned,) = findings(state, nothing)
-    assert warned.level == "warn" and "no SQLite database" in warned.text
+    assert warned.level == "warn" and "is not a SQLite database" in warned.text
 
 
 @pytest.mark.parametrize(
