@@ -13,10 +13,11 @@ import structlog
 from agent.aio import keyed_lock
 from agent.errors import HermesError, StoreError
 from agent.llm.budget import spending_for
-from agent.store import Address, Conversation
+from agent.store import Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing
 from gateway.chat.adapter import ChatPort
+from gateway.chat.addresses import BotAddresses
 from gateway.chat.callbacks import Buttons, PairingPrompt
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.errors import DeliveryError
@@ -27,13 +28,13 @@ from gateway.chat.recent_messages import RecentMessages
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.conversation_queue import QueueEntry
 from gateway.core.gateway import UNREADABLE, Gateway
-from gateway.core.inbox_codec import decode, encode, inbox_id, is_command_row
+from gateway.core.inbox_codec import decode, encode, is_command_row
 from gateway.core.parked import ResumeResult
 from gateway.core.retry import retry_store
 from gateway.errors import QueueFull
 from gateway.media.attachments import AttachmentReader
 from gateway.store.ports import InboxMessage, OutboxItem, QueueLimits
-from gateway.types import Author, ChatMessage, InboundMessage, Origin, Place, Press
+from gateway.types import ChatMessage, InboundMessage, Origin, Place, Press
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +69,7 @@ class ChatReceiver:
         self._port = port
         self._gate = gate
         self._media = media
-        self._per_person = settings.groups == "per_person"
+        self._addresses = BotAddresses(port.platform, per_person=settings.groups == "per_person")
         self._delivery = DeliveryManager(
             gateway.hub,
             port,
@@ -120,7 +121,7 @@ class ChatReceiver:
                 await self._persist(message)
             except StoreError:
                 self._recent.forget(message)
-                self._gateway.limits.give_back(self._person_key(message.author))
+                self._gateway.limits.give_back(self._addresses.person_key(message.author))
                 self._refuse(message, "store", _NOT_STORED)
                 raise
         return verdict == "yes"
@@ -138,17 +139,19 @@ class ChatReceiver:
                 known.is_remark = False
             known.text = message.text
             return
-        await self._inbox.replace_payload(self._message_id(message.place, message.id), encode(message))
+        await self._inbox.replace_payload(
+            self._addresses.message_id(message.place, message.id), encode(message)
+        )
         known.text = message.text
         if self._joiner.replace(message) or message.command:
             return
         edited = known.inbound and replace(known.inbound, text=render_for_model(message, ()))
         if edited is None or not self._gateway.replace_queued(known.conversation_id, edited):
             remark = Remark(message.author.name, f"(changed an earlier message to) {message.text}")
-            self._edits.add(self._address(message), remark)
+            self._edits.add(self._addresses.address(message), remark)
 
     async def pressed(self, press: Press) -> str:
-        return await self._buttons.pressed(press, person=self._person_key(press.author))
+        return await self._buttons.pressed(press, person=self._addresses.person_key(press.author))
 
     async def newest(self) -> dict[Place, str]:
         return await self._inbox.latest_ids(self._port.platform, limit=_MAX_PLACES)
@@ -202,7 +205,7 @@ class ChatReceiver:
             return "resumed" if is_readable else "unreadable"
         try:
             message = decode(row.payload, self._port.fetch)
-            if self._message_id(message.place, message.id) != row.id:
+            if self._addresses.message_id(message.place, message.id) != row.id:
                 raise ValueError("The row has another message's id, so it would never be marked done.")
         except (KeyError, TypeError, ValueError):
             log.error("chat.unreadable", platform=self._port.platform, message=row.id)
@@ -234,7 +237,7 @@ class ChatReceiver:
         is_meant = message.place.kind == "direct" or message.addressed
         if not is_meant or self._joiner.continues(message) or self._overtakes(message):
             return True
-        refusal = self._gateway.limits.refusal(self._person_key(message.author), message.written_at)
+        refusal = self._gateway.limits.refusal(self._addresses.person_key(message.author), message.written_at)
         if refusal is not None and refusal.is_first:
             log.warning("chat.too_often", platform=self._port.platform, author=message.author.id)
             self._reply(message, f"⚠ {refusal}")
@@ -246,7 +249,7 @@ class ChatReceiver:
         if message.place.kind == "group" and not is_for_bot:
             self._record_context(message)
             return
-        message_id = self._message_id(message.place, message.id)
+        message_id = self._addresses.message_id(message.place, message.id)
         # A command that overtakes may come before older messages, so its number does not tell what was missed.
         number = "" if self._overtakes(message) else message.id
         row = InboxMessage(message_id, self._port.platform, encode(message), message.place, number)
@@ -268,8 +271,10 @@ class ChatReceiver:
         return await self._open_conversation(message)
 
     async def _open_conversation(self, message: ChatMessage) -> Conversation:
-        scope = self._scope(message.place, message.author)
-        return await self._gateway.store.sessions.open_conversation(self._address(message), person=scope)
+        scope = self._addresses.scope(message.place, message.author)
+        return await self._gateway.store.sessions.open_conversation(
+            self._addresses.address(message), person=scope
+        )
 
     def _queue_limits(self, message: ChatMessage) -> QueueLimits | None:
         """A paste is accepted whole or not at all, and `/stop` is accepted however many messages wait."""
@@ -313,7 +318,7 @@ class ChatReceiver:
         self._start(self._process(joined, conversation, entry, is_resumed=is_resumed))
 
     def _reserve(self, joined: JoinedMessage, conversation: Conversation) -> QueueEntry:
-        sender = self._person_key(joined.parts[0].author)
+        sender = self._addresses.person_key(joined.parts[0].author)
         return self._gateway.reserve(conversation.id, sender, lambda: joined.is_due)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
@@ -385,23 +390,25 @@ class ChatReceiver:
             # In a thread, because formatting a traceback reads source files.
             await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
             await self._delivery.send_notice(message.place, _CRASHED, reply_to=message.id)
-            await retry_store(partial(self._inbox.park, self._all_ids(message), "it could not be read"))
+            await retry_store(
+                partial(self._inbox.park, self._addresses.all_ids(message), "it could not be read")
+            )
 
     async def _mark_done(self, message: ChatMessage) -> None:
-        await retry_store(partial(self._inbox.mark_done, self._all_ids(message)))
+        await retry_store(partial(self._inbox.mark_done, self._addresses.all_ids(message)))
 
     def _inbound(self, message: ChatMessage, conversation: Conversation) -> InboundMessage:
         return InboundMessage(
             conversation.address,
             conversation.person,
             message.text,
-            id=self._message_id(message.place, message.id),
+            id=self._addresses.message_id(message.place, message.id),
             command=message.command,
-            author=self._person_key(message.author),
+            author=self._addresses.person_key(message.author),
             is_admin=self._gate.is_admin(message.author.id),
             may_approve=self._gate.may_approve(message.author.id, message.place),
             group=message.place.group_id,
-            merged_ids=tuple(self._further_ids(message)),
+            merged_ids=tuple(self._addresses.further_ids(message)),
             is_persisted=True,
             origin=Origin(message.author, message.place),
         )
@@ -424,36 +431,3 @@ class ChatReceiver:
         text = render_for_model(message, remarks, files.paragraphs)
         parts = ({"type": "text", "text": text}, *files.images) if files.images else ()
         return replace(inbound, text=text, parts=parts)
-
-    # -- ids and addresses -----------------------------------------------------------------------------------
-
-    def _message_id(self, place: Place, message_id: str) -> str:
-        return inbox_id(self._port.platform, place, message_id)
-
-    def _all_ids(self, message: ChatMessage) -> list[str]:
-        return [self._message_id(message.place, message.id), *self._further_ids(message)]
-
-    def _further_ids(self, message: ChatMessage) -> list[str]:
-        return [self._message_id(message.place, part) for part in message.further_parts]
-
-    def _address(self, message: ChatMessage) -> Address:
-        place = message.place
-        user_id = message.author.id if place.kind == "group" and self._per_person else ""
-        return Address(self._port.platform, place.chat_id, place.thread_id, user_id)
-
-    def _scope(self, place: Place, author: Author) -> str:
-        """Return whose memory and searches a conversation uses. What a person says in private must not be found in a
-        group, nor what is said in one channel or thread in another, which has other readers."""
-        if place.kind == "direct":
-            return self._person_key(author)
-        where = f"{self._service}:group:{place.chat_id}"
-        where += f":{place.thread_id}" if place.thread_id else ""
-        return f"{where}:by:{author.id}" if self._per_person else where
-
-    def _person_key(self, author: Author) -> str:
-        return f"{self._service}:{author.id}"
-
-    @property
-    def _service(self) -> str:
-        """The service's name. Several bots of one service know the same people by the same ids."""
-        return self._port.platform.partition("/")[0]
