@@ -1,24 +1,32 @@
-"""The built-in context engine: old turns become a summary, with a ledger of what must not be paraphrased.
+"""The built-in context engine: it replaces old turns by a summary and a ledger of facts that must stay verbatim.
 
-`compress()` has four phases: find the boundaries, prune old tool results, summarise the middle, assemble. It changes
-nothing it is given. What it needs to know of earlier compactions it reads from the data beside the summary among the
-messages, so a restart loses nothing.
+`compress()` has four phases: find the boundaries, prune the middle, summarise it, assemble the result. It does not
+change its input. It reads the state of earlier compactions from the summary message, so a restart loses nothing.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent.compression.backoff import Backoff, CompactionMemo, NoGain
-from agent.compression.boundaries import PROTECT_FIRST_N, Cut, Limits, MeasuredMessages, find_cut
+from agent.compression.boundaries import PROTECT_FIRST_N, Cut, History, Limits, find_cut, read_history
 from agent.compression.dates import first_of_each_day
-from agent.compression.identifiers import changes_something, find_identifiers, find_phrases
-from agent.compression.ledger import MIN_LEDGER_TOKENS, Ledger, ledger_budget, max_ledger
-from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, fallback_detail, outcome_of
+from agent.compression.identifiers import changes_something
+from agent.compression.ledger import MIN_LEDGER_TOKENS, ledger_budget, max_ledger
+from agent.compression.outcome import NOTHING_TO_DO, CompressionOutcome, outcome_of
+from agent.compression.phases import (
+    SMALLEST_MIDDLE,
+    CompactionResult,
+    Middle,
+    Summary,
+    add_ledger,
+    assemble,
+    prune_middle,
+)
 from agent.compression.prompt import build_fork_prompt, record_of
 from agent.compression.summariser import (
     Summarize,
@@ -30,73 +38,25 @@ from agent.compression.summariser import (
     window_for,
 )
 from agent.compression.summary_check import check_summary, extract_as_checked
-from agent.compression.summary_message import (
-    find_earlier,
-    find_foreign,
-    foreign_text,
-    ids_of,
-    is_system,
-    said_by_user,
-    summary_messages,
-    with_note,
-)
-from agent.compression.truncate import prune_results
-from agent.compression.vocabulary import find_entries, vocabulary_of
+from agent.compression.summary_message import find_earlier, ids_of
 from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, QuotaExhausted
-from agent.messages import ChatDict, align_backward, last_words, repair
-from agent.redaction import redact, redact_message, rules_that_may_fire
-from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough, estimate_text_tokens
+from agent.messages import ChatDict, align_backward, repair
+from agent.redaction import redact
+from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
 
 _SUMMARY_RATIO = 0.20
 _MIN_SUMMARY_TOKENS = 2_000
 _MAX_SUMMARY_TOKENS = 12_000
 _MAX_SUMMARY_SHARE = 0.05
-_SMALLEST_MIDDLE = 150
-"""Tokens. Less than this is not worth a model call."""
-_STAND_IN_HOLDS = 60.0
-"""Seconds until a summary that failed may be tried again on the same messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class _History(MeasuredMessages):
-    """The messages of a conversation, with tool pairs repaired, read and measured.
-
-    The system prompt counts as if it had its note, so that the boundaries do not move when it gets it.
-    """
-
-    tokens: int
-    """Of the messages as they were given."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    text: str
-    ledger: Ledger
-    is_stand_in: bool
-    identifiers_lost: int
-    quotes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _PhaseResult:
-    """The result of one pass through the phases."""
-
-    result: list[ChatDict]
-    tokens_before: int
-    tokens_after: int
-    changed: bool
-    summary: _Summary | None = None
-    shortened: int = 0
+_EXTRACT_REUSED_SECONDS = 60.0
+"""Time until a failed summary of the same messages may be retried."""
 
 
 class ContextCompressor(ContextEngine):
-    """Select it with `context.engine: compressor`."""
+    """Compresses by summary. Select it with `context.engine: compressor`."""
 
     last_outcome: CompressionOutcome
-    """What the last call of compress() did."""
-    _previous_summary: str | None
-    _quotes: tuple[str, ...]
     _failure: str
 
     def __init__(
@@ -114,9 +74,9 @@ class ContextCompressor(ContextEngine):
         has_effects: Callable[[str], bool] = changes_something,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`overhead_tokens` is what goes with every request beside the messages: the tool definitions.
+        """`overhead_tokens` counts the tool definitions, which every request has beside the messages.
 
-        `as_fork` first asks the model that answers people, behind the conversation itself: see
+        With `as_fork`, the conversation's own model is asked first, so that the provider's cached prefix is reused: see
         `agent/llm/cached_prefix.py`.
         """
         if context_length < 1:
@@ -137,7 +97,7 @@ class ContextCompressor(ContextEngine):
             (summarize or ask_auxiliary, summary_context_length),
             *([(summarize_with_main, None)] if summarize_with_main else ()),
         ]
-        """In the order in which they are asked, each with its window where that is fixed."""
+        """In the order in which they are asked, each with its window if that is fixed."""
         self._has_effects = has_effects
         self._clock = clock
         self._set_window(context_length)
@@ -152,7 +112,7 @@ class ContextCompressor(ContextEngine):
         self.last_completion_tokens = int(usage.get("completion_tokens") or 0)
         total = usage.get("total_tokens") or self.last_prompt_tokens + self.last_completion_tokens
         self.last_total_tokens = int(total)
-        self._last_run.forget()
+        self._memo.forget()
         self._no_gain.judge(self.last_prompt_tokens, self._enough)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
@@ -160,7 +120,7 @@ class ContextCompressor(ContextEngine):
         return tokens >= self.threshold_tokens and not (self._no_gain.is_waiting or self._refusals.is_waiting)
 
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
-        """Never. Notes whether the messages in use hold a stand-in; one that was not used needs no better summary."""
+        """Return False. Only note whether the messages in use contain an extract that a summary should replace."""
         earlier = find_earlier(messages)
         self.has_fallback_summary = earlier is not None and earlier.is_stand_in
         return False
@@ -169,16 +129,16 @@ class ContextCompressor(ContextEngine):
         self, model: str, context_length: int, base_url: str = "", api_key: str = "", provider: str = ""
     ) -> None:
         self._set_window(context_length)
-        # What did not help or was refused may be different with another model.
+        # Another model may summarise better, or accept the key that this one refused.
         self._no_gain.clear()
         self._refusals.clear()
-        self._last_run.forget()
+        self._memo.forget()
 
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
-        """A child session means that the last result is used now."""
+        """Note that the last result is in use, if the session is the child of a compaction."""
         if kwargs.get("boundary_reason") == "compression":
             self._no_gain.used()
-            self.has_fallback_summary = self._previous_is_stand_in
+            self.has_fallback_summary = self._previous.is_stand_in
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
@@ -187,125 +147,88 @@ class ContextCompressor(ContextEngine):
     def compress(
         self, messages: list[ChatDict], current_tokens: int | None = None, focus_topic: str | None = None
     ) -> list[ChatDict]:
-        """The very same list where nothing can be gained. `last_outcome` says what was done.
+        """Return a smaller list, or the given one if nothing can be gained. `last_outcome` describes the result.
 
-        Estimates decide where to cut, so that the same messages are always cut alike: `current_tokens` is not needed.
+        The boundaries depend on estimates only, so the same messages are always cut alike; `current_tokens` is ignored.
         """
-        if (known := self._last_run.result_for(messages, focus_topic)) is not None:
+        if (known := self._memo.result_for(messages, focus_topic)) is not None:
             self.last_outcome = outcome_of(messages, known, 0, 0) if known is messages else self.last_outcome
             return known
         began = self._clock()
         try:
-            done = self._compact(messages, focus_topic)
-            # A summary settles it. Where messages were only shortened, the rest may be cut otherwise now.
-            while done.changed and not done.summary:
-                again = self._compact(done.result, focus_topic)
-                if not again.changed:
-                    break
-                done = replace(
-                    again, tokens_before=done.tokens_before, shortened=done.shortened + again.shortened
-                )
+            history = self._read(messages)
+            cut = find_cut(
+                history, self._limits, self._align_boundary_backward, strikes=self._no_gain.strikes
+            )
+            middle = prune_middle(history, cut, self._previous)
+            summary = self._summarise(middle, cut, focus_topic) if middle else None
+            result = self._assemble(messages, history, cut, summary)
         except (AuthenticationFailed, QuotaExhausted) as refusal:
             self._refusals.strike()
             self.last_outcome = CompressionOutcome("failed", str(refusal), self._clock() - began)
             return messages
-        if done.summary:
-            self._refusals.clear()
-        self._remember(messages, focus_topic, done)
-        self._report(messages, done, self._clock() - began)
-        return done.result
+        self._remember(result, focus_topic)
+        self.last_outcome = result.outcome(self._failure, self._clock() - began)
+        return result.after
 
-    def _compact(self, messages: list[ChatDict], focus_topic: str | None) -> _PhaseResult:
-        """All four phases, once."""
-        history = self._read(messages)
-        cut = find_cut(history, self._limits, self._align_boundary_backward, strikes=self._no_gain.strikes)
-        pruned = prune_results(history.messages, cut.middle)
-        for summary in (self._summarise(history, pruned, cut, focus_topic), None):
-            result, shortened = self._assemble(history, cut, summary)
-            tokens = estimate_messages_tokens_rough(result)
-            if tokens < history.tokens:
-                return _PhaseResult(result, history.tokens, tokens, True, summary, shortened)
-            if summary is None:
-                break
-        return _PhaseResult(messages, history.tokens, history.tokens, changed=False)
+    # The phases
 
-    # The four phases
+    def _read(self, messages: list[ChatDict]) -> History:
+        """Measure the messages, and recall the summary of an earlier compaction in them."""
+        history = read_history(messages, self._sanitize_tool_pairs(messages))
+        if earlier := history.earlier:
+            self._previous = Summary(earlier.summary, earlier.ledger, earlier.is_stand_in, earlier.quotes)
+        elif not self._covered.isdisjoint(ids_of(history.messages)):
+            # The last summary was not used: the turns that it replaced are still here.
+            self._forget_summary()
+        return history
 
-    def _summarise(
-        self, history: _History, pruned: Sequence[ChatDict], cut: Cut, focus_topic: str | None
-    ) -> _Summary | None:
-        """Summarise the middle; None if it is too small.
+    def _summarise(self, middle: Middle, cut: Cut, focus_topic: str | None) -> Summary | None:
+        """Summarise the middle, or extract from it if no model can; None if the middle is empty.
 
-        Raises AuthenticationFailed and QuotaExhausted, which a fallback summary must not hide.
+        Raises AuthenticationFailed and QuotaExhausted: an extract would hide what the user has to fix.
         """
-        kept, replaced = self._ledger, sum(history.sizes[i] for i in cut.middle)
-        if replaced < _SMALLEST_MIDDLE and not self._previous_is_stand_in:
-            return None
-        if history.earlier:
-            replaced += history.sizes[history.earlier.index]
-        said, sent = [history.messages[i] for i in cut.middle], [pruned[i] for i in cut.middle]
-        for place, index in enumerate(cut.middle):
-            if index in history.foreign:
-                said[place], ledger = foreign_text(history.messages[index])
-                sent[place], kept = said[place], kept.extended(ledger)
-        wording = vocabulary_of(said, sent)
-        if rules := rules_that_may_fire(wording.words()):
-            said = [redact_message(message, rules) for message in said]
-            sent = [redact_message(message, rules) for message in sent]
-            wording = vocabulary_of(said, sent)
-        earlier = self._previous_summary or ""
-        until = last_words(history.messages[i] for i in reversed(cut.middle))
-        text = self._generate_summary(sent, focus_topic, replaced_tokens=replaced, until=until)
-        proof = [*said_by_user(history.messages, history.earlier), *kept.instructions, *self._quotes]
-        checked = check_summary(text or "", proof)
-        if not (checked.text or cut.middle):
+        previous = self._previous
+        text = self._generate_summary(
+            middle.pruned, focus_topic, replaced_tokens=middle.tokens, until=middle.last_words
+        )
+        checked = check_summary(text or "", [*middle.user_words, *previous.quotes])
+        if not (checked.text or middle.said):
             return None
         if is_stand_in := not checked.text:
             self._failure = self._failure or "it held nothing that could be used"
-            text = extract(sent, min(self.max_summary_tokens, replaced // 2), earlier=earlier)
-            checked = extract_as_checked(text, self._quotes)
-        text = checked.text
-        found = find_entries(said, wording, self._has_effects, earlier=kept, earlier_summary=earlier)
-        everything = kept.extended(found, just_said=True)
-        in_summary = {*find_identifiers(text.split()), *find_phrases([text])}
-        room = self._enough - self.overhead_tokens - estimate_text_tokens(text)
+            max_tokens = min(self.max_summary_tokens, middle.tokens // 2)
+            text = extract(middle.pruned, max_tokens, earlier=previous.text)
+            checked = extract_as_checked(text, previous.quotes)
+        room = self._enough - self.overhead_tokens - estimate_text_tokens(checked.text)
         budget = ledger_budget(room, cut.tokens, cut.least_tokens, self.max_ledger_tokens)
-        ledger = everything.bounded(budget, in_summary=in_summary)
-        lost = {*everything.named, *everything.seen} - in_summary - {*ledger.named, *ledger.seen}
-        return _Summary(text, ledger, is_stand_in, len(lost), checked.quotes)
+        return add_ledger(
+            checked, middle, previous, self._has_effects, max_tokens=budget, is_stand_in=is_stand_in
+        )
 
-    def _assemble(self, history: _History, cut: Cut, summary: _Summary | None) -> tuple[list[ChatDict], int]:
-        """Head, summary, tail; and how many messages were shortened: none, where the whole fits without."""
-        most = (self._enough >> self._no_gain.strikes) - self.overhead_tokens
-        for copies in cut.stages:
-            result = self._put_together(history, cut, summary, copies)
-            if estimate_messages_tokens_rough(result) < most:
-                break
-        return result, len(copies.keys() - (cut.middle if summary else ()))
+    def _assemble(
+        self, messages: list[ChatDict], history: History, cut: Cut, summary: Summary | None
+    ) -> CompactionResult:
+        """Truncate as little as the limit allows. Leave out a summary that makes the messages no smaller."""
+        limit = (self._enough >> self._no_gain.strikes) - self.overhead_tokens
+        for used in (summary, None) if summary else (None,):
+            for copies in cut.stages:
+                result = self._sanitize_tool_pairs(assemble(history, cut, used, copies))
+                if (tokens := estimate_messages_tokens_rough(result)) < limit:
+                    break
+            if tokens < history.tokens:
+                shortened = len(copies.keys() - (cut.middle if used else ()))
+                return CompactionResult(messages, result, history.tokens, tokens, used, shortened)
+        return CompactionResult(messages, messages, history.tokens, history.tokens)
 
-    def _put_together(
-        self, history: _History, cut: Cut, summary: _Summary | None, copies: Mapping[int, ChatDict]
-    ) -> list[ChatDict]:
-        """Join head, summary and tail; without a summary, the messages with their truncated copies."""
-        messages = [copies.get(index, message) for index, message in enumerate(history.messages)]
-        if summary is None:
-            return self._sanitize_tool_pairs(messages)
-        head = messages[: cut.head_end]
-        rest = [*(messages[i] for i in cut.ahead), *messages[cut.tail_start :]]
-        text, ledger, quotes = summary.text, summary.ledger, summary.quotes
-        made = summary_messages(head, rest, text, ledger, quotes=quotes, is_stand_in=summary.is_stand_in)
-        if head and is_system(head[0]):
-            head[0] = with_note(head[0])
-        return self._sanitize_tool_pairs([*head, *made, *rest])
-
-    # Parts of the phases
+    # Parts of the phases, named by the specification
 
     def _align_boundary_backward(self, messages: Sequence[ChatDict], index: int) -> int:
-        """Past consecutive tool results to the assistant message that called them, so that no group is parted."""
+        """Move a boundary back from tool results to the assistant message that called them."""
         return align_backward(messages, index)
 
     def _sanitize_tool_pairs(self, messages: Sequence[ChatDict]) -> list[ChatDict]:
-        """Drop results without a call, and add a stub result to calls without one."""
+        """Drop tool results without a call, and add a stub result to calls without one."""
         return repair(messages)
 
     def _generate_summary(
@@ -316,14 +239,15 @@ class ContextCompressor(ContextEngine):
         replaced_tokens: int | None = None,
         until: str = "",
     ) -> str | None:
-        """The summary of these turns and of the previous summary; None where no model could write one."""
-        most = estimate_messages_tokens_rough(turns) if replaced_tokens is None else replaced_tokens
+        """Summarise these turns and the previous summary; None if no model can."""
+        smaller_than = estimate_messages_tokens_rough(turns) if replaced_tokens is None else replaced_tokens
         blocks = record_of(turns)
+        content_share = int(estimate_text_tokens("\n".join(blocks)) * _SUMMARY_RATIO)
         task = SummaryTask(
             blocks=blocks,
-            max_tokens=self._summary_budget(estimate_text_tokens("\n".join(blocks))),
+            max_tokens=min(max(_MIN_SUMMARY_TOKENS, content_share), self.max_summary_tokens),
             earlier=self._previous_summary or "",
-            earlier_is_extract=self._previous_is_stand_in,
+            earlier_is_extract=self._previous.is_stand_in,
             focus=redact(focus_topic) if focus_topic else None,
         )
         if until:
@@ -333,13 +257,14 @@ class ContextCompressor(ContextEngine):
         attempts = [
             (ask, window or window_for(ask) or self.context_length) for ask, window in self._summarisers
         ]
-        summary, self._failure = first_summary(attempts, task, smaller_than=most)
+        summary, self._failure = first_summary(attempts, task, smaller_than=smaller_than)
         return summary
 
-    def _summary_budget(self, content_tokens: int) -> int:
-        return min(max(_MIN_SUMMARY_TOKENS, int(content_tokens * _SUMMARY_RATIO)), self.max_summary_tokens)
-
     # State
+
+    @property
+    def _previous_summary(self) -> str | None:
+        return self._previous.text or None
 
     def _set_window(self, context_length: int) -> None:
         self.context_length = context_length
@@ -350,7 +275,7 @@ class ContextCompressor(ContextEngine):
 
     @property
     def _enough(self) -> int:
-        """Return the size to get below: the threshold, or half the window for a threshold of 0.0."""
+        """Tokens to get below: the threshold, or half the window for a threshold of 0.0."""
         return self.threshold_tokens or self.context_length // 2
 
     @property
@@ -360,7 +285,7 @@ class ContextCompressor(ContextEngine):
             threshold=self._enough,
             tail_budget=self.tail_token_budget,
             reserve=self.max_summary_tokens + MIN_LEDGER_TOKENS + self.overhead_tokens,
-            least_reserve=_SMALLEST_MIDDLE + self.overhead_tokens,
+            least_reserve=SMALLEST_MIDDLE + self.overhead_tokens,
             protect_last_n=self.protect_last_n,
         )
 
@@ -368,45 +293,22 @@ class ContextCompressor(ContextEngine):
         self.last_outcome = CompressionOutcome("nothing_to_do", NOTHING_TO_DO)
         self._forget_summary()
         self.has_fallback_summary, self._failure = False, ""
-        self._last_run = CompactionMemo(self._clock)
+        self._memo = CompactionMemo(self._clock)
         self._no_gain = NoGain(self._clock)
         self._refusals = Backoff(self._clock)
 
     def _forget_summary(self) -> None:
-        self._previous_summary, self._previous_is_stand_in = None, False
-        self._ledger, self._quotes = Ledger(), ()
+        self._previous = Summary()
         self._covered: frozenset[str] = frozenset()
+        """Ids of the messages that the last summary replaced."""
 
-    def _read(self, messages: list[ChatDict]) -> _History:
-        """Measures the messages and recalls what an earlier compaction left in them."""
-        whole = self._sanitize_tool_pairs(messages)
-        if earlier := find_earlier(whole):
-            self._previous_summary, self._previous_is_stand_in = earlier.summary, earlier.is_stand_in
-            self._ledger, self._quotes = earlier.ledger, earlier.quotes
-        elif not self._covered.isdisjoint(ids_of(whole)):
-            # The last summary was not used: the turns it stood for are here again.
-            self._forget_summary()
-        sizes = list(map(estimate_message_tokens, whole))
-        tokens = sum(sizes) if whole == messages else estimate_messages_tokens_rough(messages)
-        if whole and is_system(whole[0]):
-            sizes[0] = estimate_message_tokens(with_note(whole[0]))
-        return _History(whole, sizes, earlier, find_foreign(whole, earlier), tokens)
-
-    def _remember(self, messages: list[ChatDict], focus_topic: str | None, done: _PhaseResult) -> None:
-        is_stand_in = done.summary is not None and done.summary.is_stand_in
-        holds = _STAND_IN_HOLDS if is_stand_in else math.inf
-        self._last_run.remember(messages, focus_topic, done.result, seconds=holds)
-        if done.summary:
-            self._previous_summary, self._ledger = done.summary.text, done.summary.ledger
-            self._previous_is_stand_in, self._quotes = is_stand_in, done.summary.quotes
-            self._covered = ids_of(messages) - ids_of(done.result)
-        if done.changed:
+    def _remember(self, result: CompactionResult, focus_topic: str | None) -> None:
+        summary = result.summary
+        seconds = _EXTRACT_REUSED_SECONDS if summary and summary.is_stand_in else math.inf
+        self._memo.remember(result.before, focus_topic, result.after, seconds=seconds)
+        if summary:
+            self._refusals.clear()
+            self._previous, self._covered = summary, ids_of(result.before) - ids_of(result.after)
+        if result.after is not result.before:
             self.compression_count += 1
             self._no_gain.compacted()
-
-    def _report(self, messages: list[ChatDict], done: _PhaseResult, seconds: float) -> None:
-        outcome = outcome_of(messages, done.result, done.tokens_before, done.tokens_after)
-        if done.summary and done.summary.is_stand_in:
-            outcome = replace(outcome, kind="stand_in", detail=fallback_detail(self._failure))
-        lost = done.summary.identifiers_lost if done.summary else 0
-        self.last_outcome = replace(outcome, seconds=seconds, shortened=done.shortened, identifiers_lost=lost)

@@ -1,13 +1,11 @@
-"""Where a conversation is cut: a head that stays, a middle to be summarised, a tail that stays.
+"""Boundaries of a compaction: the head and the tail stay, the middle between them is summarised.
 
-The tail is found walking back from the end until its token budget is used up, with a minimum number of messages. It
-never begins inside a tool group. Pinned messages (`agent/compression/pinned.py`) that lie before the tail are kept
-ahead of it, and what lies between is summarised.
+The tail starts where the token budget, counted back from the end, is used up, and has a minimum number of messages. It
+never starts inside a tool group. Pinned messages (`agent/compression/pinned.py`) before the tail are kept ahead of it.
 
-A tail that does not fit beside the rest is made to fit, in this order: tool results are shortened, the largest first
-and those of the last group after the others; then single messages that outweigh the others; then the minimum number
-gives way; then everything is shortened that is not pinned. Copies are only prepared here: the compressor uses the first
-stage with which the whole fits, and none of the tail where it fits as it is.
+If the tail is too large, it is reduced in this order: truncate tool results, the largest first and those of the last
+group last; truncate other very large messages; drop messages below the minimum number; truncate everything that is not
+pinned. This module only prepares the truncated copies, in stages: the compressor uses the first stage that fits.
 """
 
 from __future__ import annotations
@@ -17,10 +15,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.compression.pinned import Pinned, find_pinned
-from agent.compression.summary_message import PreviousSummary, is_system, side_after_summary, side_of
+from agent.compression.summary_message import (
+    PreviousSummary,
+    find_earlier,
+    find_foreign,
+    is_system,
+    side_after_summary,
+    side_of,
+    with_note,
+)
 from agent.compression.truncate import SMALLEST_BOUND, fair_cap, truncate
 from agent.messages import ChatDict, next_group
-from agent.tokens import estimate_message_tokens
+from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough
 
 PROTECT_FIRST_N = 3
 """The system prompt and the first exchange."""
@@ -48,15 +54,27 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredMessages:
-    """A message list as an engine finds it."""
+class History:
+    """The messages of a conversation with complete tool pairs, measured."""
 
     messages: Sequence[ChatDict]
     sizes: Sequence[int]
-    """In tokens."""
+    """Tokens of each message. The system prompt counts with its note, so that the note does not move a boundary."""
     earlier: PreviousSummary | None
     foreign: Collection[int]
-    """Indices of what other engines wrote: it is summarised, and nobody asked it."""
+    """Indices of messages that other engines wrote."""
+    tokens: int
+    """Tokens of all messages as they were given."""
+
+
+def read_history(given: Sequence[ChatDict], repaired: Sequence[ChatDict]) -> History:
+    """Measure messages whose tool pairs were `repaired`, and find the texts of engines among them."""
+    earlier = find_earlier(repaired)
+    sizes = list(map(estimate_message_tokens, repaired))
+    tokens = sum(sizes) if repaired == given else estimate_messages_tokens_rough(given)
+    if repaired and is_system(repaired[0]):
+        sizes[0] = estimate_message_tokens(with_note(repaired[0]))
+    return History(repaired, sizes, earlier, find_foreign(repaired, earlier), tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,7 @@ class Cut:
     """The same with all copies."""
 
 
-def find_head(read: MeasuredMessages, align: Align) -> tuple[int, int]:
+def find_head(read: History, align: Align) -> tuple[int, int]:
     """Return the end of the head, and the index of the first turn that no summary covers yet."""
     end = align(read.messages, min(PROTECT_FIRST_N, len(read.messages)))
     end = min((end, *read.foreign))
@@ -90,7 +108,7 @@ def find_head(read: MeasuredMessages, align: Align) -> tuple[int, int]:
     return end, first
 
 
-def find_tail(read: MeasuredMessages, first: int, limits: Limits, align: Align) -> int:
+def find_tail(read: History, first: int, limits: Limits, align: Align) -> int:
     """Return where the tail begins: by token budget or by count, whichever protects more.
 
     `first` is the earliest index a tail may begin at.
@@ -104,7 +122,7 @@ def find_tail(read: MeasuredMessages, first: int, limits: Limits, align: Align) 
     return max(first, align(read.messages, start))
 
 
-def find_cut(read: MeasuredMessages, limits: Limits, align: Align, *, strikes: int = 0) -> Cut:
+def find_cut(read: History, limits: Limits, align: Align, *, strikes: int = 0) -> Cut:
     """`strikes` counts compactions that did not help; each halves what the tail may hold."""
     fitting = _TailFitter(read, limits, align)
     fitting.bound_head()
@@ -116,7 +134,7 @@ def find_cut(read: MeasuredMessages, limits: Limits, align: Align, *, strikes: i
 class _TailFitter:
     """Makes a tail fit, step by step."""
 
-    def __init__(self, read: MeasuredMessages, limits: Limits, align: Align) -> None:
+    def __init__(self, read: History, limits: Limits, align: Align) -> None:
         self._read = read
         self._messages = read.messages
         self._sizes = list(read.sizes)
@@ -266,6 +284,6 @@ class _TailFitter:
         return self._messages[index].get("role") == "tool"
 
 
-def _unsaid(read: MeasuredMessages) -> frozenset[int]:
+def _unsaid(read: History) -> frozenset[int]:
     known = range(read.earlier.index, read.earlier.end) if read.earlier else range(0)
     return frozenset((*known, *read.foreign))

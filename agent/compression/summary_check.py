@@ -143,14 +143,14 @@ _ORDERS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedSummary:
     text: str
     """Empty where nothing is left."""
     quotes: tuple[str, ...]
     """Words of the user that the text quotes: proof for the next summary, when the messages themselves are gone."""
 
 
-def check_summary(summary: str, said_by_user: Iterable[str]) -> Checked:
+def check_summary(summary: str, said_by_user: Iterable[str]) -> CheckedSummary:
     """`said_by_user` holds the user's own words: messages, rules of the ledger, quotes that were proven before."""
     said = list(said_by_user)
     lines = list(_sentences_by_line(without_own_marks(summary)))
@@ -177,14 +177,16 @@ def check_summary(summary: str, said_by_user: Iterable[str]) -> Checked:
             # A line that lost its beginning is still a point of its list.
             lead = _lead(line[0]) if left[0] is not line[0] and not left[0].startswith(_lead(line[0])) else ""
             kept.append(lead + "".join(left).rstrip())
-    return Checked("\n".join(kept).strip(), tuple(proven)[-_MAX_QUOTES:])
+    return CheckedSummary("\n".join(kept).strip(), tuple(proven)[-_MAX_QUOTES:])
 
 
-def extract_as_checked(extract: str, quotes: Iterable[str]) -> Checked:
+def extract_as_checked(extract: str, quotes: Iterable[str]) -> CheckedSummary:
     """An extract needs no check. What it shows of the quotes so far, and of the user's messages, stays proven."""
     runs = groupby(map(_SAID_BY_USER.match, extract.split("\n")), key=bool)
     said = (" ".join(line["said"] for line in lines if line) for is_said, lines in runs if is_said)
-    return Checked(extract, tuple(dict.fromkeys((*(quote for quote in quotes if quote in extract), *said))))
+    return CheckedSummary(
+        extract, tuple(dict.fromkeys((*(quote for quote in quotes if quote in extract), *said)))
+    )
 
 
 def quotes_in(text: str) -> list[str]:

@@ -6,7 +6,7 @@ The store keeps every message whole; a bounded copy exists only in the context.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent.messages import ChatDict, call_of, text_of
@@ -131,11 +131,11 @@ _PRUNED_ABOVE = 200
 """Characters."""
 
 
-def prune_results(messages: Sequence[ChatDict], old: Iterable[int]) -> list[ChatDict]:
-    """The messages, with copies in place of long tool results among the old ones."""
-    pruned = list(messages)
-    for index in old:
-        message = pruned[index]
-        if message["role"] == "tool" and len(text_of(message)) > _PRUNED_ABOVE:
-            pruned[index] = {**message, "content": PRUNED}
-    return pruned
+def prune_results(messages: Sequence[ChatDict]) -> list[ChatDict]:
+    """Return the messages with long tool results cleared."""
+    return [
+        {**message, "content": PRUNED}
+        if message["role"] == "tool" and len(text_of(message)) > _PRUNED_ABOVE
+        else message
+        for message in messages
+    ]
