@@ -58,7 +58,7 @@ from gateway.store import open_store
 from gateway.store.ports import GatewayStore
 
 ToolboxFactory = Callable[[str], Toolbox]
-"""Returns the tools of a platform; "" stands for any platform."""
+"""Returns the tools of a platform; "" means any platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class App:
     model_choice: str
     """Names the model that answers and why it was chosen."""
     model_line: str
-    """What a person should know about the model; empty for an ordinary one."""
+    """Start-up line about the embedded model; empty if another model answers."""
     caching_line: str
     """Says whether prompts are cached."""
     metrics: Metrics
@@ -96,6 +96,19 @@ class _Clients:
         return self.auxiliary is not self.main
 
 
+@dataclass(frozen=True, slots=True)
+class _Meter:
+    """Wraps model clients so that their calls are counted, stay within the budget and correct the known window."""
+
+    metrics: Metrics
+    limits: Limits
+    windows: Windows
+
+    def wrap(self, client: LLMClient, max_tokens: int | None = None) -> LLMClient:
+        counted = budgeted(self.metrics.observe_llm(client), self.limits.budget)
+        return measured(counted, self.windows, max_tokens=max_tokens)
+
+
 @asynccontextmanager
 async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
     """Build Hermes and hold the lock on its state directory, so that no other process uses it."""
@@ -113,31 +126,13 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
         metrics.register_tools(each["function"]["name"] for each in toolbox_for("").definitions)
         commands = await asyncio.to_thread(Commands.discover, plugins.commands)
         store = await _open_store(stack, loaded)
-        limits, windows = Limits(config.limits, store.sessions), await Windows.load(store.sessions)
-
-        def metered(client: LLMClient, max_tokens: int | None = None) -> LLMClient:
-            """Wrap a client so that its calls are counted, stay within the budget and correct the known window."""
-            return measured(
-                budgeted(metrics.observe_llm(client), limits.budget), windows, max_tokens=max_tokens
-            )
-
-        models = await _build_models(config, clients.main, store, windows, metered)
-        stack.push_async_callback(models.close)
+        limits = Limits(config.limits, store.sessions)
+        meter = _Meter(metrics, limits, await Windows.load(store.sessions))
+        models = await _open_models(stack, config, clients.main, store, meter)
         engines = EnginePool(new_engine, models, hermes_home=loaded.home)
-        summariser = metered(clients.auxiliary) if clients.has_auxiliary else None
-        caching = PromptCaching(
-            strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
-        )
-        agent = Agent(
-            models,
-            store.sessions,
-            toolbox_for,
-            _build_compaction(config, engines, metrics, summariser),
-            caching=caching,
-            instructions=config.agent.system_prompt,
-            max_iterations=config.agent.max_iterations,
-        )
-        stack.push_async_callback(agent.close)
+        summariser = meter.wrap(clients.auxiliary) if clients.has_auxiliary else None
+        compaction = _build_compaction(config, engines, metrics, summariser)
+        agent = _open_agent(stack, config, models, store, toolbox_for, compaction)
         gateway = Gateway(
             agent,
             store,
@@ -160,7 +155,7 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
             gateway,
             clients.choice.why,
             _embedded_model_line(config, clients.choice.model),
-            caching.status(clients.choice.model),
+            agent.caching_line(clients.choice.model),
             metrics,
             traces_line,
         )
@@ -263,18 +258,43 @@ async def _open_store(stack: AsyncExitStack, loaded: LoadedConfig) -> GatewaySto
     return store
 
 
-async def _build_models(
-    config: Config, llm: LLMClient, store: GatewayStore, windows: Windows, metered: Callable[..., LLMClient]
+async def _open_models(
+    stack: AsyncExitStack, config: Config, main: LLMClient, store: GatewayStore, meter: _Meter
 ) -> ModelSelector:
     max_tokens = config.model.max_tokens
 
     def build(name: str) -> LLMClient:
-        return metered(named_llm(config.model, name), max_tokens)
+        return meter.wrap(named_llm(config.model, name), max_tokens)
 
     names = await asyncio.to_thread(configured_names, config.model)
-    return ModelSelector(
-        metered(llm, max_tokens), store.sessions, choices=names, build=build, windows=windows
+    models = ModelSelector(
+        meter.wrap(main, max_tokens), store.sessions, choices=names, build=build, windows=meter.windows
     )
+    stack.push_async_callback(models.close)
+    return models
+
+
+def _open_agent(
+    stack: AsyncExitStack,
+    config: Config,
+    models: ModelSelector,
+    store: GatewayStore,
+    toolbox_for: ToolboxFactory,
+    compaction: AutoCompaction,
+) -> Agent:
+    agent = Agent(
+        models,
+        store.sessions,
+        toolbox_for,
+        compaction,
+        caching=PromptCaching(
+            strategy=config.prompt_caching.strategy, cache_ttl=config.prompt_caching.cache_ttl
+        ),
+        instructions=config.agent.system_prompt,
+        max_iterations=config.agent.max_iterations,
+    )
+    stack.push_async_callback(agent.close)
+    return agent
 
 
 def _build_compaction(

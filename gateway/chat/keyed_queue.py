@@ -62,10 +62,15 @@ class KeyedQueue:
         jobs = self._waiting[key]
         try:
             while jobs:
-                try:
-                    await jobs[0]()
-                except Exception as error:  # noqa: BLE001 - a bug in one job must not stop the jobs behind it
-                    await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+                await run_job(jobs[0])
                 jobs.popleft()
         finally:
             del self._waiting[key]
+
+
+async def run_job(job: Job) -> None:
+    """Run a job and log its error, so that the jobs behind it run too."""
+    try:
+        await job()
+    except Exception as error:  # noqa: BLE001 - jobs call chat SDKs, which may raise anything
+        await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)

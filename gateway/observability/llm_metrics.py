@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -79,23 +80,22 @@ class _CallRecorder:
             "gen_ai.request.model": model,
             "hermes.purpose": purpose,
         }
-        span, began, outcome = (
-            self._tracing.start_span("model call", attributes),
-            time.perf_counter(),
-            "stopped",
-        )
+        span, began = self._tracing.start_span("model call", attributes), time.perf_counter()
         call = _Call(self._meters, span, model, purpose)
+        has_ended = False
         try:
             yield call
-            outcome = "ok"
-        except Exception as error:  # re-raised: only its class is recorded
-            outcome = type(error).__name__
-            raise
+            has_ended = True
         finally:
             # A reader that has the complete answer may close the stream before its end.
-            outcome = "ok" if call.is_complete else outcome
+            outcome = "ok" if has_ended or call.is_complete else _outcome_of(sys.exception())
             self._meters.count_call(model, purpose, outcome, time.perf_counter() - began)
             span.end(outcome, failed=outcome not in ("ok", "stopped"))
+
+
+def _outcome_of(error: BaseException | None) -> str:
+    """Return the name of the error; a cancel and a closed stream count as `stopped`."""
+    return type(error).__name__ if isinstance(error, Exception) else "stopped"
 
 
 class _Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import threading
 import time
 from collections import deque
@@ -153,13 +154,12 @@ class Metrics:
     def call(self, platform: str, name: str, turn_id: str) -> Iterator[None]:
         attributes = {"hermes.platform": platform, "hermes.call": name}
         span = self.tracing.start_span("delivery", attributes, turn_id=turn_id)
-        began, outcome = time.perf_counter(), "ok"
+        began, outcome = time.perf_counter(), ""
         try:
             yield
-        except BaseException as error:  # re-raised: only its class is recorded
-            outcome = self._outcome(type(error).__name__)
-            raise
+            outcome = "ok"
         finally:
+            outcome = outcome or self._outcome(type(sys.exception()).__name__)
             self.meters.platform_calls.labels(platform, name, outcome).inc()
             self.meters.platform_call_seconds.labels(platform).observe(time.perf_counter() - began)
             span.end(outcome, failed=outcome != "ok")

@@ -131,7 +131,7 @@ async def probe_bot(spec: PlatformSpec, config: BotConfig, token: str) -> BotAcc
         return await spec.probe(config, token)
     except HermesError:
         raise
-    except Exception as error:
+    except Exception as error:  # the probe may be a plugin's code, and its message may quote the token
         raise BotUnreachable(f"the probe of {spec.title} failed ({type(error).__name__}).") from error
 
 

@@ -1,7 +1,4 @@
-"""Plugin folders: `plugin.yaml` describes the plugin, `__init__.py` is its code.
-
-`run_plugin_code` turns every error of that code into a `PluginFault`.
-"""
+"""Plugin folders: `plugin.yaml` describes the plugin, `__init__.py` is its code, whose errors become PluginFaults."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -103,31 +101,37 @@ def load_package(folder: Path) -> ModuleType:
 
 
 def run_plugin_code(call: Callable[[], T], folder: Path) -> T:
-    """Run a plugin's code. Whatever it raises becomes a PluginFault, also SystemExit."""
-    try:
+    """Call a plugin's function. Every exception of it becomes a PluginFault, except Ctrl-C."""
+    with _plugin_faults(folder, _is_ctrl_c):
         return call()
-    except PluginFault:
-        raise
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise  # Ctrl-C; in other threads only the plugin itself can raise it
-        raise _fault(error, folder) from error
 
 
 async def await_plugin_code(work: Awaitable[T], folder: Path) -> T:
-    """Await a plugin's coroutine. Whatever it raises becomes a PluginFault, except a cancel from outside.
-
-    The event loop would pass SystemExit and KeyboardInterrupt on and end the process.
-    """
-    try:
+    """Await a plugin's coroutine. Every exception of it becomes a PluginFault, except a cancel by the caller."""
+    with _plugin_faults(folder, _is_cancel):
         return await work
-    except (PluginFault, GeneratorExit):
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+
+
+@contextmanager
+def _plugin_faults(folder: Path, is_from_caller: Callable[[BaseException], bool]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:  # foreign code: its SystemExit must not end the process either
+        if isinstance(error, PluginFault) or is_from_caller(error):
             raise
         raise _fault(error, folder) from error
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """In other threads than the main one, only the plugin itself can raise KeyboardInterrupt."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def _is_cancel(error: BaseException) -> bool:
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit)  # the coroutine is closed
 
 
 def run_with_timeout(work: Callable[[], T], seconds: float, *, what: str = "it was not loaded") -> T:
@@ -137,7 +141,7 @@ def run_with_timeout(work: Callable[[], T], seconds: float, *, what: str = "it w
     def run() -> None:
         try:
             ended.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised again below
+        except BaseException as error:  # noqa: BLE001 - passed to the waiting thread, which raises it
             ended.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(run,), name="loads a plugin", daemon=True).start()
@@ -147,10 +151,8 @@ def run_with_timeout(work: Callable[[], T], seconds: float, *, what: str = "it w
 
 
 def _fault(error: BaseException, folder: Path) -> PluginFault:
-    try:
-        text = str(error)
-    except BaseException:  # noqa: BLE001 - `__str__` is the plugin's code, too
-        text = "an error that cannot be shown"
+    # Not str(error): `__str__` may be the plugin's code, and TracebackException survives an error in it.
+    text = str(traceback.TracebackException(type(error), error, None))
     return PluginFault(f"{type(error).__name__}: {text}", _plugin_traceback(error, folder))
 
 

@@ -16,7 +16,7 @@ import structlog
 
 from agent.errors import StoreError
 from gateway.chat.adapter import InboundHandler
-from gateway.chat.keyed_queue import Job, KeyedQueue
+from gateway.chat.keyed_queue import Job, KeyedQueue, run_job
 from gateway.commands import Command
 from gateway.config.schema_platforms import BotConfig
 from gateway.core.retry import retry_store
@@ -304,16 +304,13 @@ class BotClient(discord.Client):
         async def receive_missed() -> None:
             try:
                 found = await missed.messages(where, place)
-            except Exception:
+            except Exception:  # a closed client of discord.py may raise anything
                 if not self.is_closed():
                     raise
                 self._unread_channels.add(where.id)
                 return
             for message in filter(self._reader.is_relevant, found):
-                try:
-                    await self._receive_and_mark_seen(self._reader.message(message, place))
-                except Exception as error:  # noqa: BLE001 - one message must not block those behind it
-                    await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
+                await run_job(partial(self._receive_missed, message, place))
 
         self._queue.put(where.id, receive_missed)
 
@@ -322,6 +319,9 @@ class BotClient(discord.Client):
     async def _receive_message(self, message: discord.Message) -> None:
         if read := await self._read(message):
             await self._receive_and_mark_seen(read)
+
+    async def _receive_missed(self, message: discord.Message, place: Place) -> None:
+        await self._receive_and_mark_seen(self._reader.message(message, place))
 
     async def _receive_edit(self, message: discord.Message) -> None:
         if read := await self._read(message):

@@ -145,7 +145,7 @@ def format_markdown(markdown: str) -> FormattedText:
         return next((found for found in candidates if _fits(found)), FormattedText(markdown))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as problem:  # noqa: BLE001  - a panic in the parser's Rust code is a BaseException
+    except BaseException as problem:  # noqa: BLE001 - foreign code: a panic of its Rust parser is a BaseException
         log.warning("telegram.formatting_failed", error=type(problem).__name__, length=len(markdown))
         return FormattedText(markdown)
 

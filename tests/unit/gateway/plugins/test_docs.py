@@ -143,7 +143,7 @@ def test_every_event_stands_in_the_table() -> None:
 def test_the_contract_suite_runs_over_engines_on_the_path(followed: Path) -> None:
     """Those of the page pass all of it."""
     path = os.pathsep.join([str(followed), str(ROOT)])
-    suite = str(ROOT / "tests" / "agent" / "test_context_engine.py")
+    suite = str(ROOT / "tests" / "contract" / "engines" / "test_context_engine.py")
     ran = _pytest(suite, "-k", "newest_turns or recall", "-p", "no:cacheprovider", PYTHONPATH=path)
     assert ran.returncode == 0, ran.stdout
     assert "[newest_turns]" in ran.stdout and "[recall]" in ran.stdout
