@@ -19,7 +19,7 @@ from gateway.config.schema import Config
 from tests.support.docs_pages import ROOT
 from tests.support.hermes_process import environment
 from tests.support.warm import HERMES, run
-from tests.unit.gateway.plugins.test_wheel import BUILD
+from tests.support.wheel import build_wheel
 
 BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -66,10 +66,7 @@ def test_everything_that_is_copied_is_there_and_is_enough(tmp_path: Path) -> Non
             shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tmp_path / name)
-    built = subprocess.run(
-        [sys.executable, "-c", BUILD, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    with zipfile.ZipFile(tmp_path / built.stdout.split()[-1]) as wheel:
+    with zipfile.ZipFile(build_wheel(tmp_path, tmp_path)) as wheel:
         inside = set(wheel.namelist())
     assert inside >= {"hermes.yaml", "gateway/cli/__init__.py", "gateway/platforms/web/static/page.css"}
     assert any(name.startswith("migrations/") for name in inside)

@@ -86,7 +86,7 @@ def insert(connection: sqlite3.Connection, table: str, rows: list[dict[str, Any]
 
 
 def its_id(payload: str) -> str:
-    """As the reception has given it, if that is what it says."""
+    """As the receiver has given it, if that is what it says."""
     with suppress(KeyError, TypeError):
         message = json.loads(payload)
         place = message["place"]
@@ -119,7 +119,7 @@ async def test_a_start_on_any_rows(
     await store.database.write(insert, "outbox", left, fence=None)
     llm = ScriptedLLM([lambda request: "Yes."] * 10)
     async with house(llm, store=store, workspaces=tmp_path) as at:
-        await at.reception.newest()
+        await at.receiver.newest()
         await at.turn("Are you there?")
         await at.service.until(lambda: "Yes." in at.service.texts())
         await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.undelivered, PLATFORM))

@@ -10,7 +10,7 @@ import pytest
 
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
-from tests.unit.gateway.chat.test_reception import ANNA, BOB, CARL, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 ROBOT = replace(ANNA, is_bot=True)
@@ -95,8 +95,8 @@ async def test_the_press_of_an_outsider(tmp_path: Path, who: Author, place: Plac
         await until(lambda: any(shown.buttons for shown in here.service.messages))
         (asked,) = [shown for shown in here.service.messages if shown.buttons]
         for button in asked.buttons:
-            assert await here.reception.pressed(Press(place, who, asked.id, button.data)) == NOT_YOURS
-        last = await here.reception.pressed(Press(Place("1"), ANNA, asked.id, asked.buttons[-1].data))
+            assert await here.receiver.pressed(Press(place, who, asked.id, button.data)) == NOT_YOURS
+        last = await here.receiver.pressed(Press(Place("1"), ANNA, asked.id, asked.buttons[-1].data))
         assert last == "Denied."
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
 from tests.support.chat_service import VisibleMessage
-from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 OVER = "This request is no longer open."
@@ -24,7 +24,7 @@ async def _asked(here: Bot, place: Place) -> VisibleMessage:
 
 
 async def _press(here: Bot, who: Author, place: Place, data: str) -> str:
-    return await here.reception.pressed(Press(place, who, "1", data))
+    return await here.receiver.pressed(Press(place, who, "1", data))
 
 
 def _ran(here: Bot) -> bool:

@@ -27,8 +27,8 @@ from gateway.chat.group_context import Remark, render_for_model
 from gateway.media.attachments import AttachmentReader
 from gateway.store.sqlite.validation import title_from
 from gateway.types import Author, ChatMessage, Place, Quote
-from tests.security.test_case_16_markers import EVIL, WHOLE_MARKER
 from tests.support.agents import make_agent
+from tests.support.hostile_markers import EVIL, WHOLE_MARKER
 from tests.support.media_files import attachment
 from tests.support.stores import temporary_store
 

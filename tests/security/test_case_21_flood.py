@@ -26,11 +26,10 @@ from gateway.limits import Limits
 from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.support.chat_service import ChatService
 from tests.support.media_files import attachment
-from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
-from tests.unit.gateway.chat.test_recovery import bot as lasting_bot
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, restartable_bot, until
 
 MINUTE = 60.0
-TOO_OFTEN = "Too many messages: Hermes takes"
+TOO_OFTEN = "Too many messages: Hermes accepts"
 TOO_LONG = "Too many messages are waiting"
 
 
@@ -61,17 +60,17 @@ class Crowd:
         return await self.here.store.sessions.transcript(conversation.id)
 
     async def is_done(self) -> None:
-        """Nothing that was taken waits any more."""
-        async with asyncio.timeout(30):
-            while await self.here.store.inbox.waiting(self.here.service.platform):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        """Wait until every accepted message is answered."""
+        await self.here.settled()
 
     def said(self, words: str) -> int:
         return sum(words in shown.text for shown in self.here.service.messages)
 
 
 @asynccontextmanager
-async def crowd(folder: Path, *, hold: bool = False, people: int = 0, **limits: Any) -> AsyncIterator[Crowd]:
+async def crowd(
+    folder: Path, *, hold: bool = False, people: int = 0, join_seconds: float = 0.05, **limits: Any
+) -> AsyncIterator[Crowd]:
     held, clock = asyncio.Event(), Clock()
     if not hold:
         held.set()
@@ -81,7 +80,7 @@ async def crowd(folder: Path, *, hold: bool = False, people: int = 0, **limits: 
         return ["Yes", held, f" to: {asked}"] if "flood" in asked else [f"Yes to: {asked}"]
 
     users = [1, 2, 3, *range(100, 100 + people)]
-    async with bot(folder, *[answer] * 1_500, allowed_users=users) as here:
+    async with bot(folder, *[answer] * 1_500, allowed_users=users, join_seconds=join_seconds) as here:
         here.gateway.limits = Limits(LimitsConfig(**limits), here.store.sessions, clock=clock)
         yield Crowd(here, clock, held)
         held.set()
@@ -99,7 +98,7 @@ async def test_a_thousand_messages_in_a_minute_from_one_person(tmp_path: Path) -
                 await until(lambda: at.said(f"Yes to: question {number}") == 1)  # noqa: B023 - awaited at once
         waiting = await at.here.store.inbox.waiting(at.here.service.platform)
         assert len(waiting) == 30
-        assert len(at.here.reception._recent._messages) == 30 + 4
+        assert len(at.here.receiver._recent._messages) == 30 + 4
         at.held.set()
         await at.is_done()
         anna, bob = await at.transcript(Place("1")), await at.transcript(Place("2"))
@@ -212,7 +211,7 @@ async def test_edits_are_no_way_around_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("what", ["paste", "album"])
 async def test_what_arrives_in_parts_is_one_message(tmp_path: Path, what: str) -> None:
     """A paste of fifty parts and an album of ten are taken whole, though fewer messages may come or wait."""
-    async with crowd(tmp_path, messages_per_minute=2, waiting_messages=2) as at:
+    async with crowd(tmp_path, join_seconds=1, messages_per_minute=2, waiting_messages=2) as at:
         if what == "paste":
             for number in range(50):
                 await at.writes(ANNA, f"part {number} " + "x" * 2_000, maybe_unfinished=True)
@@ -233,7 +232,7 @@ async def test_a_message_delivered_twice_counts_once(tmp_path: Path) -> None:
             await at.writes(ANNA, f"question {number}")
             _, message = at.written[-1]
             for _ in range(10):
-                await at.here.reception.message(message)
+                await at.here.receiver.message(message)
         await at.is_done()
         assert len(at.here.llm.requests) == 3 and at.said(TOO_OFTEN) == 0
 
@@ -265,15 +264,15 @@ async def test_whoever_sent_a_file_is_the_one_who_pays_for_it(tmp_path: Path) ->
 
 async def test_a_full_disk_uses_up_nothing(tmp_path: Path) -> None:
     """A service repeats what could not be kept, as often as it likes; once there is room, it is taken."""
-    async with lasting_bot(tmp_path / "state.db", ChatService(), "Taken.") as here:
+    async with restartable_bot(tmp_path / "state.db", ChatService(), "Taken.") as here:
         here.gateway.limits = Limits(LimitsConfig(messages_per_minute=2), here.store.sessions)
         await here.store.database.write(_only_so_many_pages, 1, fence=None)
         long = ChatMessage("1", Place("1"), ANNA, "now " * 50_000)
         for _ in range(10):
             with pytest.raises(StoreFull):
-                await here.reception.message(long)
+                await here.receiver.message(long)
         await here.store.database.write(_only_so_many_pages, 2**30, fence=None)
-        await here.reception.message(long)
+        await here.receiver.message(long)
         await until(lambda: len(here.llm.requests) == 1)
         assert not any(TOO_OFTEN in text for text in here.shown)
 

@@ -10,8 +10,8 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.types import Author, Place
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, until
 from tests.support.web_harness import Chat, WebHarness, web_world
-from tests.unit.gateway.chat.test_reception import ANNA, BOB, GROUP, Bot, bot, until
 
 UNKNOWN = "There is no such session in this conversation; /sessions lists them."
 SECRET = "heliotrope"
@@ -66,7 +66,7 @@ async def test_in_a_group_with_a_conversation_each(tmp_path: Path, groups: str) 
         if groups == "shared":
             assert resumed == "You are in that session already." and "secret is the" in found
         else:
-            assert resumed == UNKNOWN and "Nothing was found" in found
+            assert resumed == UNKNOWN and "Nothing found" in found
 
 
 async def _somebody_elses(world: WebHarness) -> list[str]:
@@ -87,10 +87,10 @@ async def test_the_page_and_its_api(tmp_path: Path) -> None:
         for foreign in await _somebody_elses(world):
             assert [await world.get(path.format(id=foreign)) for path in _ADDRESSES] == missing
             status, answer = await world.post(f"/api/conversations/{foreign}/messages", {"text": "hi"})
-            assert (status, "nothing here" in answer["error"]) == (404, True)
+            assert (status, "Not found" in answer["error"]) == (404, True)
             assert UNKNOWN in await _notice(mine, f"/resume {foreign}")
         assert {status for status, _ in missing} == {404}
-        assert "Nothing was found" in await _notice(mine, f"/search {SECRET}")
+        assert "Nothing found" in await _notice(mine, f"/search {SECRET}")
         everything = [await world.get(path) for path in ("/new", "/api/conversations", f"/c/{mine.id}")]
         assert f"My {SECRET}" not in str(everything)
 

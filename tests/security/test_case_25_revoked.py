@@ -23,7 +23,7 @@ from gateway.types import Place, Press
 from tests.support.agents import make_agent
 from tests.support.configuration import current_config
 from tests.support.media_files import attachment
-from tests.unit.gateway.chat.test_reception import ANNA, BOB, COMMANDS, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, COMMANDS, Bot, bot, until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 
@@ -96,7 +96,7 @@ async def test_an_open_question_cannot_be_answered_any_more(tmp_path: Path) -> N
         (asked,) = [shown for shown in here.service.messages if shown.buttons]
         await _revoke(here)
         press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[0].data)
-        assert await here.reception.pressed(press) == "You may not decide this."
+        assert await here.receiver.pressed(press) == "You may not decide this."
         assert len(here.llm.requests) == 1
 
 
@@ -108,7 +108,7 @@ async def test_what_was_granted_for_the_conversation_is_not_run_any_more(tmp_pat
         await until(lambda: any(shown.buttons for shown in here.service.messages))
         (asked,) = [shown for shown in here.service.messages if shown.buttons]
         press = Press(Place(ANNA.id), ANNA, asked.id, asked.buttons[1].data)
-        assert "in this conversation" in await here.reception.pressed(press)
+        assert "in this conversation" in await here.receiver.pressed(press)
         await until(lambda: len(here.llm.requests) == 2)
         await _revoke(here)
         gate.set()
@@ -134,7 +134,7 @@ def _restarted(before: Bot, folder: Path, *answers: Any) -> Bot:
     async def sees_images(conversation: Conversation) -> bool:
         return False
 
-    after.reception = ChatReceiver(
+    after.receiver = ChatReceiver(
         after.gateway,
         after.service,
         gate,
@@ -160,7 +160,7 @@ async def test_what_was_left_at_a_stop_is_not_taken_up(tmp_path: Path) -> None:
     assert len(await before.store.inbox.waiting(before.service.platform)) == 3
     shown = len(before.service.messages)
     after = _restarted(before, tmp_path, "For Bob.")
-    await after.reception.open()
+    await after.receiver.open()
     await after.hears("hello", BOB)
     await until(lambda: any("For Bob." in message.text for message in after.service.messages))
     assert await after.asked(1) == ["hello"]
@@ -168,4 +168,4 @@ async def test_what_was_left_at_a_stop_is_not_taken_up(tmp_path: Path) -> None:
     assert not list((tmp_path / "later").rglob("a.txt"))
     assert await after.store.inbox.waiting(after.service.platform) == []
     await after.gateway.close()
-    await after.reception.close()
+    await after.receiver.close()

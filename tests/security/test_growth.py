@@ -65,7 +65,7 @@ from gateway.text.tables import render_tables
 from gateway.text.unicode import utf16_length
 from gateway.types import parse_command
 from tests.support.growth import Work, grows_too_fast, hostile_texts, repeated
-from tests.unit.agent.test_redaction_rules import SAMPLES
+from tests.support.secret_samples import SAMPLES
 
 _QUERY = fts_text.parse_query('hello "big world" 漢字 abc')
 _ME = User(1, "Bot", is_bot=True, username="bot")

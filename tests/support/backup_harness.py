@@ -8,10 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from agent.messages import Message
 from agent.store import Address
 from gateway.backup.create import Made, Sources, make_backup
 from gateway.backup.restore import Restored, restore
+from gateway.errors import BackupUnusable
 from gateway.store.sqlite.store import SqliteStore
 
 
@@ -64,3 +67,20 @@ def with_texts(home: Path, *texts: str) -> StateDirectory:
 
     asyncio.run(talk())
     return StateDirectory(home)
+
+
+def unusable(state: StateDirectory, file: Path) -> str:
+    """Return why the backup is refused; check that the refusal changes nothing."""
+    before = contents(state.home)
+    with pytest.raises(BackupUnusable) as refused:
+        state.restore(file)
+    assert contents(state.home) == before
+    return str(refused.value)
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes() if path.is_file() else b""
+        for path in home.iterdir()
+        if path.suffix != ".lock"
+    }

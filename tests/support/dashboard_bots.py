@@ -29,7 +29,7 @@ class Bot:
         store = dashboard.store
         config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
         gate = dashboard.gateway.access.add(Gate(self.service.platform, config, store.access))
-        self.reception = ChatReceiver(
+        self.receiver = ChatReceiver(
             dashboard.gateway,
             self.service,
             gate,
@@ -38,12 +38,12 @@ class Bot:
             config,
             join_seconds=0.01,
         )
-        dashboard.gateway.bots[self.service.platform] = self.reception
+        dashboard.gateway.bots[self.service.platform] = self.receiver
         self._ids = itertools.count(1)
 
     async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:
         message = ChatMessage(str(next(self._ids)), Place(author.id), author, text)
-        await self.reception.message(message)
+        await self.receiver.message(message)
         return message
 
     async def shows(self, text: str) -> None:
@@ -54,10 +54,10 @@ class Bot:
 async def bot(dashboard: DashboardHarness, **settings: Any) -> AsyncIterator[Bot]:
     """Run a connected bot."""
     the_bot = Bot(dashboard, **settings)
-    await the_bot.reception.open()
+    await the_bot.receiver.open()
     yield the_bot
     await dashboard.gateway.close()
-    await the_bot.reception.close()
+    await the_bot.receiver.close()
 
 
 def breaking_down(times: int) -> list[Step]:

@@ -16,7 +16,7 @@ from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.limits import Limits
 from gateway.observability import Metrics
-from gateway.platforms.base import Platform
+from gateway.platforms.base import Health, Platform
 from gateway.platforms.web.dashboard import DashboardContext
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
@@ -91,3 +91,16 @@ async def accessibility_violations(tab: Tab) -> list[str]:
 async def scrolls_sideways(tab: Tab) -> bool:
     wider: bool = await tab.page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
     return wider
+
+
+@dataclass
+class FixedPlatform:
+    """A platform in a state that it names."""
+
+    name: str
+    health: Health
+    where: str = "somewhere"
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...

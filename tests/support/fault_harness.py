@@ -58,7 +58,7 @@ class FaultHarness:
             observer=observer,
         )
         settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
-        self.reception = ChatReceiver(
+        self.receiver = ChatReceiver(
             self.gateway,
             service,
             self.gateway.access.add(Gate(service.platform, settings, store.access)),
@@ -84,7 +84,7 @@ class FaultHarness:
         conversation = await self.conversation()
         last = self.gateway.hub.last_number(conversation.id)
         with self.gateway.hub.watch(conversation.id, after=last) as watcher:
-            await self.reception.message(self.written(text))
+            await self.receiver.message(self.written(text))
             events: list[TurnEvent] = []
             async with asyncio.timeout(60):
                 async for envelope in watcher:
@@ -106,7 +106,7 @@ class FaultHarness:
     async def close(self) -> None:
         """As a stop does: what can be shown is shown."""
         await self.gateway.close()
-        await self.reception.close()
+        await self.receiver.close()
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ async def house(
 ) -> AsyncIterator[FaultHarness]:
     await store.leases.expire_all()
     at = FaultHarness(llm, store, service or ChatService(limit=4000), tools, workspaces, observer)
-    await at.reception.open()
+    await at.receiver.open()
     try:
         yield at
     finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from agent.context_engine import ContextEngine
 from gateway.plugins import Plugins, engine_factory
+from tests.fakes.openai.server import FakeOpenAI
 
 CONSTRUCTOR = """\
     def __init__(self, context_length=0):
@@ -87,3 +89,13 @@ def make_engines(
         model="any/model",
     )
     return [make() for _ in range(count)]
+
+
+def engine_config(world: FakeOpenAI, engine: str, **more: Any) -> dict[str, Any]:
+    model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
+    return {
+        "model": {**model, "context_length": 2_000},
+        "tools": {"enabled": []},
+        "context": {"engine": engine},
+        **more,
+    }

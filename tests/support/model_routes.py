@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.llm import ChatRequest, Completion, LLMEvent, TextChunk
+from agent.messages import ChatDict
 from gateway.models.litellm_client import LiteLLMClient
 from tests.fakes.anthropic.server import FakeAnthropic
 from tests.fakes.model_server import ModelServer
@@ -67,3 +68,11 @@ async def collect(events: AsyncIterator[LLMEvent]) -> tuple[list[str], Completio
     completion = seen.pop()
     assert isinstance(completion, Completion)
     return [event.text for event in seen if isinstance(event, TextChunk)], completion
+
+
+def chat_request(text: str, *, max_tokens: int | None = None) -> ChatRequest:
+    messages: list[ChatDict] = [
+        {"role": "system", "content": "You are Hermes."},
+        {"role": "user", "content": text},
+    ]
+    return ChatRequest(messages, max_tokens=max_tokens, temperature=0.0)

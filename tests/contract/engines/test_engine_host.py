@@ -16,15 +16,15 @@ from agent.messages import ChatDict, Message, ToolCall
 from agent.store import Address, SessionStore, Split
 from agent.testing import ScriptedLLM
 from gateway.store.sqlite.store import SqliteStore
+from tests.support.agent_harness import WINDOW, AgentHarness, ForeignEngine, fill, reply
 from tests.support.agents import make_agent
 from tests.support.stores import temporary_store
-from tests.unit.agent.test_compaction import WINDOW, AgentHarness, StrangersEngine, fill, reply
 
 SENT = {"role", "content", "tool_calls", "tool_call_id", "name"}
 """What a provider knows of a message."""
 
 
-class Curious(StrangersEngine):
+class Curious(ForeignEngine):
     """Keeps what it is told, and has a tool that asks a model."""
 
     def __init__(self) -> None:

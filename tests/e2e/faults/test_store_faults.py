@@ -6,7 +6,7 @@ Other cases: `unit/gateway/chat/test_recovery.py` (the store is full) and `unit/
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -25,12 +25,25 @@ from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.chat_service import ChatService
 from tests.support.fault_harness import FaultHarness, house
-from tests.unit.gateway.store.test_faults import Fault, Home, _needs_a_small_disk, disk, full, held, read_only
-
-__all__ = ["disk"]
+from tests.support.store_faults import (
+    Fault,
+    StoreOnDisk,
+    full,
+    held,
+    read_only,
+    require_small_disk,
+    small_disk,
+)
 
 FAULTS = [held, full, read_only]
 faults = pytest.mark.parametrize("fault", FAULTS, ids=[each.__name__ for each in FAULTS])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path) as directory:
+        yield directory
+
 
 launched: list[str] = []
 has_landed = asyncio.Event()
@@ -47,7 +60,7 @@ async def launch(ctx: ToolContext, what: str) -> str:
 class Bot:
     """One life of a process, on a file and a service that stay."""
 
-    def __init__(self, at: FaultHarness, home: Home, llm: ScriptedLLM) -> None:
+    def __init__(self, at: FaultHarness, home: StoreOnDisk, llm: ScriptedLLM) -> None:
         self.at, self.home, self.llm = at, home, llm
 
 
@@ -60,13 +73,13 @@ async def bot(directory: Path, service: ChatService, *answers: Step) -> AsyncIte
     workspaces = directory / "workspaces"
     try:
         async with house(llm, store=store, service=service, tools=[launch], workspaces=workspaces) as at:
-            yield Bot(at, Home(path, store, writing), llm)
+            yield Bot(at, StoreOnDisk(path, store, writing), llm)
     finally:
         await store.close()
 
 
-def trouble(fault: Fault, home: Home) -> AbstractAsyncContextManager[object]:
-    _needs_a_small_disk(fault, home)
+def trouble(fault: Fault, home: StoreOnDisk) -> AbstractAsyncContextManager[object]:
+    require_small_disk(fault, home)
     return fault(home)
 
 
@@ -95,11 +108,11 @@ async def test_when_it_is_taken(disk: Path, service: ChatService, fault: Fault) 
         async with trouble(fault, it.home):
             for _ in range(2):
                 with pytest.raises(StoreError):
-                    await it.at.reception.message(message)
+                    await it.at.receiver.message(message)
             await until(lambda: bool(service.texts()))
         assert await it.at.store.inbox.waiting(service.platform) == []
         for _ in range(2):
-            await it.at.reception.message(message)
+            await it.at.receiver.message(message)
         await until(lambda: "Taken." in service.texts())
     told, answer = service.texts()
     assert "cannot store your message" in told

@@ -4,107 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from agent.auxiliary_client import Deadline
 from agent.context.child_session import for_engine
-from agent.context.compaction_pace import SummaryTimeout
 from agent.context.drafts import Draft, Drafts
 from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor
-from agent.context_engine import ContextEngine
 from agent.errors import AuthenticationFailed, ContextOverflow, LeaseLost
-from agent.events import Compacted, Notice, TurnDone, TurnEvent
+from agent.events import Compacted, Notice, TurnDone
 from agent.llm import ChatRequest, Completion, Usage
-from agent.loop import Agent, Turn
 from agent.messages import ChatDict, Message, ToolCall
-from agent.store import Address, Conversation, Session, SessionStore
-from agent.testing import ScriptedLLM, Step
-from agent.tool import ToolContext, tool
+from agent.store import Address, Conversation, Session
+from agent.testing import Step
 from agent.untrusted import wrap_untrusted
 from gateway.commands import Commands
-from gateway.core.session_policy import compact_if_oversized
-from tests.support.agents import make_agent
+from tests.support.agent_harness import WINDOW, AgentHarness, ForeignEngine, fill, open_agent, reply
 from tests.support.stores import temporary_store
 
 COMMANDS = Commands.discover()
-WINDOW = 4_000
-
-
-@dataclass
-class AgentHarness:
-    agent: Agent
-    llm: ScriptedLLM
-    store: SessionStore
-    conversation_id: str
-    workspace: Path
-
-    async def say(self, text: str) -> list[TurnEvent]:
-        conversation = await self.store.conversation(self.conversation_id)
-        turn = Turn(conversation, Message("user", text), self.workspace)
-        return [event async for event in self.agent.run(turn)]
-
-    async def hygiene(self) -> list[TurnEvent]:
-        live = await self.agent.open(await self.store.conversation(self.conversation_id))
-        return await compact_if_oversized(self.agent, live)
-
-    async def live(self) -> str:
-        return (await self.store.conversation(self.conversation_id)).live_session_id
-
-    async def history(self) -> list[Message]:
-        return await self.store.history(await self.live())
-
-
-@tool()
-async def nothing(ctx: ToolContext) -> str:
-    """Does nothing."""
-    return "nothing"
-
-
-def reply(text: str, tokens: int) -> Completion:
-    return Completion(text, usage=Usage(tokens, 10))
-
-
-async def desk(
-    tmp_path: Path,
-    steps: Sequence[Step],
-    *,
-    summaries: Sequence[Step] = (),
-    engine: Callable[[], ContextEngine] | None = None,
-    background_at: float = 1.0,
-    patience: SummaryTimeout | None = None,
-) -> AgentHarness:
-    store = await temporary_store()
-    llm = ScriptedLLM(steps, context_length=WINDOW)
-    small = engine or (lambda: ContextCompressor(WINDOW, protect_last_n=2))
-    auxiliary = ScriptedLLM(summaries, context_length=WINDOW)
-    agent = make_agent(
-        llm,
-        store.sessions,
-        [nothing],
-        engine=small,
-        auxiliary=auxiliary,
-        background_at=background_at,
-        patience=patience,
-    )
-    conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
-    return AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
-
-
-async def fill(at: AgentHarness, turns: int, tokens: int = 500) -> None:
-    """Turns of about 120 tokens each."""
-    for number in range(turns):
-        at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
-        await at.say(f"Question {number}. " + "word " * 60)
 
 
 async def test_the_session_is_split_when_the_window_is_half_full(tmp_path: Path) -> None:
     """The child knows its parent and why; the compaction has a row; nothing said is lost."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
     await fill(at, 12)
     parent = await at.live()
     at.llm.then(
@@ -127,7 +52,7 @@ async def test_the_session_is_split_when_the_window_is_half_full(tmp_path: Path)
 
 async def test_kept_messages_are_references(tmp_path: Path) -> None:
     """The child copies nothing: the newest messages keep their ids, and search finds each once."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
     await fill(at, 12)
     before = await at.history()
     outcome = await at.agent.keeper.compactor.compact(
@@ -142,7 +67,7 @@ async def test_kept_messages_are_references(tmp_path: Path) -> None:
 
 async def test_overflow_is_answered_by_compaction_and_one_retry(tmp_path: Path) -> None:
     """The person sees an answer, not the provider's complaint."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
     await fill(at, 12)
     at.llm.then(ContextOverflow(), reply("It fits now.", 800))
     events = await at.say("Too much?")
@@ -152,14 +77,14 @@ async def test_overflow_is_answered_by_compaction_and_one_retry(tmp_path: Path) 
 
 async def test_overflow_that_compaction_cannot_help_is_told(tmp_path: Path) -> None:
     """One message larger than the window: no loop, an error."""
-    at = await desk(tmp_path, [ContextOverflow()])
+    at = await open_agent(tmp_path, [ContextOverflow()])
     with pytest.raises(ContextOverflow):
         await at.say("x")
 
 
 async def test_a_refused_key_compacts_nothing_and_is_told_once(tmp_path: Path) -> None:
     """The person learns it once; the conversation goes on whole."""
-    at = await desk(tmp_path, [], summaries=[AuthenticationFailed(), AuthenticationFailed()])
+    at = await open_agent(tmp_path, [], summaries=[AuthenticationFailed(), AuthenticationFailed()])
     await fill(at, 12)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     first = await at.agent.keeper.compact(live, "loop")
@@ -171,7 +96,7 @@ async def test_a_refused_key_compacts_nothing_and_is_told_once(tmp_path: Path) -
 
 async def test_hygiene_compacts_at_85_percent(tmp_path: Path) -> None:
     """A session that grew past the agent's own threshold is compacted before the agent sees the next message."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."])
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
     at.agent.keeper.enabled = False
     await fill(at, 12, tokens=3_300)
     at.agent.keeper.enabled = True
@@ -184,7 +109,7 @@ async def test_hygiene_compacts_at_85_percent(tmp_path: Path) -> None:
 
 async def test_hygiene_leaves_short_sessions_and_disabled_compression_alone(tmp_path: Path) -> None:
     """Fewer than four messages, or `compression.enabled: false`: nothing happens."""
-    at = await desk(tmp_path, [])
+    at = await open_agent(tmp_path, [])
     at.agent.keeper.enabled = False
     await fill(at, 1, tokens=3_900)
     at.agent.keeper.enabled = True
@@ -206,7 +131,7 @@ async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
         assert release.wait(30)
         return "## Goal\nTo test."
 
-    at = await desk(
+    at = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=slow),
@@ -244,7 +169,7 @@ async def test_a_draft_is_not_used_where_too_much_was_said_since(tmp_path: Path)
         prompts.append(prompt)
         return f"## Goal\nTo test {len(prompts)}."
 
-    at = await desk(
+    at = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note),
@@ -303,7 +228,7 @@ async def test_what_went_wrong_with_a_draft_is_not_held_against_the_turn() -> No
 
 async def test_two_triggers_make_one_split(tmp_path: Path) -> None:
     """Hygiene, the loop and /compress on one conversation at the same time: the second finds it done."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test.", "## Goal\nTo test."])
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test.", "## Goal\nTo test."])
     await fill(at, 12)
     conversation = await at.store.conversation(at.conversation_id)
     one, two = await at.agent.open(conversation), await at.agent.open(conversation)
@@ -321,7 +246,9 @@ async def test_conversations_do_not_share_an_engine(tmp_path: Path) -> None:
         seen.append(prompt)
         return "## Goal\nTo test."
 
-    at = await desk(tmp_path, [], engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note))
+    at = await open_agent(
+        tmp_path, [], engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note)
+    )
     other = await at.store.open_conversation(Address("web", "other"), person="owner")
     both = [at, AgentHarness(at.agent, at.llm, at.store, other.id, tmp_path)]
     for number in range(12):
@@ -336,42 +263,10 @@ async def test_conversations_do_not_share_an_engine(tmp_path: Path) -> None:
     assert "apple" not in banana
 
 
-class StrangersEngine(ContextEngine):
-    """As somebody else would write it: fewer optional arguments than ours, and a tool."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[object, ...]] = []
-
-    @property
-    def name(self) -> str:
-        return "stranger"
-
-    def update_from_response(self, usage: dict[str, int]) -> None:
-        self.last_prompt_tokens = usage["prompt_tokens"]
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        return (prompt_tokens or 0) > 2_000
-
-    def compress(self, messages: list[ChatDict]) -> list[ChatDict]:  # type: ignore[override]
-        return [messages[0], *messages[-3:]]
-
-    def on_session_start(
-        self, session_id: str, parent_session_id: str = "", boundary_reason: str = ""
-    ) -> None:  # type: ignore[override]
-        self.heard.append(("start", session_id, parent_session_id, boundary_reason))
-
-    def get_tool_schemas(self) -> list[ChatDict]:
-        parameters = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-        return [{"name": "count_word", "description": "Counts a word.", "parameters": parameters}]
-
-    def handle_tool_call(self, name: str, args: dict[str, str], **kwargs: list[ChatDict]) -> str:  # type: ignore[override]
-        return str(sum(args["word"] in str(message.get("content")) for message in kwargs["messages"]))
-
-
 async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
     """Its tool is offered and dispatched with the messages; after a split it is told where it stands."""
-    engine = StrangersEngine()
-    at = await desk(tmp_path, [], engine=lambda: engine)
+    engine = ForeignEngine()
+    at = await open_agent(tmp_path, [], engine=lambda: engine)
     await fill(at, 2)
     call = ToolCall("c1", "count_word", '{"word": "heliotrope"}')
     at.llm.then(Completion("", (call,), "tool_calls", Usage(2_500, 10)), reply("Once.", 100))
@@ -387,7 +282,7 @@ async def test_an_engine_by_a_stranger(tmp_path: Path) -> None:
 async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
     """`/reset` ends the session and resets the engine; shutdown ends it; a split does neither."""
 
-    class Listening(StrangersEngine):
+    class Listening(ForeignEngine):
         def on_session_end(self, session_id: str, messages: list[ChatDict]) -> None:
             self.heard.append(("end", session_id, len(messages)))
 
@@ -395,7 +290,7 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
             self.heard.append(("reset",))
 
     engine = Listening()
-    at = await desk(tmp_path, [], engine=lambda: engine)
+    at = await open_agent(tmp_path, [], engine=lambda: engine)
     await fill(at, 1)
     first = await at.live()
     conversation = await at.store.conversation(at.conversation_id)
@@ -414,7 +309,7 @@ async def test_engines_are_told_of_real_boundaries(tmp_path: Path) -> None:
 
 async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
     """Another model has another window; the thresholds follow."""
-    at = await desk(tmp_path, [])
+    at = await open_agent(tmp_path, [])
     await fill(at, 1)
     at.llm._model, at.llm._context_length = "scripted/other", 10_000
     await fill(at, 1)
@@ -426,14 +321,14 @@ async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
 async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:
     """An engine that raises, or returns what no provider would take, is told once; the answer comes."""
 
-    class Broken(StrangersEngine):
+    class Broken(ForeignEngine):
         def compress(self, messages: list[ChatDict]) -> list[ChatDict]:
             return [message for message in messages if message["role"] != "tool"]
 
         def get_tool_schemas(self) -> list[ChatDict]:
             return []
 
-    at = await desk(tmp_path, [], engine=Broken)
+    at = await open_agent(tmp_path, [], engine=Broken)
     await fill(at, 4)
     call = ToolCall("c1", "nothing", "{}")
     at.llm.then(Completion("", (call,), "tool_calls", Usage(2_500, 10)), reply("Fine.", 100))
@@ -444,7 +339,7 @@ async def test_a_broken_engine_costs_no_turn(tmp_path: Path) -> None:
 
 async def test_a_long_tool_run_is_compacted_more_than_once(tmp_path: Path) -> None:
     """One request, many tool calls: what the first compaction wrote must not keep the second from happening."""
-    at = await desk(tmp_path, [], summaries=[f"## Goal\nTo test {n}." for n in range(9)])
+    at = await open_agent(tmp_path, [], summaries=[f"## Goal\nTo test {n}." for n in range(9)])
     text = "word " * 150
     for number in range(24):
         call = ToolCall(f"c{number}", "nothing", "{}")
@@ -466,7 +361,7 @@ async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path
         asked.append(prompt)
         return "## Goal\nTo test."
 
-    at = await desk(
+    at = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=note),
@@ -483,14 +378,14 @@ async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path
 
 async def test_a_provider_that_reports_no_usage_is_compacted_by_estimate(tmp_path: Path) -> None:
     """Zeros are not a size."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
     await fill(at, 30, tokens=0)
     assert len(await at.store.sessions(at.conversation_id)) > 1
 
 
 async def test_requests_extend_each_other_byte_for_byte(tmp_path: Path) -> None:
     """Between compactions every request begins with the one before: the provider's cache depends on it."""
-    at = await desk(tmp_path, [])
+    at = await open_agent(tmp_path, [])
     await fill(at, 6)
     for earlier, later in zip(at.llm.requests, at.llm.requests[1:], strict=False):
         assert later.messages[: len(earlier.messages)] == earlier.messages
@@ -503,7 +398,7 @@ def _unused(request: ChatRequest) -> Step:
 
 async def test_nothing_to_compress_asks_no_model(tmp_path: Path) -> None:
     """/compress on a short conversation answers at once."""
-    at = await desk(tmp_path, [reply("Hi.", 20)], summaries=[_unused])
+    at = await open_agent(tmp_path, [reply("Hi.", 20)], summaries=[_unused])
     await at.say("Hello")
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     outcome = await at.agent.keeper.compactor.compact(live, "command")

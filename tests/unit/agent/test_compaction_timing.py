@@ -18,9 +18,9 @@ from agent.llm import Completion, Usage
 from agent.messages import ChatDict, ToolCall
 from agent.store import Address, Split
 from agent.testing import ScriptedLLM
+from tests.support.agent_harness import WINDOW, AgentHarness, ForeignEngine, fill, nothing, open_agent, reply
 from tests.support.agents import make_agent
 from tests.support.stores import temporary_store
-from tests.unit.agent.test_compaction import WINDOW, AgentHarness, StrangersEngine, desk, fill, nothing, reply
 
 LONG = 3_600.0
 """Seconds that no test waits for."""
@@ -100,7 +100,7 @@ async def test_an_extract_that_nobody_waited_for_is_no_draft(tmp_path: Path) -> 
         return "## Goal\nTo test."
 
     prompts: list[str] = []
-    at = await desk(
+    at = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=broken),
@@ -127,7 +127,7 @@ async def test_a_draft_after_a_failed_one_waits_for_the_threshold(tmp_path: Path
             raise RuntimeError("no")
         return "## Goal\nTo test."
 
-    at = await desk(
+    at = await open_agent(
         tmp_path,
         [],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2, summarize=broken),
@@ -143,7 +143,7 @@ async def test_a_draft_after_a_failed_one_waits_for_the_threshold(tmp_path: Path
 
 async def test_an_extract_is_replaced_at_leisure_after_a_restart(tmp_path: Path) -> None:
     """The engine is new; that the messages hold an extract shows in them."""
-    at = await desk(tmp_path, [], summaries=[])
+    at = await open_agent(tmp_path, [], summaries=[])
     await fill(at, 12)
     await at.store.record_usage(await at.live(), Usage(2_100, 1), model="m")
     at.llm.then(reply("Done.", 700))
@@ -162,7 +162,7 @@ async def test_a_threshold_of_zero_compacts_whenever_something_can_be_gained(tmp
     engine = ContextCompressor(
         WINDOW, threshold=0.0, protect_last_n=6, summarize=lambda *_: "## Goal\nTo test."
     )
-    at = await desk(tmp_path, [], engine=lambda: engine)
+    at = await open_agent(tmp_path, [], engine=lambda: engine)
     await fill(at, 4)
     assert len(await at.store.sessions(at.conversation_id)) == 1
     await fill(at, 6)
@@ -176,13 +176,13 @@ async def test_a_threshold_of_zero_compacts_whenever_something_can_be_gained(tmp
 async def test_an_engine_may_compact_before_its_threshold(tmp_path: Path) -> None:
     """The engine decides; Hermes only holds it back where compactions come too often."""
 
-    class Early(StrangersEngine):
+    class Early(ForeignEngine):
         threshold_tokens = 3_000
 
         def update_model(self, model: str, context_length: int) -> None:  # type: ignore[override]
             """The threshold stays."""
 
-    at = await desk(tmp_path, [], engine=Early)
+    at = await open_agent(tmp_path, [], engine=Early)
     await fill(at, 5)
     await at.store.record_usage(await at.live(), Usage(2_500, 1), model="m")
     at.llm.then(reply("Done.", 500))
@@ -191,7 +191,7 @@ async def test_an_engine_may_compact_before_its_threshold(tmp_path: Path) -> Non
 
 async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
     """A provider that reports the sum of all calls: neither the loop nor the engine believes it."""
-    at = await desk(tmp_path, [])
+    at = await open_agent(tmp_path, [])
     at.llm._context_length = 40_000
     total = 0
     for number in range(20):
@@ -209,7 +209,7 @@ async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
 
 async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None:
     """Digits and rare scripts take more tokens than estimated; tool definitions are part of the estimate."""
-    at = await desk(tmp_path, [])
+    at = await open_agent(tmp_path, [])
     await fill(at, 5)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     assert live.tools_tokens > 0
@@ -223,7 +223,7 @@ async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None
 
 async def test_hygiene_backs_off_where_it_does_not_help(tmp_path: Path) -> None:
     """The window is nearly full whatever is done: not every turn begins with a compaction."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
     at.agent.keeper.enabled = False
     await fill(at, 12, tokens=3_500)
     at.agent.keeper.enabled = True
@@ -272,7 +272,7 @@ def test_compactions_that_come_too_soon_widen_the_step() -> None:
 
 async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     """What was said before `/new` does not fill the window any more."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     pace = at.agent.keeper.compactor.pace_of(live)
     for _ in range(5):
@@ -285,7 +285,7 @@ async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW // 2
 
 
-class Eager(StrangersEngine):
+class Eager(ForeignEngine):
     """Says before every call, by the messages alone, that it wants to compact."""
 
     def should_compress_preflight(self, messages: list[ChatDict]) -> bool:
@@ -304,7 +304,7 @@ async def test_the_pace_also_slows_engines_that_always_want_to_compact(
     tmp_path: Path, engine: Callable[[], ContextEngine]
 ) -> None:
     """People are told that Hermes waits until the window is nearly full, and it does."""
-    at = await desk(tmp_path, [], summaries=["## Goal\nTo test."] * 30, engine=engine)
+    at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30, engine=engine)
     happened, advised = [], 0
     for number in range(20):
         at.llm.then(reply(f"Answer {number}. " + "detail " * 60, 500))

@@ -15,10 +15,10 @@ from agent.errors import InvalidCompaction
 from agent.events import Compacted, Notice, TurnDone
 from agent.loop import Turn
 from agent.messages import ChatDict, Message, ToolCall
-from tests.unit.agent.test_compaction import AgentHarness, StrangersEngine, desk, fill, reply
+from tests.support.agent_harness import AgentHarness, ForeignEngine, fill, open_agent, reply
 
 
-class Hinting(StrangersEngine):
+class Hinting(ForeignEngine):
     """Has something to say about every message, and keeps what it was asked about."""
 
     def __init__(self) -> None:
@@ -33,8 +33,8 @@ class Hinting(StrangersEngine):
         return []
 
 
-async def hinted(tmp_path: Path, engine: StrangersEngine) -> AgentHarness:
-    return await desk(tmp_path, [], engine=lambda: engine)
+async def hinted(tmp_path: Path, engine: ForeignEngine) -> AgentHarness:
+    return await open_agent(tmp_path, [], engine=lambda: engine)
 
 
 def contents(messages: list[ChatDict]) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,100 +13,13 @@ from typing import Any
 import pytest
 
 from agent.errors import StoreFull
-from agent.store import Address, Conversation
-from agent.testing import ScriptedLLM
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
+from agent.store import Address
 from gateway.chat.errors import ContentRefused
-from gateway.chat.receiver import ChatReceiver
-from gateway.commands import Commands
-from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.core.gateway import Gateway
-from gateway.media.attachments import AttachmentReader
-from gateway.plugins import Plugins
-from gateway.store.sqlite.store import SqliteStore
-from gateway.types import Attachment, Author, ChatMessage, Place
-from tests.support.agents import make_agent
+from gateway.types import Attachment, ChatMessage, Place
 from tests.support.chat_service import ChatService
-from tests.support.configuration import current_config
+from tests.support.receiver_harness import ANNA, GROUP, restartable_bot, until
 
-COMMANDS = Commands.discover()
-ANNA = Author("1", "Anna")
 DIRECT = Place("1")
-GROUP = Place("-100", kind="group", group_id="-100")
-
-
-class Bot:
-    """A bot on a database and a service that were there before it."""
-
-    def __init__(self, path: Path, store: SqliteStore, service: ChatService, *answers: Any) -> None:
-        self.path, self.store, self.service, self.llm = path, store, service, ScriptedLLM(list(answers))
-        self.gateway = Gateway(
-            make_agent(self.llm, store.sessions),
-            store,
-            COMMANDS,
-            Plugins(),
-            settings=current_config(),
-            workspaces=path.parent / "workspaces",
-        )
-
-        async def sees_images(conversation: Conversation) -> bool:
-            return False
-
-        config = TelegramBotConfig.model_validate({"allowed_users": [1], "allowed_groups": [-100]})
-        self.reception = ChatReceiver(
-            self.gateway,
-            service,
-            self.gateway.access.add(Gate(service.platform, config, store.access)),
-            Pairing(store.access),
-            AttachmentReader(sees_images),
-            config,
-            join_seconds=0.05,
-        )
-
-    async def hears(self, text: str, place: Place = DIRECT, **more: Any) -> ChatMessage:
-        message = ChatMessage(str(next(_numbers)), place, ANNA, text, **more)
-        await self.reception.message(message)
-        return message
-
-    def after_a_kill(self) -> Path:
-        """The file as it is at this moment."""
-        copy = self.path.with_name(f"after_{self.path.name}")
-        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-        return copy
-
-    @property
-    def asked(self) -> list[str]:
-        """The newest words of each request."""
-        return [str(request.messages[-1]["content"]) for request in self.llm.requests]
-
-    @property
-    def shown(self) -> list[str]:
-        return [message.text for message in self.service.messages]
-
-
-_numbers = itertools.count(1)
-
-
-@asynccontextmanager
-async def bot(path: Path, service: ChatService, *answers: Any) -> AsyncIterator[Bot]:
-    store = await SqliteStore.open(path)
-    await store.leases.expire_all()
-    the_bot = Bot(path, store, service, *answers)
-    await the_bot.reception.open()
-    try:
-        yield the_bot
-    finally:
-        await the_bot.gateway.close()
-        await the_bot.reception.close()
-        await store.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other tasks of this loop
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -118,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 async def test_what_was_acknowledged_is_answered_after_a_kill(path: Path) -> None:
     """One was being answered, one waited, one had not even been read: each gets one reply, in order."""
     service = ChatService()
-    async with bot(path, service, ["Half", asyncio.Event()]) as before:
+    async with restartable_bot(path, service, ["Half", asyncio.Event()]) as before:
         for text in ("one", "two", "three"):
             await before.hears(text)
         await until(lambda: any("Half" in text for text in before.shown))
@@ -128,24 +40,24 @@ async def test_what_was_acknowledged_is_answered_after_a_kill(path: Path) -> Non
         ]  # the dying process may still change the others
     service = ChatService()
     service.messages, service._ids = seen, itertools.count(100)
-    async with bot(left, service, "First.", "Second.", "Third.") as after:
+    async with restartable_bot(left, service, "First.", "Second.", "Third.") as after:
         await until(lambda: "Third." in after.shown)
         assert after.shown == ["First.", "Second.", "Third."]
-        assert after.asked == ["one", "two", "three"]
+        assert after.prompts == ["one", "two", "three"]
 
 
 async def test_the_parts_of_a_paste_are_one_message_again(path: Path) -> None:
     """Each part was acknowledged by itself; after a kill they belong together as before, and only once."""
-    async with bot(path, ChatService()) as before:
+    async with restartable_bot(path, ChatService()) as before:
         await before.hears("first half", maybe_unfinished=True)
         await before.hears("second half")
         left = before.after_a_kill()
-    async with bot(left, ChatService(), "Whole.") as after:
+    async with restartable_bot(left, ChatService(), "Whole.") as after:
         await until(lambda: after.shown == ["Whole."])
-        assert after.asked == ["first half\nsecond half"]
+        assert after.prompts == ["first half\nsecond half"]
         left_again = after.after_a_kill()
-    async with bot(left_again, ChatService()) as at_last:
-        assert await at_last.store.inbox.waiting("memory") == [] and at_last.asked == []
+    async with restartable_bot(left_again, ChatService()) as at_last:
+        assert await at_last.store.inbox.waiting("memory") == [] and at_last.prompts == []
 
 
 async def test_a_file_is_fetched_again(path: Path) -> None:
@@ -158,34 +70,34 @@ async def test_a_file_is_fetched_again(path: Path) -> None:
 
     service = ChatService()
     service.files["ref-1"] = b"the contents"
-    async with bot(path, service) as before:
+    async with restartable_bot(path, service) as before:
         file = Attachment("notes.txt", "text/plain", "document", 12, never, "ref-1")
         await before.hears("read this", attachments=(file,))
         left = before.after_a_kill()
         is_killed.set()
-    async with bot(left, service, "Read.") as after:
+    async with restartable_bot(left, service, "Read.") as after:
         await until(lambda: "Read." in after.shown)
-        assert "the contents" in after.asked[0]
+        assert "the contents" in after.prompts[0]
 
 
 async def test_an_edit_while_it_waits_counts_after_a_kill(path: Path) -> None:
     """What was changed before anybody read it is read as it is now."""
-    async with bot(path, ChatService(), ["Busy", asyncio.Event()]) as before:
+    async with restartable_bot(path, ChatService(), ["Busy", asyncio.Event()]) as before:
         await before.hears("one")
         await until(lambda: len(before.llm.requests) == 1)
         waiting = await before.hears("tow")
         changed = ChatMessage(waiting.id, DIRECT, ANNA, "two")
-        await before.reception.edited(changed)
+        await before.receiver.edited(changed)
         left = before.after_a_kill()
-    async with bot(left, ChatService(), "One.", "Two.") as after:
+    async with restartable_bot(left, ChatService(), "One.", "Two.") as after:
         await until(lambda: len(after.llm.requests) == 2)
-        assert after.asked == ["one", "two"]
+        assert after.prompts == ["one", "two"]
 
 
 async def test_what_the_store_refuses_is_told_once_and_taken_later(path: Path) -> None:
     """The service is told that it was not taken, and so is the person; when there is room it is taken, once."""
     service = ChatService()
-    async with bot(path, service, "At last.") as here:
+    async with restartable_bot(path, service, "At last.") as here:
         await here.hears("warm up the store")
         await until(lambda: "At last." in here.shown)
         here.llm.then("Taken.")
@@ -196,10 +108,10 @@ async def test_what_the_store_refuses_is_told_once_and_taken_later(path: Path) -
         big = ChatMessage("900", DIRECT, ANNA, "now " * 50_000)
         for _ in range(2):
             with pytest.raises(StoreFull):
-                await here.reception.message(big)
+                await here.receiver.message(big)
         await until(lambda: sum("cannot store your message" in text for text in here.shown) == 1)
         await here.store.database.write(_bound, 2**30, fence=None)
-        await here.reception.message(message)
+        await here.receiver.message(message)
         await until(lambda: "Taken." in here.shown)
 
 
@@ -209,14 +121,14 @@ def _bound(connection: sqlite3.Connection, pages: int) -> None:
 
 async def test_a_kept_message_that_nobody_can_read_is_parked(path: Path) -> None:
     """It does not keep the others from being answered."""
-    async with bot(path, ChatService(), ["Busy", asyncio.Event()]) as before:
+    async with restartable_bot(path, ChatService(), ["Busy", asyncio.Event()]) as before:
         await before.hears("one")
         await before.hears("two")
         left = before.after_a_kill()
     with closing(sqlite3.connect(left)) as connection:
         connection.execute("""UPDATE inbox SET payload = '{"strange": true}' WHERE seq = 1""")
         connection.commit()
-    async with bot(left, ChatService(), "Two.") as after:
+    async with restartable_bot(left, ChatService(), "Two.") as after:
         await until(lambda: "Two." in after.shown)
         assert [parked.reason for parked in await after.store.inbox.parked()] == [
             "it cannot be read any more"
@@ -225,30 +137,30 @@ async def test_a_kept_message_that_nobody_can_read_is_parked(path: Path) -> None
 
 async def test_what_is_overheard_is_not_kept(path: Path) -> None:
     """Only what is meant for the bot."""
-    async with bot(path, ChatService()) as here:
-        await here.hears("just talking", GROUP, addressed=False)
+    async with restartable_bot(path, ChatService()) as here:
+        await here.hears("just talking", place=GROUP, addressed=False)
         assert await here.store.inbox.waiting("memory") == []
 
 
 async def test_a_message_delivered_again_after_a_restart_is_known(path: Path) -> None:
     """Its id tells; and where the service has to be asked for what was missed, the desk knows from where on."""
     service = ChatService()
-    async with bot(path, service, "One.") as before:
+    async with restartable_bot(path, service, "One.") as before:
         message = await before.hears("hello")
         await until(lambda: "One." in before.shown)
-    async with bot(path, service) as after:
-        await after.reception.message(message)
+    async with restartable_bot(path, service) as after:
+        await after.receiver.message(message)
         assert await after.store.inbox.waiting("memory") == []
-        assert await after.reception.newest() == {DIRECT: message.id}
-        assert after.asked == []
+        assert await after.receiver.newest() == {DIRECT: message.id}
+        assert after.prompts == []
 
 
 async def test_since_when_a_bot_listens_is_remembered(path: Path) -> None:
     """From its very first start on."""
-    async with bot(path, ChatService()) as before:
-        since = await before.reception.open()
-    async with bot(path, ChatService()) as after:
-        assert await after.reception.open() == since
+    async with restartable_bot(path, ChatService()) as before:
+        since = await before.receiver.open()
+    async with restartable_bot(path, ChatService()) as after:
+        assert await after.receiver.open() == since
 
 
 def _breaks_after(text: str, seen: asyncio.Event) -> list[Any]:
@@ -258,7 +170,7 @@ def _breaks_after(text: str, seen: asyncio.Event) -> list[Any]:
 async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Path) -> None:
     """The turn is parked; the part of the answer that was visible is deleted."""
     service, seen = ChatService(), asyncio.Event()
-    async with bot(path, service, _breaks_after("Half of an", seen)) as here:
+    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as here:
         await here.hears("hello")
         await until(lambda: any("Half of an" in text for text in here.shown))
         seen.set()
@@ -271,14 +183,14 @@ async def test_a_crash_in_the_middle_of_an_answer_leaves_no_half_answer(path: Pa
         transcript = await here.store.sessions.transcript(conversation.id)
         assert [message.role for message in transcript] == ["user"]
         left = here.after_a_kill()
-    async with bot(left, service) as after:
+    async with restartable_bot(left, service) as after:
         assert await after.store.outbox.undelivered("memory") == []
         assert len(after.shown) == 1
 
 
 async def test_half_an_answer_that_cannot_be_deleted_is_called_incomplete(path: Path) -> None:
     service, seen = ChatService(), asyncio.Event()
-    async with bot(path, service, _breaks_after("Half of an", seen)) as here:
+    async with restartable_bot(path, service, _breaks_after("Half of an", seen)) as here:
         await here.hears("hello")
         await until(lambda: any("Half of an" in text for text in here.shown))
         service.fail("delete", ContentRefused())

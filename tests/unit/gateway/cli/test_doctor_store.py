@@ -14,8 +14,8 @@ from gateway.config.loader import load
 from gateway.models.catalog import DEFAULT_WINDOW
 from gateway.platforms.base import Finding
 from tests.support.backup_harness import StateDirectory, with_texts
+from tests.support.index_damage import DAMAGE
 from tests.support.ordinary_user import hermes
-from tests.unit.gateway.store.test_repair import DAMAGE
 
 PARKED_MESSAGE = """
     INSERT INTO inbox (id, platform, place, payload, state, reason, received_at)

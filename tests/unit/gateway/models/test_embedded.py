@@ -14,6 +14,7 @@ from agent.errors import ContextOverflow
 from agent.llm import ChatRequest, Completion, TextChunk
 from agent.messages import ChatDict
 from gateway.models.embedded import EmbeddedLLM
+from tests.support.model_routes import chat_request
 
 # Together, because to load and unload the model takes longer than most of them.
 pytestmark = [
@@ -22,14 +23,6 @@ pytestmark = [
 ]
 
 LONG_STORY = "Write a very long story about the sea, the ships and the people who sail them."
-
-
-def asking(text: str, *, max_tokens: int | None = None) -> ChatRequest:
-    messages: list[ChatDict] = [
-        {"role": "system", "content": "You are Hermes."},
-        {"role": "user", "content": text},
-    ]
-    return ChatRequest(messages, max_tokens=max_tokens, temperature=0.0)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -41,7 +34,7 @@ async def llm() -> AsyncIterator[EmbeddedLLM]:
 
 async def test_streams_an_answer_with_real_usage(llm: EmbeddedLLM) -> None:
     """Text arrives in pieces, the completion repeats it whole, and the tokens are counted and free."""
-    async with aclosing(llm.stream(asking("Say hello.", max_tokens=24))) as events:
+    async with aclosing(llm.stream(chat_request("Say hello.", max_tokens=24))) as events:
         received = [event async for event in events]
     *pieces, completion = received
     assert isinstance(completion, Completion)
@@ -56,7 +49,7 @@ async def test_streams_an_answer_with_real_usage(llm: EmbeddedLLM) -> None:
 
 async def test_answers_end_at_the_limit_asked_for(llm: EmbeddedLLM) -> None:
     """`max_tokens` cuts the answer, and the finish reason says so."""
-    completion = await llm.complete(asking(LONG_STORY, max_tokens=8))
+    completion = await llm.complete(chat_request(LONG_STORY, max_tokens=8))
     assert (completion.finish_reason, completion.usage.completion_tokens) == ("length", 8)
     assert completion.usage.cost_usd == 0.0
 
@@ -64,20 +57,20 @@ async def test_answers_end_at_the_limit_asked_for(llm: EmbeddedLLM) -> None:
 async def test_the_next_turn_reads_the_cache(llm: EmbeddedLLM) -> None:
     """Another conversation in between does not cost the first one its cached prompt."""
     for text in (LONG_STORY * 8, "What is the capital of France?"):
-        await llm.complete(asking(text, max_tokens=1))
-    again = await llm.complete(asking(LONG_STORY * 8, max_tokens=1))
+        await llm.complete(chat_request(text, max_tokens=1))
+    again = await llm.complete(chat_request(LONG_STORY * 8, max_tokens=1))
     assert again.usage.cache_read_tokens > again.usage.prompt_tokens / 2
 
 
 async def test_overflow_is_reported_as_such(llm: EmbeddedLLM) -> None:
     """A prompt beyond the window is a ContextOverflow, streamed or not, and the next one is answered."""
-    too_long = asking("word " * 3000)
+    too_long = chat_request("word " * 3000)
     with pytest.raises(ContextOverflow):
         await llm.complete(too_long)
     with pytest.raises(ContextOverflow):
         async with aclosing(llm.stream(too_long)) as events:
             await anext(events)
-    assert (await llm.complete(asking("Hi", max_tokens=4))).text
+    assert (await llm.complete(chat_request("Hi", max_tokens=4))).text
 
 
 async def test_what_it_cannot_read_is_left_out(llm: EmbeddedLLM) -> None:
@@ -97,7 +90,7 @@ async def test_what_it_cannot_read_is_left_out(llm: EmbeddedLLM) -> None:
 
 async def test_closing_a_stream_stops_the_generation(llm: EmbeddedLLM) -> None:
     """One request runs at a time, so the next one would pay for the rest of an answer nobody wants."""
-    story, nothing = asking(LONG_STORY, max_tokens=160), asking(LONG_STORY, max_tokens=1)
+    story, nothing = chat_request(LONG_STORY, max_tokens=160), chat_request(LONG_STORY, max_tokens=1)
     await llm.complete(nothing)
     began = time.process_time()
     whole = await llm.complete(story)
@@ -116,16 +109,16 @@ async def test_a_cancelled_request_frees_the_model(llm: EmbeddedLLM) -> None:
     begun = asyncio.Event()
 
     async def read_story() -> None:
-        async with aclosing(llm.stream(asking(LONG_STORY, max_tokens=1500))) as events:
+        async with aclosing(llm.stream(chat_request(LONG_STORY, max_tokens=1500))) as events:
             async for _ in events:
                 begun.set()
 
     running = asyncio.create_task(read_story())
     await begun.wait()
-    waiting = asyncio.create_task(llm.complete(asking(LONG_STORY, max_tokens=1500)))
+    waiting = asyncio.create_task(llm.complete(chat_request(LONG_STORY, max_tokens=1500)))
     await asyncio.sleep(0)  # it now stands in line
     for task in (waiting, running):
         task.cancel()
     await asyncio.wait([running, waiting])
     assert running.cancelled() and waiting.cancelled()
-    assert (await llm.complete(asking("Hi", max_tokens=4))).text
+    assert (await llm.complete(chat_request("Hi", max_tokens=4))).text

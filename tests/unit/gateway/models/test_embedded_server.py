@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from agent.errors import ModelNotAvailable
 from gateway.models.embedded import DEMO_NOTICE, WINDOW, EmbeddedLLM, EmbeddedServer, find_weights
-from tests.unit.gateway.models.test_embedded import asking
+from tests.support.model_routes import chat_request
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -40,10 +40,12 @@ async def test_two_clients_share_a_server() -> None:
     """Clients of one server are answered in turn, and closing one leaves it to the other."""
     server = EmbeddedServer(context_length=1024)
     first, second = EmbeddedLLM(server=server), EmbeddedLLM(server=server)
-    answers = await asyncio.gather(*(llm.complete(asking("Hi", max_tokens=4)) for llm in (first, second)))
+    answers = await asyncio.gather(
+        *(llm.complete(chat_request("Hi", max_tokens=4)) for llm in (first, second))
+    )
     await first.close()
     assert all(answer.text for answer in answers)
-    assert (await second.complete(asking("Hi", max_tokens=4))).text
+    assert (await second.complete(chat_request("Hi", max_tokens=4))).text
     assert second.context_length == 1024
     await second.close()
     await server.close()
@@ -144,7 +146,7 @@ async def test_a_missing_runtime_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     llm = EmbeddedLLM()
     for _ in range(2):
         with pytest.raises(ModelNotAvailable, match="pip install xllamacpp"):
-            await llm.complete(asking("Hi"))
+            await llm.complete(chat_request("Hi"))
     await llm.close()
 
 

@@ -16,11 +16,17 @@ from gateway.errors import PluginBroken
 from gateway.plugins import Plugins, engine_or_built_in, load_plugins
 from gateway.plugins.plugin_folder import LOAD_SECONDS
 from tests.fakes.openai.server import FakeOpenAI
-from tests.support.foreign_plugins import ENGINE, REGISTER, no_compressor, write_engine, write_plugin
+from tests.support.foreign_plugins import (
+    ENGINE,
+    REGISTER,
+    engine_config,
+    no_compressor,
+    write_engine,
+    write_plugin,
+)
 from tests.support.hermes_process import WebClient, environment, hermes
 from tests.support.ordinary_user import hermes as run_hermes
 from tests.support.warm import HERMES
-from tests.unit.gateway.plugins.test_running import config
 
 TOOL = """
 from agent.tool import ToolContext, tool
@@ -63,7 +69,7 @@ async def test_the_built_in_engine_takes_over_loudly(tmp_path: Path, code: str |
         write_engine(home, code)
     async with (
         FakeOpenAI() as world,
-        hermes(home, config(world, "mine")) as process,
+        hermes(home, engine_config(world, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
         assert (await client.say("hello"))[-1]["type"] == "TurnDone"
@@ -108,7 +114,7 @@ def test_a_question_in_the_terminal_says_it_too(private_home: Path) -> None:
     """`hermes chat` runs the agent itself where no gateway runs."""
     private_home.mkdir()
     with FakeOpenAI().in_thread() as world:
-        (private_home / "hermes.yaml").write_text(yaml.safe_dump(config(world, "nosuch")))
+        (private_home / "hermes.yaml").write_text(yaml.safe_dump(engine_config(world, "nosuch")))
         asked = run_hermes("chat", "-q", "hello", HERMES_CONFIG=str(private_home / "hermes.yaml"))
     assert asked.returncode == 0
     assert "`nosuch` cannot be used" in asked.stderr
@@ -132,7 +138,7 @@ async def test_a_second_registration_is_said_at_the_start(tmp_path: Path) -> Non
     write_plugin(home, ENGINE + REGISTER, "acme")
     folder = write_engine(home, ENGINE.replace('"mine"', '"sliding_window"'), "sliding_window")
     more: dict[str, Any] = {"plugins": {"enabled": ["zeta", "acme"]}}
-    async with FakeOpenAI() as world, hermes(home, config(world, "mine", **more)) as process:
+    async with FakeOpenAI() as world, hermes(home, engine_config(world, "mine", **more)) as process:
         banner = "\n".join(process.output)
         async with WebClient.open(process.url, "a") as client:
             told = await status_of(client)

@@ -9,9 +9,8 @@ import pytest
 
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Reply
-from tests.support.foreign_plugins import ENGINE, write_engine
+from tests.support.foreign_plugins import ENGINE, engine_config, write_engine
 from tests.support.hermes_process import WebClient, hermes
-from tests.unit.gateway.plugins.test_running import config
 
 HOSTILE = """
 import asyncio
@@ -65,7 +64,7 @@ async def test_a_hostile_engine_cannot_hurt(tmp_path: Path, deed: str, methods: 
     said = [f"number {number} " + "word " * 100 for number in range(3)]
     async with (
         FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", config(world, "mine")) as process,
+        hermes(tmp_path / "home", engine_config(world, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
         world.script(lambda seen: Reply("Noted."))

@@ -14,7 +14,7 @@ import yaml
 from agent.untrusted import without_marks
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Call, Reply
-from tests.support.foreign_plugins import ENGINE, WITH_OPTIONS, write_engine, write_plugin
+from tests.support.foreign_plugins import ENGINE, WITH_OPTIONS, engine_config, write_engine, write_plugin
 from tests.support.hermes_process import WebClient, hermes
 from tests.support.ordinary_user import hermes as run_hermes
 
@@ -48,16 +48,6 @@ def register(ctx):
 """
 
 
-def config(world: FakeOpenAI, engine: str, **more: Any) -> dict[str, Any]:
-    model = {"name": "openai/test-model", "base_url": world.base_url, "api_key": world.api_key}
-    return {
-        "model": {**model, "context_length": 2_000},
-        "tools": {"enabled": []},
-        "context": {"engine": engine},
-        **more,
-    }
-
-
 def contents(request: Any) -> list[str]:
     return [str(message["content"]) for message in request.body["messages"]]
 
@@ -75,7 +65,7 @@ async def test_a_strangers_engine_runs_unchanged(tmp_path: Path, place: str) -> 
     answers = []
     async with (
         FakeOpenAI(context_length=2_000) as world,
-        hermes(home, config(world, "mine", **more)) as process,
+        hermes(home, engine_config(world, "mine", **more)) as process,
         WebClient.open(process.url, "long") as long,
         WebClient.open(process.url, "short") as short,
     ):
@@ -100,7 +90,7 @@ async def test_a_hint_is_for_the_model_alone(tmp_path: Path) -> None:
     write_engine(tmp_path / "home", ENGINE + hint)
     async with (
         FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", config(world, "mine")) as process,
+        hermes(tmp_path / "home", engine_config(world, "mine")) as process,
         WebClient.open(process.url, "a") as client,
     ):
         world.script(lambda seen: Reply("Noted."))
@@ -127,7 +117,7 @@ async def test_the_example_engine_keeps_a_conversation_going(tmp_path: Path) -> 
     """Thirty messages through a window that holds about six of them; no request is too large."""
     async with (
         FakeOpenAI(context_length=2_000) as world,
-        hermes(tmp_path / "home", config(world, "sliding_window")) as process,
+        hermes(tmp_path / "home", engine_config(world, "sliding_window")) as process,
         WebClient.open(process.url, "long") as client,
     ):
         world.script(lambda seen: Reply("Noted."))
@@ -184,7 +174,7 @@ def register(ctx):
 """
     folder = write_plugin(tmp_path / "home", code)
     async with FakeOpenAI() as world:
-        settings = config(world, "compressor", plugins={"enabled": ["acme"]})
+        settings = engine_config(world, "compressor", plugins={"enabled": ["acme"]})
         async with hermes(tmp_path / "home", settings) as process, WebClient.open(process.url, "a") as client:
             await client.say("hello")
             await client.say("again")

@@ -12,19 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.foreign_plugins import ENGINE, write
+from tests.support.wheel import build_wheel
 
 ROOT = Path(__file__).parents[4]
-BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """What pip would put into site-packages."""
-    built = subprocess.run(
-        [sys.executable, "-c", BUILD, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     target = tmp_path / "site-packages"
-    with zipfile.ZipFile(tmp_path / built.stdout.split()[-1]) as wheel:
+    with zipfile.ZipFile(build_wheel(ROOT, tmp_path)) as wheel:
         wheel.extractall(target)
     return target
 

@@ -7,13 +7,11 @@ trouble is over the same store works again without being opened anew.
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -23,71 +21,24 @@ from agent.errors import SearchIndexDamaged, StoreBusy, StoreError, StoreFull, S
 from agent.llm import Usage
 from agent.messages import Message
 from agent.store import Address, Compaction, Conversation, Split
-from gateway.store.sqlite.connection import WAL_LIMIT_BYTES, ThreadedConnection, open_reader, open_writer
+from gateway.store.sqlite.connection import WAL_LIMIT_BYTES, open_reader, open_writer
 from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.store import SqliteStore
-from tests.unit.gateway.store.test_repair import DAMAGE
-
-TABLES = ("conversations", "sessions", "messages", "session_context", "compactions", "model_calls", "facts")
-
-
-class Home:
-    """An open store, with a hand on its writing connection and a look at the file that is not the store's."""
-
-    def __init__(self, path: Path, store: SqliteStore, writing: ThreadedConnection) -> None:
-        self.path = path
-        self.store = store
-        self.writing = writing
-
-    def rows(self) -> dict[str, list[object]]:
-        with closing(sqlite3.connect(self.path)) as plain:
-            return {table: plain.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
-
-    def is_sound(self) -> bool:
-        with closing(sqlite3.connect(self.path)) as plain:
-            return plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-Fault = Callable[[Home], AbstractAsyncContextManager[object]]
+from tests.support.index_damage import DAMAGE
+from tests.support.store_faults import (
+    Fault,
+    StoreOnDisk,
+    fill,
+    full,
+    held,
+    read_only,
+    require_small_disk,
+    small_disk,
+)
 
 
 @asynccontextmanager
-async def held(home: Home) -> AsyncIterator[None]:
-    """Another program is in the middle of a change, for longer than anybody wants to wait."""
-    await home.writing.execute("PRAGMA busy_timeout = 20")
-    with closing(sqlite3.connect(home.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
-
-
-@asynccontextmanager
-async def full(home: Home) -> AsyncIterator[None]:
-    """Not a byte is left on the disk."""
-    ballast = fill(home.path.parent)
-    yield
-    ballast.unlink()
-
-
-def fill(directory: Path) -> Path:
-    """Whatever else is written there meanwhile."""
-    ballast = directory / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    return ballast
-
-
-@asynccontextmanager
-async def read_only(home: Home) -> AsyncIterator[None]:
-    """SQLite says that the database is read-only."""
-    await home.writing.execute("PRAGMA query_only = ON")
-    yield
-    await home.writing.execute("PRAGMA query_only = OFF")
-
-
-@asynccontextmanager
-async def unwritable(home: Home) -> AsyncIterator[None]:
+async def unwritable(home: StoreOnDisk) -> AsyncIterator[None]:
     """The operating system refuses to write, as it does when a disk turns read-only under a running program."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
@@ -105,16 +56,16 @@ FAULTS: list[tuple[Fault, type[StoreError]]] = [
 ]
 
 
-async def open_another(home: Home, conversation: Conversation) -> object:
+async def open_another(home: StoreOnDisk, conversation: Conversation) -> object:
     return await home.store.sessions.open_conversation(Address("web", "another"), person="bob")
 
 
-async def append(home: Home, conversation: Conversation) -> object:
+async def append(home: StoreOnDisk, conversation: Conversation) -> object:
     said = [Message(role="user", content="one"), Message(role="assistant", content="two")]
     return await home.store.sessions.append(conversation.live_session_id, said)
 
 
-async def split(home: Home, conversation: Conversation) -> object:
+async def split(home: StoreOnDisk, conversation: Conversation) -> object:
     (kept, *_) = await home.store.sessions.history(conversation.live_session_id)
     summary = Message(role="user", content="what was said", kind="summary")
     done = Compaction("threshold", "compressor", 2, 2, 200, 100)
@@ -123,58 +74,52 @@ async def split(home: Home, conversation: Conversation) -> object:
     )
 
 
-async def record_usage(home: Home, conversation: Conversation) -> object:
+async def record_usage(home: StoreOnDisk, conversation: Conversation) -> object:
     return await home.store.sessions.record_usage(conversation.live_session_id, Usage(10, 20), model="m")
 
 
-VERBS: list[Callable[[Home, Conversation], Awaitable[object]]] = [open_another, append, split, record_usage]
+VERBS: list[Callable[[StoreOnDisk, Conversation], Awaitable[object]]] = [
+    open_another,
+    append,
+    split,
+    record_usage,
+]
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes, where one can be had."""
-    directory = tmp_path / "disk"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)]
-    mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
-    yield directory
-    if mounted:
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+    with small_disk(tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture
-async def home(disk: Path) -> AsyncIterator[Home]:
+async def home(disk: Path) -> AsyncIterator[StoreOnDisk]:
     path = disk / "state.db"
     writing = await open_writer(path)
     store = SqliteStore(Database(path, [await open_reader(path), await open_reader(path)], writing))
-    yield Home(path, store, writing)
+    yield StoreOnDisk(path, store, writing)
     await store.close()
 
 
 @pytest.fixture
-async def conversation(home: Home) -> Conversation:
+async def conversation(home: StoreOnDisk) -> Conversation:
     made = await home.store.sessions.open_conversation(Address("web", "1"), person="ada")
     await home.store.sessions.append(made.live_session_id, [Message(role="user", content="an old apple")])
     await home.store.sessions.search("apple")  # the index is up to date
     return made
 
 
-def _needs_a_small_disk(fault: Fault, home: Home) -> None:
-    if fault is full and shutil.disk_usage(home.path.parent).total > 10_000_000:
-        pytest.skip("only root in a real system can mount a small file system")
-
-
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
 @pytest.mark.parametrize(("fault", "error"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 async def test_refused_whole_and_done_when_the_trouble_is_over(
-    home: Home,
+    home: StoreOnDisk,
     conversation: Conversation,
     fault: Fault,
     error: type[StoreError],
-    verb: Callable[[Home, Conversation], Awaitable[object]],
+    verb: Callable[[StoreOnDisk, Conversation], Awaitable[object]],
 ) -> None:
     """The right sentence, not a row more or less, and afterwards it works as if nothing had been."""
-    _needs_a_small_disk(fault, home)
+    require_small_disk(fault, home)
     before = home.rows()
     async with fault(home):
         for _ in range(2):
@@ -190,10 +135,10 @@ async def test_refused_whole_and_done_when_the_trouble_is_over(
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 async def test_many_at_once_are_all_refused(
-    home: Home, conversation: Conversation, fault: Fault, error: type[StoreError]
+    home: StoreOnDisk, conversation: Conversation, fault: Fault, error: type[StoreError]
 ) -> None:
     """They would have shared a transaction; each hears of it, and none is stored by mistake."""
-    _needs_a_small_disk(fault, home)
+    require_small_disk(fault, home)
     before = home.rows()
     async with fault(home):
         outcomes = await asyncio.gather(
@@ -207,9 +152,9 @@ async def test_many_at_once_are_all_refused(
 
 
 @pytest.mark.parametrize("fault", [fault for fault, _ in FAULTS], ids=lambda fault: fault.__name__)
-async def test_a_search_goes_on(home: Home, conversation: Conversation, fault: Fault) -> None:
+async def test_a_search_goes_on(home: StoreOnDisk, conversation: Conversation, fault: Fault) -> None:
     """It finds what the index holds and what the index could not be told of; later the index is told."""
-    _needs_a_small_disk(fault, home)
+    require_small_disk(fault, home)
     await home.store.sessions.append(
         conversation.live_session_id, [Message(role="user", content="a new apple")]
     )
@@ -226,7 +171,7 @@ async def test_a_search_goes_on(home: Home, conversation: Conversation, fault: F
 
 
 async def test_searches_do_not_queue_up_behind_a_database_that_is_held(
-    home: Home, conversation: Conversation
+    home: StoreOnDisk, conversation: Conversation
 ) -> None:
     """One of them finds out that the index cannot be brought up to date; the others take its word for it."""
     attempts: list[str] = []
@@ -280,7 +225,7 @@ async def test_a_log_that_grew_is_cut_again(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["no structure", "a structure that names too much"])
 async def test_a_damaged_index_is_told_from_a_damaged_database(
-    home: Home, conversation: Conversation, damage: str
+    home: StoreOnDisk, conversation: Conversation, damage: str
 ) -> None:
     """Whoever searches learns what mends it; whoever talks notices nothing."""
     with closing(sqlite3.connect(home.path, isolation_level=None)) as other:

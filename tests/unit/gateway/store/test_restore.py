@@ -20,14 +20,14 @@ from typing import Any
 import pytest
 
 from agent.store import Address
-from gateway.errors import AlreadyRunning, BackupUnusable, RestoreFailed
+from gateway.errors import AlreadyRunning, RestoreFailed
 from gateway.process_lock import hold_lock
 from gateway.store.sqlite.health import diagnose
 from gateway.store.sqlite.migrate import load_migrations, schema_version
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.backup_harness import StateDirectory, texts_in, with_texts
+from tests.support.backup_harness import StateDirectory, texts_in, unusable, with_texts
+from tests.support.index_damage import DAMAGE
 from tests.support.schema_dump import frozen
-from tests.unit.gateway.store.test_repair import DAMAGE
 
 
 @pytest.fixture
@@ -54,23 +54,6 @@ def repacked(backup: Path, target: Path, change: Callable[[tarfile.TarInfo, byte
                 member.size = len(content)
                 new.addfile(member, io.BytesIO(content))
     return target
-
-
-def unusable(state: StateDirectory, file: Path) -> str:
-    """Why it was refused; nothing has changed."""
-    before = contents(state.home)
-    with pytest.raises(BackupUnusable) as refused:
-        state.restore(file)
-    assert contents(state.home) == before
-    return str(refused.value)
-
-
-def contents(home: Path) -> dict[str, bytes]:
-    return {
-        path.name: path.read_bytes() if path.is_file() else b""
-        for path in home.iterdir()
-        if path.suffix != ".lock"
-    }
 
 
 def test_there_and_back(state: StateDirectory, backup: Path) -> None:

@@ -15,8 +15,7 @@ import pytest
 
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupUnusable, RestoreFailed
-from tests.support.backup_harness import StateDirectory, with_texts
-from tests.unit.gateway.store.test_restore import unusable
+from tests.support.backup_harness import StateDirectory, unusable, with_texts
 
 MEGABYTE = 1 << 20
 WORKSPACE = "workspaces/conv_1"

@@ -8,49 +8,9 @@ from pathlib import Path
 import pytest
 
 from plugins.context_engine.lcm.digests import digest
+from tests.support.lcm_digest_samples import ORDERS, PYTHON
 
 ROOT = Path(__file__).parents[4]
-
-ORDERS = [
-    {
-        "id": number,
-        "customer": {"name": f"Ada {number}", "address": {"city": "London", "zip": None}},
-        "items": [{"sku": f"A-{item}", "count": item} for item in range(number % 4)],
-        "total": number * 1.5,
-        "gift": number % 2 == 0,
-        **({"note": "ring twice"} if number % 3 else {}),
-    }
-    for number in range(300)
-]
-PYTHON = '''"""Keeps things."""
-
-import re
-from dataclasses import dataclass
-
-LIMIT = 10
-TEXT = "def not_a_function(): \\d"
-
-
-@dataclass
-class Keeper:
-    """Keeps."""
-
-    def keep(
-        self,
-        thing: str,
-        sep: str = "\\n",
-    ) -> None:
-        return None
-
-    class Inner:
-        pass
-
-
-async def main(*names: str) -> int:
-    def hidden():
-        pass
-    return 0
-'''
 
 
 def test_json_shows_keys_types_and_lengths() -> None:

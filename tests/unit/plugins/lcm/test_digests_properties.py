@@ -14,7 +14,7 @@ from agent.untrusted import MARK, outside_words, own_words, wrap_untrusted
 from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.digests.detect import detect
 from plugins.context_engine.lcm.digests.source import read_source
-from tests.unit.plugins.lcm.test_digests import ORDERS, PYTHON
+from tests.support.lcm_digest_samples import ORDERS, PYTHON
 
 WHOLE = (
     json.dumps(ORDERS[:20]),

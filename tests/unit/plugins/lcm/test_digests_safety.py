@@ -10,7 +10,7 @@ import pytest
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import MARK, outside_words, own_words, parts_of, wrap_untrusted
 from plugins.context_engine.lcm.digests import digest
-from tests.unit.plugins.lcm.test_digests import ORDERS
+from tests.support.lcm_digest_samples import ORDERS
 
 
 def test_what_others_wrote_stays_marked() -> None:

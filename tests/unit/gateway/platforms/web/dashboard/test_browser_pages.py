@@ -24,12 +24,12 @@ from tests.support.browser import IN_A_BROWSER, Tab
 from tests.support.dashboard_harness import (
     PHONE,
     DashboardHarness,
+    FixedPlatform,
     accessibility_violations,
     running_dashboard,
     scrolls_sideways,
 )
 from tests.support.web_harness import Gate
-from tests.unit.gateway.platforms.web.dashboard.test_overview import Service
 
 pytestmark = IN_A_BROWSER
 
@@ -47,9 +47,11 @@ MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4.1-mini", "openrouter/z-ai
 async def a_busy_house(tmp_path: Path) -> AsyncIterator[DashboardHarness]:
     """A Hermes with bots, spending, a newcomer, a turn under way, and a message that was given up on."""
     services = [
-        Service("web", Health("up"), "http://127.0.0.1:8787"),
-        Service("telegram", Health("up"), "@hermes_bot, https://t.me/hermes_bot"),
-        Service("discord/guild", Health("refused", "its token was refused; set `DISCORD_BOT_TOKEN` anew.")),
+        FixedPlatform("web", Health("up"), "http://127.0.0.1:8787"),
+        FixedPlatform("telegram", Health("up"), "@hermes_bot, https://t.me/hermes_bot"),
+        FixedPlatform(
+            "discord/guild", Health("refused", "its token was refused; set `DISCORD_BOT_TOKEN` anew.")
+        ),
     ]
     limits = {"daily_usd_total": 5.0, "daily_usd_per_person": 2.0}
     config = Config.model_validate({"limits": limits})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import gateway
@@ -15,29 +14,16 @@ from gateway.observability import Metrics
 from gateway.platforms.base import Health
 from gateway.platforms.web.dashboard.log_event_help import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
-from tests.support.dashboard_harness import SCRIPT, DashboardHarness, running_dashboard
+from tests.support.dashboard_harness import SCRIPT, DashboardHarness, FixedPlatform, running_dashboard
 from tests.support.web_harness import Gate
-
-
-@dataclass
-class Service:
-    """A platform in a state that it names."""
-
-    name: str
-    health: Health
-    where: str = "somewhere"
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
 
 
 async def test_platforms_and_what_to_do(tmp_path: Path) -> None:
     """Each with its state, in words, and a sentence."""
     services = [
-        Service("telegram", Health("up"), "@hermes_bot"),
-        Service("telegram/work", Health("refused", f"set `TELEGRAM_BOT_TOKEN`. {SCRIPT}")),
-        Service("discord", Health("down", "The connection ended.")),
+        FixedPlatform("telegram", Health("up"), "@hermes_bot"),
+        FixedPlatform("telegram/work", Health("refused", f"set `TELEGRAM_BOT_TOKEN`. {SCRIPT}")),
+        FixedPlatform("discord", Health("down", "The connection ended.")),
     ]
     async with running_dashboard(tmp_path, platforms=services) as dashboard:
         page = await dashboard.page("/dashboard")

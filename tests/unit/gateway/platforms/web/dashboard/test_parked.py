@@ -99,7 +99,7 @@ async def test_a_chat_message_of_somebody_who_was_sent_away(dashboard: Dashboard
         dashboard.script.will(*breaking_down(3))
         await here.hears("hello")
         (given_up,) = await parked(dashboard)
-        here.reception.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
+        here.receiver.apply(TelegramBotConfig(allowed_users=[2]), join_seconds=0.01)
         said = await dashboard.act(RETRY, {"kind": "message", "id": given_up.id})
         assert "may no longer talk to this bot" in said
         await parked(dashboard, 0)

@@ -3,134 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.messages import ToolCall
-from agent.store import Conversation
-from agent.testing import ScriptedLLM
-from agent.tool import ToolContext, tool
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
-from gateway.chat.receiver import ChatReceiver
-from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.core.gateway import Busy, Gateway
-from gateway.media.attachments import AttachmentReader
-from gateway.plugins import Plugins
-from gateway.store.sqlite.store import SqliteStore
-from gateway.types import Attachment, Author, ChatMessage, Place, Press
-from tests.support.agents import make_agent
-from tests.support.chat_service import ChatService
-from tests.support.configuration import current_config
+from gateway.types import Attachment, Author, Place, Press
 from tests.support.media_files import attachment
+from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot, until
 from tests.support.stores import temporary_store
-
-COMMANDS = Commands.discover()
-ANNA, BOB, CARL = Author("1", "Anna"), Author("2", "Bob"), Author("3", "Carl")
-GROUP = Place("-100", kind="group", group_id="-100")
-
-
-@tool(dangerous=True)
-async def danger(ctx: ToolContext) -> str:
-    """Something that a person has to approve."""
-    return "done"
-
-
-class Bot:
-    """A bot with its reception, and the people who write to it."""
-
-    def __init__(
-        self,
-        store: SqliteStore,
-        folder: Path,
-        *answers: Any,
-        busy: Busy = "queue",
-        sees: bool = True,
-        **settings: Any,
-    ) -> None:
-        self.store, self.llm, self.service = store, ScriptedLLM(list(answers)), ChatService()
-        agent = make_agent(self.llm, self.store.sessions, [danger])
-        self.gateway = Gateway(
-            agent,
-            self.store,
-            COMMANDS,
-            Plugins(),
-            workspaces=folder,
-            settings=current_config(gateway={"busy": busy}),
-        )
-        self.pairing = Pairing(self.store.access)
-
-        async def sees_images(conversation: Conversation) -> bool:
-            return sees
-
-        config = TelegramBotConfig.model_validate(
-            {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
-        )
-        gate = self.gateway.access.add(Gate(self.service.platform, config, self.store.access))
-        media = AttachmentReader(sees_images)
-        self.reception = ChatReceiver(
-            self.gateway,
-            self.service,
-            gate,
-            self.pairing,
-            media,
-            config,
-            join_seconds=0.05,
-            closing_seconds=0.5,
-        )
-        self.gateway.bots[self.service.platform] = self.reception
-        self._ids = itertools.count(1)
-
-    async def hears(
-        self, text: str, author: Author = ANNA, place: Place | None = None, **more: Any
-    ) -> ChatMessage:
-        message = ChatMessage(str(next(self._ids)), place or Place(author.id), author, text, **more)
-        await self.reception.message(message)
-        return message
-
-    async def edit(self, message: ChatMessage, text: str, **more: Any) -> None:
-        await self.reception.edited(replace(message, text=text, **more))
-
-    async def asked(self, count: int) -> list[str]:
-        """What the model was told with its newest request, once there have been so many."""
-        await until(lambda: len(self.llm.requests) >= count)
-        assert len(self.llm.requests) == count
-        content = [
-            message["content"] for message in self.llm.requests[-1].messages if message["role"] == "user"
-        ]
-        return [part if isinstance(part, str) else part[0]["text"] for part in content]
-
-    async def settled(self) -> None:
-        """Nothing is in line, and no turn is running."""
-        await asyncio.sleep(0.1)  # longer than parts of a message are waited for
-
-
-@asynccontextmanager
-async def bot(folder: Path, *answers: Any, **settings: Any) -> AsyncIterator[Bot]:
-    the_bot = Bot(await temporary_store(), folder, *answers, **settings)
-    yield the_bot
-    await the_bot.gateway.close()
-    await the_bot.reception.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other tasks of this loop
-            await asyncio.sleep(0.005)
 
 
 async def test_the_same_message_twice_is_answered_once(tmp_path: Path) -> None:
     """Services deliver again what they are not sure of."""
     async with bot(tmp_path, "One.", "Two.") as here:
         message = await here.hears("hello")
-        await here.reception.message(message)
+        await here.receiver.message(message)
         assert await here.asked(1) == ["hello"]
         await here.hears("again")
         assert await here.asked(2) == ["hello", "again"]
@@ -202,7 +91,7 @@ async def test_access_that_is_taken_away_while_a_message_waits(tmp_path: Path) -
         only_anna = TelegramBotConfig(
             allowed_users=(1,), allowed_groups=(-100,), group_members="allowed_users"
         )
-        here.reception.apply(only_anna, join_seconds=0.05)
+        here.receiver.apply(only_anna, join_seconds=0.05)
         gate.set()
         assert [told.partition(": ")[2] for told in await here.asked(2)] == ["first", "third"]
 
@@ -212,7 +101,7 @@ async def test_how_much_is_overheard_can_change(tmp_path: Path) -> None:
     async with bot(tmp_path, "One.") as here:
         for text in ("red", "green", "blue"):
             await here.hears(text, BOB, GROUP, addressed=False)
-        here.reception.apply(
+        here.receiver.apply(
             TelegramBotConfig(allowed_users=(1,), allowed_groups=(-100,), group_context=1), join_seconds=0.05
         )
         await here.hears("what colour?", ANNA, GROUP, addressed=True)
@@ -366,14 +255,14 @@ async def test_who_may_let_somebody_in(tmp_path: Path, who: Author, place: Place
         await until(lambda: any(shown.buttons for shown in here.service.messages))
         (asked,) = [shown for shown in here.service.messages if shown.buttons]
         press = Press(place, who, asked.id, asked.buttons[0].data)
-        assert await here.reception.pressed(press) == said
+        assert await here.receiver.pressed(press) == said
 
 
 async def test_old_buttons_lock_nobody_out(tmp_path: Path) -> None:
     """Pressed again and again they are no guesses."""
     async with bot(tmp_path, allowed_users=[], admins=[2]) as here:
         press = Press(Place("2"), BOB, "9", "pair:ABCD2345:yes")
-        assert {await here.reception.pressed(press) for _ in range(10)} == {"This request is no longer open."}
+        assert {await here.receiver.pressed(press) for _ in range(10)} == {"This request is no longer open."}
         code = await here.pairing.request(here.service.platform, CARL)
         assert code and await here.pairing.approve(code.code, by="owner")
 
@@ -384,23 +273,26 @@ async def test_old_buttons_lock_nobody_out(tmp_path: Path) -> None:
 async def test_forged_button_data(tmp_path: Path, data: str) -> None:
     """It does nothing, and says so."""
     async with bot(tmp_path) as here:
-        said = await here.reception.pressed(Press(Place("1"), ANNA, "1", data))
+        said = await here.receiver.pressed(Press(Place("1"), ANNA, "1", data))
         assert said in ("This request is no longer open.", "You may not decide this.")
 
 
 async def test_a_stop_keeps_what_was_not_read_yet(tmp_path: Path) -> None:
     """A file is still being fetched when Hermes stops: the message is in the inbox, with where the file can be had."""
 
+    is_fetching = asyncio.Event()
+
     async def read(most: int) -> bytes:
+        is_fetching.set()
         await asyncio.Event().wait()
         return b""
 
     here = Bot(await temporary_store(), tmp_path)
     await here.hears("look", attachments=(Attachment("a.txt", "text/plain", "document", 1, read),))
     await here.hears("and this")
-    await here.settled()
+    await is_fetching.wait()
     await here.gateway.close()
-    await here.reception.close()
+    await here.receiver.close()
     waiting = await here.store.inbox.waiting(here.service.platform)
     assert [taken.payload["text"] for taken in waiting] == ["look", "and this"]
     assert waiting[0].payload["attachments"][0]["name"] == "a.txt"
