@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -222,15 +222,12 @@ class Database:
             raise sqlite3.OperationalError(f"{self.path.name} is busy: all connections are in use")
         try:
             connection = self._take()
-            try:
+            with ExitStack() as on_error:
+                on_error.callback(connection.close)
                 connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                connection.close()
-                raise
+                with connection:  # commits, or rolls back after an error
+                    yield connection
+                on_error.pop_all()
             self._put_back(connection)
         finally:
             self._free.release()
@@ -283,16 +280,15 @@ def connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    try:
+    with ExitStack() as on_error:
+        on_error.callback(connection.close)
         if not is_own(connection):
             raise foreign_database(path)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         connection.row_factory = sqlite3.Row
         _migrate(connection)
-    except BaseException:
-        connection.close()
-        raise
+        on_error.pop_all()
     return connection
 
 
@@ -314,7 +310,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     if _version(connection) == len(steps) and _has_application_id(connection):
         return
     connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
         version = _version(connection)
         if version > len(steps):
             raise NewerDatabase(
@@ -328,10 +324,6 @@ def _migrate(connection: sqlite3.Connection) -> None:
                 _MIGRATION_CODE[number](connection)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -194,7 +194,7 @@ class LosslessContext(ContextEngine):
             self.context_length,
             self.threshold_tokens,
             self.last_prompt_tokens,
-            self._ask,
+            self._summarize,
             self._meaning,
         )
         return tools.answer(name, args, place)
@@ -281,9 +281,6 @@ class LosslessContext(ContextEngine):
             self._temporary_folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-"))
             weakref.finalize(self, remove_database, self._temporary_folder)
         return self._temporary_folder
-
-    def _ask(self, prompt: str, max_tokens: int) -> str:
-        return self._summarize(prompt, max_tokens) or ""
 
     def _set_window(self, context_length: int) -> None:
         if context_length < 1:

@@ -128,7 +128,12 @@ def _digest_part(part: Part, tokens: int, hint: str) -> Digest:
 def _safely_detect(source: Source) -> Findings:
     try:
         return detect(source)
-    except Exception:  # noqa: BLE001 - parsers see arbitrary text, and a compaction must not fail over one message
+    except (
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ):  # a compaction must not fail over one message
         return Findings("text", "", plain_sections(source))
 
 

@@ -19,7 +19,14 @@ import structlog
 from agent.compression.summariser import Summarize, extract
 from agent.compression.summary_check import check_summary
 from agent.compression.truncate import fair_cap
-from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
+from agent.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    EmptyAnswer,
+    ModelError,
+    QuotaExhausted,
+    StreamCut,
+)
 from agent.messages import ChatDict
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
@@ -105,6 +112,17 @@ _TOLERANCE = 1.3
 """Estimates are off by this factor. A larger summary ignored its limit."""
 
 
+def call_model(ask: Summarize, prompt: str, max_tokens: int) -> str:
+    """Call the model; an empty string if it answers nothing. Raises only ModelError."""
+    try:
+        return ask(prompt, max_tokens) or ""
+    except ModelError:
+        raise
+    except Exception as failure:  # `ask` is foreign code, and the conversation goes on without a model
+        log.warning("lcm.model_failed", reason=type(failure).__name__, exc_info=True)
+        raise ModelError from failure
+
+
 class _UnusableSummary(Exception):
     """An answer that cannot replace its sources."""
 
@@ -159,8 +177,8 @@ class Summariser:
                 raise
             except _RETRY_SHORTER as failure:
                 log.warning("lcm.summary_failed", form=form, reason=str(failure))
-            except Exception as failure:  # noqa: BLE001 - the summariser is foreign code, and the conversation must go on
-                log.warning("lcm.summary_failed", form=form, reason=str(failure) or type(failure).__name__)
+            except ModelError as failure:
+                log.warning("lcm.summary_failed", form=form, reason=str(failure))
                 self.is_unreachable = True
                 return None
         return None
@@ -182,7 +200,7 @@ class Summariser:
         so_far = ""
         for piece in dated_pieces(record, room):
             try:
-                answer = self._ask(prompt(piece, so_far), limit)
+                answer = call_model(self._ask, prompt(piece, so_far), limit)
             except StreamCut as cut:
                 answer = _whole_points(cut.partial_text, limit) if form == "bullets" else ""
                 if not answer:
@@ -197,9 +215,9 @@ def _whole_points(cut: str, limit: int) -> str:
     return truncate_at_sentence(cut) if estimate_text_tokens(cut) >= limit // 2 else ""
 
 
-def _clean_answer(answer: str | None) -> str:
+def _clean_answer(answer: str) -> str:
     """Redact and clean an answer, with its topics in the last line."""
-    content, topics = split_topics(redact(make_storable((answer or "").strip())))
+    content, topics = split_topics(redact(make_storable(answer.strip())))
     content = remove_imitations(content)
     if not content:
         raise EmptyAnswer("It was asked for a summary.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.compression.summariser import Summarize
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..database import Database
@@ -31,9 +31,6 @@ def error_json(sentence: str) -> str:
 _MAX_EMBEDDED = 2_048
 """Messages that are embedded before a search: about a sixth of a second."""
 
-Ask = Callable[[str, int], str]
-"""Calls the auxiliary model with a prompt and a token limit. Raises a ModelError of `agent.errors`."""
-
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
@@ -45,7 +42,8 @@ class CallContext:
     context_length: int
     threshold_tokens: int
     last_prompt_tokens: int
-    ask: Ask
+    ask: Summarize
+    """Calls the auxiliary model. Use `call_model`, which raises only ModelError."""
     meaning: SemanticSearch | None = None
     """Semantic search; None if unknown."""
 

@@ -20,6 +20,7 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 from ..messages import StoredMessage, messages_by_key
 from ..search import SearchRequest, search
 from ..stats import format_time, pluralize
+from ..summarising import call_model
 from .context import (
     CallContext,
     Target,
@@ -174,9 +175,6 @@ def run(call: CallContext, args: QueryArguments) -> str:
     except ModelError as error:
         log.info("lcm.expand_query.no_model", error=type(error).__name__)
         return _answer_without_model(call, question, passages, str(error))
-    except Exception:  # the model call is the host's code, and the passages are useful without it
-        log.warning("lcm.expand_query.no_model", exc_info=True)
-        return _answer_without_model(call, question, passages, "The auxiliary model could not be asked.")
     if not answer.strip():
         return _answer_without_model(call, question, passages, "The auxiliary model answered with nothing.")
     text, cited = check_citations(cut_to_tokens(redact(answer.strip()), _ANSWER_TOKENS), read)
@@ -204,10 +202,10 @@ def _ask(
     """Return the answer and the passages read. On ContextOverflow, retry once with half of them."""
     read = best_passages(passages, question, room)
     try:
-        return call.ask(_prompt(question, read, room), _ANSWER_TOKENS), read
+        return call_model(call.ask, _prompt(question, read, room), _ANSWER_TOKENS), read
     except ContextOverflow:
         read = best_passages(passages, question, room // 2)
-        return call.ask(_prompt(question, read, room // 2), _ANSWER_TOKENS), read
+        return call_model(call.ask, _prompt(question, read, room // 2), _ANSWER_TOKENS), read
 
 
 def _prompt(question: str, passages: Sequence[Passage], room: int) -> str:

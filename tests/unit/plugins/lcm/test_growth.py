@@ -57,6 +57,11 @@ def allocated() -> int:
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(filters).traces)
 
 
+def live_objects(*types: type) -> int:
+    gc.collect()
+    return sum(isinstance(each, types) for each in gc.get_objects())
+
+
 def test_compactions_leave_nothing_in_memory(tmp_path: Path) -> None:
     """Twenty more compactions of one conversation, each with a search, need no more memory than the first five."""
     host = Host(tmp_path, 8_000, summarize=summary)
@@ -90,12 +95,12 @@ def test_conversations_leave_nothing_in_memory(tmp_path: Path) -> None:
             host.close()
         return allocated()
 
+    others = live_objects(LosslessContext, Database)  # of tests that ran before
     with traced():
         before = converse(0, 5)
         after = converse(5, 15)
     assert after - before < ALLOWED_GROWTH
-    left = [each for each in gc.get_objects() if isinstance(each, LosslessContext | Database)]
-    assert len(left) <= 1
+    assert live_objects(LosslessContext, Database) <= others + 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted on Linux")
@@ -138,6 +143,7 @@ def test_who_waits_too_long_for_a_connection_is_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted on Linux")
 async def test_conversations_leave_nothing_behind(tmp_path: Path) -> None:
     """Through the gateway: drafts and engines of sessions that are over go with them."""
+    others = live_objects(LosslessContext)
     async with opened(tmp_path, summarize=summary) as first:
         rooms = [Chat(first.gateway, first.llm, room=f"room-{n}") for n in range(12)]
         compactor = first.gateway.agent.keeper.compactor
@@ -146,12 +152,11 @@ async def test_conversations_leave_nothing_behind(tmp_path: Path) -> None:
             await compactor.drafts.settled()
             await room.say("/undo")
             first.llm.requests.clear()
-        gc.collect()
         drafts = compactor.drafts._drafts
         live = {id(compactor.engines.peek(each)) for each in drafts}
         assert len(drafts) <= 1 + len(live - {id(None)})
-        engines = [each for each in gc.get_objects() if isinstance(each, LosslessContext)]
-        assert len(engines) <= len(compactor.engines.conversations) + 1
+        engines = live_objects(LosslessContext) - others
+        assert engines <= len(compactor.engines.conversations) + 1
         assert descriptors(tmp_path) <= 2 * MAX_CONNECTIONS + 1
         first.llm.then(Completion("Bye.", usage=Usage(100, 1)))
         await first.say("Bye.")
