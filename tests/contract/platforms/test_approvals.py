@@ -65,7 +65,7 @@ async def test_only_who_was_asked_decides(surface: ChatSurface, model: Model) ->
     model.answers("do the sum", WANTED, "It is 42.")
     await ada.says("do the sum")
     asked = await ada.is_asked()
-    assert "Only the person it was asked of" in await bob.presses(asked, "Once")
+    assert "Only the person who was asked" in await bob.presses(asked, "Once")
     assert await ada.is_asked()
     assert len(model.requests("do the sum")) == 1
     assert await ada.presses(asked, "Once") == "Approved once."

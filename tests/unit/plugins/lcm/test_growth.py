@@ -52,7 +52,7 @@ def allocated() -> int:
     """Bytes that code of the engine and of `agent/` has allocated and not freed."""
     gc.collect()
     filters = [tracemalloc.Filter(True, f"*/{folder}/*") for folder in ("context_engine/lcm", "agent")]
-    # `tests/agent` holds what the test itself keeps.
+    # `tests/unit/plugins` holds what the test itself keeps.
     filters.append(tracemalloc.Filter(False, "*/tests/*"))
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces(filters).traces)
 

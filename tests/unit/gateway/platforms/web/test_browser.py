@@ -10,7 +10,11 @@ from playwright.async_api import Browser
 from agent.errors import RateLimited
 from agent.messages import ToolCall
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.browser import IN_A_BROWSER, Tab
+from tests.support.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.support.web_harness import Gate, WebHarness, web_world
 
 pytestmark = IN_A_BROWSER

@@ -9,7 +9,11 @@ import pytest
 from playwright.async_api import Browser
 
 from agent.messages import ToolCall
-from tests.support.browser import IN_A_BROWSER, Tab
+from tests.support.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.support.web_harness import Gate, WebHarness, web_world
 
 pytestmark = IN_A_BROWSER

@@ -8,7 +8,11 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Browser
 
-from tests.support.browser import IN_A_BROWSER, Tab
+from tests.support.browser import (
+    IN_A_BROWSER,
+    Tab,
+    world_of_the_browser,  # noqa: F401 - a fixture
+)
 from tests.support.web_harness import WebHarness
 
 pytestmark = IN_A_BROWSER
