@@ -61,7 +61,7 @@ fuzz: TIMES ?= 30
 fuzz: SECONDS ?= 120
 fuzz: $(VENV)/.dev
 	@HERMES_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 -o timeout=3600 tests/fuzz $(ARGS)
-	@! $(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m tests.fuzz.atheris_pieces \
+	@! $(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m tests.fuzz.atheris_splitter \
 		-max_total_time=$(SECONDS) -max_len=1500 -artifact_prefix=$(VENV)/
 
 docs: $(VENV)/.dev

@@ -1,7 +1,7 @@
 """Recognises a context overflow in a provider's error, and reads the limit that the error names.
 
 Providers have no common format: some send a code, some a field, most only a sentence, in several languages.
-`tests/unit/gateway/models/test_overflow_errors.py` lists the errors of each provider.
+`tests/unit/gateway/models/test_overflow.py` lists the errors of each provider.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A flood: one person, many people, a group. Others are served, memory is bounded, nothing that was taken is lost.
 
-Case 21 has two more parts: `unit/gateway/limits/test_turns.py` (the budget ends in the middle of a turn) and
+Case 21 has two more parts: `unit/gateway/limits/test_budget_turns.py` (the budget ends in the middle of a turn) and
 `tests/unit/gateway/limits/test_rate.py` (the rate by itself).
 """
 

@@ -1,7 +1,7 @@
 """Every kind of fault in every call of an answer, on every service: people see the answer in the end.
 
-`unit/gateway/chat/test_showing_faults.py` tests the same faults without a real adapter, and more consequences.
-`test_failures.py` (Telegram) and `test_outgoing.py` (Discord) test what each response of a service means.
+`unit/gateway/chat/test_delivery_faults.py` tests the same faults without a real adapter, and more consequences.
+`test_errors.py` (Telegram) and `test_port.py` (Discord) test what each response of a service means.
 
 discord.py repeats a 500 itself, after 1, 3, 5, 7 and 9 seconds; one test covers that. The other tests use a 503, which
 the library passes on. It also keeps the pauses of a 429 up to half a minute; Hermes keeps longer ones.

@@ -1,7 +1,7 @@
 """Texts cut into messages, with a fuzzer that watches which branches a text takes.
 
-It found more than random documents (`unit/gateway/text/test_pieces_found.py`). `make fuzz` runs it where `atheris` is
-installed, which is no dependency: `python -m tests.fuzz.atheris_pieces -max_total_time=300` goes on by itself.
+It found more than random documents (`unit/gateway/text/test_splitter_found.py`). `make fuzz` runs it where `atheris` is
+installed, which is no dependency: `python -m tests.fuzz.atheris_splitter -max_total_time=300` goes on by itself.
 """
 
 from __future__ import annotations

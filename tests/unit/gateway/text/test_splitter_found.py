@@ -1,4 +1,4 @@
-"""Texts that a fuzzer found (`tests/fuzz/atheris_pieces.py`) and that were once split wrongly."""
+"""Texts that a fuzzer found (`tests/fuzz/atheris_splitter.py`) and that were once split wrongly."""
 
 import pytest
 
