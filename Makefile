@@ -44,6 +44,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests bench
 	@$(BIN)/lint-imports 
 
 # Kills Hermes at the worst of moments 200 times (ARGS="--kills 500 --seed 7" changes that), then floods it.

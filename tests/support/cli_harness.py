@@ -18,7 +18,8 @@ from agent.testing import ScriptedLLM, Step
 from agent.tool import ToolContext, tool
 from agent.tools.send_file import send_file
 from gateway.commands import Commands
-from gateway.core.gateway import Busy, Gateway
+from gateway.core.gateway import Gateway
+from gateway.core.turns import Busy
 from gateway.platforms.web.platform import WebPlatform
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore

@@ -19,7 +19,8 @@ from gateway.access.pairing import Pairing
 from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
 from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.core.gateway import Busy, Gateway
+from gateway.core.gateway import Gateway
+from gateway.core.turns import Busy
 from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore

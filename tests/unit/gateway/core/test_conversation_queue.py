@@ -14,7 +14,8 @@ from agent.store import Address
 from agent.testing import ScriptedLLM
 from agent.tool import ToolContext, tool
 from gateway.commands import Commands
-from gateway.core.gateway import Busy, Gateway
+from gateway.core.gateway import Gateway
+from gateway.core.turns import Busy
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.context_engine.lcm.search.semantic import EMBEDDING_BLOCK, SemanticSearch, is_installed
+from plugins.context_engine.lcm.messages import EMBEDDING_BLOCK
+from plugins.context_engine.lcm.search.semantic import SemanticSearch, is_installed
 from plugins.context_engine.lcm.tools import answer
 from tests.support.lcm_chats import Host, vectors_are_right
 from tests.support.lcm_tools_harness import LcmToolsHarness, assistant, opened, user

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
 import pytest
+from yarl import URL
 
 from tests.support.web_harness import WebHarness, web_world
 
@@ -137,5 +137,5 @@ async def test_files_outside_the_static_folder_are_not_served(world: WebHarness)
         "/static/..%2fplatform.py",
         "/static/",
     ):
-        async with world.http.get(aiohttp.client.URL(world.url + path, encoded=True)) as response:
+        async with world.http.get(URL(world.url + path, encoded=True)) as response:
             assert response.status in (403, 404), path
