@@ -163,9 +163,8 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
 
 def build_platforms(app: App) -> list[Platform]:
     """Build every platform that is on; none is started."""
-    from gateway.limits.paid_transcription import PaidTranscriber  # noqa: PLC0415 - not for `hermes chat`
     from gateway.models.catalog import VisionCheck  # noqa: PLC0415
-    from gateway.models.transcription import transcriber  # noqa: PLC0415
+    from gateway.models.transcription import PaidTranscriber, transcriber  # noqa: PLC0415 - not for `hermes chat`
 
     config, gateway = app.loaded.config, app.gateway
     vision = VisionCheck(gateway.agent.models, config.model.vision)

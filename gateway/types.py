@@ -130,7 +130,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A pressed button. Anybody who sees a button can press it."""
+    """A pressed button. Anyone who sees a button can press it."""
 
     place: Place
     author: Author
@@ -166,7 +166,7 @@ class InboundMessage:
     command: CommandCall | None = None
     """Set if the message is a slash command. `Gateway.receive` parses messages that have no origin."""
     author: str = ""
-    """The writer, such as `telegram:4711`, where `person` is a whole group."""
+    """The writer, such as `telegram:4711`, if `person` is a whole group."""
     is_admin: bool = False
     """Whether the writer is an admin of the bot."""
     parts: tuple[ChatDict, ...] = ()
@@ -185,7 +185,7 @@ class InboundMessage:
     attempts: int = 0
     """How often this process began the message's turn before."""
     origin: Origin | None = None
-    """Where in a chat service the message came from. None for web and terminal."""
+    """The author and the place in a chat service. None for web and terminal."""
 
     @property
     def sender(self) -> str:

@@ -26,7 +26,7 @@ from agent.redaction import redact
 from gateway.backup.engine_databases import is_engine_name
 from gateway.errors import BackupUnusable
 from gateway.progress import open_with_progress
-from gateway.store.sqlite.backup import Contents as Contents
+from gateway.store.sqlite.backup import DatabaseContents as DatabaseContents
 
 _MIN_SECRET_LENGTH = 4
 """Shorter secrets are ignored: they occur in any text."""
@@ -61,7 +61,7 @@ class Manifest:
 
     hermes: str
     """The version of Hermes that made the backup."""
-    contents: Contents
+    contents: DatabaseContents
     database_bytes: int
     sha256: str
     """The digest of the database."""
@@ -71,11 +71,11 @@ class Manifest:
     """Digests of the databases of context engines by name."""
 
     def as_json(self) -> str:
-        told = asdict(self) | {"contents": self.contents._asdict()}
-        if not told["engines"]:
-            del told["engines"]
-            told["format"] = _FORMAT_WITHOUT_ENGINES
-        return json.dumps(told, indent=2)
+        given = asdict(self) | {"contents": self.contents._asdict()}
+        if not given["engines"]:
+            del given["engines"]
+            given["format"] = _FORMAT_WITHOUT_ENGINES
+        return json.dumps(given, indent=2)
 
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
@@ -85,7 +85,7 @@ class Manifest:
                 raise BackupUnusable(f"it was made by a newer Hermes ({given['hermes']}); upgrade Hermes.")
             if not all(map(is_engine_name, given.get("engines", {}))):
                 raise BackupUnusable("it contains an engine database with an invalid name.")
-            return cls(**given | {"contents": Contents(**given["contents"])})
+            return cls(**given | {"contents": DatabaseContents(**given["contents"])})
         except (ValueError, KeyError, TypeError) as error:
             raise BackupUnusable("it is not a backup of Hermes.") from error
 

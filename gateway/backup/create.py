@@ -21,7 +21,7 @@ from gateway.backup.engine_databases import copy_checked, digest_of, engine_data
 from gateway.backup.unpack import Unpacker
 from gateway.errors import BackupFailed
 from gateway.store.errors import as_store_error
-from gateway.store.sqlite.backup import Contents, copy_database, verify
+from gateway.store.sqlite.backup import DatabaseContents, copy_database, verify
 from gateway.store.sqlite.file_swap import sync_directory
 
 SUFFIX = ".tar.gz"
@@ -43,7 +43,7 @@ class Made:
     path: Path
     bytes: int
     database_bytes: int
-    contents: Contents
+    contents: DatabaseContents
     files: int
     """The number of files of the workspaces."""
     left_out: tuple[str, ...]

@@ -19,7 +19,7 @@ from gateway.progress import report
 from gateway.store.errors import as_store_error
 from gateway.store.sqlite import file_swap as swap
 from gateway.store.sqlite.backup import (
-    Contents,
+    DatabaseContents,
     checkpoint,
     copy_database,
     newest_message,
@@ -35,7 +35,7 @@ _PLAIN_DATABASE = b"SQLite format 3\0"
 class Staged:
     """A backup that is unpacked and verified beside the state that it will replace."""
 
-    contents: Contents
+    contents: DatabaseContents
     workspaces: bool = False
     has_configuration: bool = False
     left_out: int = 0
@@ -46,7 +46,7 @@ class Staged:
     """The time of the newest message."""
 
 
-def current_contents(database: Path) -> tuple[Contents, float | None] | None:
+def current_contents(database: Path) -> tuple[DatabaseContents, float | None] | None:
     """Return the contents of the present database and the time of its newest message; None if it cannot be read."""
     return read_contents(database)
 

@@ -13,7 +13,7 @@ class InboundHandler(Protocol):
     """Receives the events of an adapter. Raises nothing that an adapter must handle except StoreError."""
 
     async def open(self) -> float:
-        """Resume what an earlier process left. Called once the service can be reached, before any event. Return the
+        """Resume the work of an earlier process. Called once the service can be reached, before any event. Return the
         time of the bot's very first start; older messages were not written to it."""
         ...
 

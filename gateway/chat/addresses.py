@@ -8,7 +8,7 @@ from gateway.types import Author, ChatMessage, Place
 
 
 class BotAddresses:
-    """Derives ids and addresses from what a chat service reports.
+    """Derives ids and addresses from the data of a chat service.
 
     With `per_person`, every member of a group has a conversation of their own."""
 

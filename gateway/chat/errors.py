@@ -1,4 +1,4 @@
-"""Errors of chat services, by what to do about them.
+"""Errors of chat services, by the reaction that each one needs.
 
 DeliveryError
 ├── SlowDown           wait `retry_after` seconds, then repeat the call

@@ -1,4 +1,4 @@
-"""Remembers what is said in a group, and renders a message for the model with everything around it.
+"""Remembers the talk in a group, and renders a message for the model with its context.
 
 Added lines begin with a square bracket. In a group, where people could write in each other's name, the text of a
 member cannot begin a line. Text of others (a quote, a remark, a forward, a file) is wrapped in the marks of

@@ -39,7 +39,7 @@ class JoinedMessage:
             self._due.set_result(None)
 
     def cancel(self) -> None:
-        """Never become due: whoever waits for it is cancelled."""
+        """Cancel the tasks that wait for the message."""
         if self._timer is not None:
             self._timer.cancel()
         self._due.cancel()

@@ -84,8 +84,8 @@ class ChatReceiver:
         self._edits = GroupContext(_MAX_EDIT_REMARKS)
         """Edits of messages that the model has read, by address."""
         self._notices = KeyedQueue()
-        self._told: set[tuple[Place, str]] = set()
-        """The places that were told why no message is accepted, with the reason."""
+        self._refused_places: set[tuple[Place, str]] = set()
+        """The places that have been notified that messages are not accepted, with the reason."""
         self._joiner = MessageJoiner(join_seconds)
         self._tasks: set[asyncio.Task[None]] = set()
         """One for each persisted message that is not queued completely yet."""
@@ -121,7 +121,7 @@ class ChatReceiver:
                 await self._persist(message)
             except StoreError:
                 self._recent.forget(message)
-                self._gateway.limits.give_back(self._addresses.person_key(message.author))
+                self._gateway.limits.refund(self._addresses.person_key(message.author))
                 self._refuse(message, "store", _NOT_STORED)
                 raise
         return verdict == "yes"
@@ -157,7 +157,7 @@ class ChatReceiver:
         return await self._inbox.latest_ids(self._port.platform, limit=_MAX_PLACES)
 
     async def close(self) -> None:
-        """Finish what takes few seconds. Messages without a turn are in the inbox."""
+        """Finish work that takes few seconds. Messages without a turn stay in the inbox."""
         self._joiner.close()
         await self._notices.close(self._closing_seconds)
         if self._tasks:
@@ -191,7 +191,7 @@ class ChatReceiver:
     # -- recovery --------------------------------------------------------------------------------------------
 
     async def _recover(self) -> None:
-        """Resume what an earlier process left. May be called again after a store error: no step runs twice."""
+        """Resume the work of an earlier process. May be called again after a store error: no step runs twice."""
         unfinished = await self._gateway.unfinished(self._port.platform)
         if not self._has_recovered_replies:
             await self._delivery.recover()
@@ -250,7 +250,7 @@ class ChatReceiver:
             self._record_context(message)
             return
         message_id = self._addresses.message_id(message.place, message.id)
-        # A command that overtakes may come before older messages, so its number does not tell what was missed.
+        # A command that overtakes may come before older messages: its number does not show which ones were missed.
         number = "" if self._overtakes(message) else message.id
         row = InboxMessage(message_id, self._port.platform, encode(message), message.place, number)
         conversation = await self._conversation(message)
@@ -260,7 +260,7 @@ class ChatReceiver:
             log.warning("chat.flooded", platform=self._port.platform, author=message.author.id)
             self._refuse(message, "flood", f"⚠ {error}")
             return
-        self._told -= {(message.place, "store"), (message.place, "flood")}
+        self._refused_places -= {(message.place, "store"), (message.place, "flood")}
         if is_new:
             self._dispatch(message, conversation)
 
@@ -280,21 +280,21 @@ class ChatReceiver:
         """A paste is accepted whole or not at all, and `/stop` is accepted however many messages wait."""
         if self._joiner.continues(message) or self._overtakes(message):
             return None
-        return self._gateway.limits.room
+        return self._gateway.limits.queue_limits
 
     def _overtakes(self, message: ChatMessage) -> bool:
         return self._gateway.commands.overtakes(message.command)
 
     def _record_context(self, message: ChatMessage) -> None:
-        """Remember what people in a group say to each other."""
+        """Remember a message between people in a group."""
         if known := self._recent.get(message):
             known.is_remark = True
         self._context.add(message.place, Remark(message.author.name, message.text))
 
     def _refuse(self, message: ChatMessage, reason: str, text: str) -> None:
         """Tell a place why messages are not accepted, once until a message is accepted there again."""
-        if (message.place, reason) not in self._told:
-            self._told.add((message.place, reason))
+        if (message.place, reason) not in self._refused_places:
+            self._refused_places.add((message.place, reason))
             self._reply(message, text)
 
     def _reply(self, message: ChatMessage, text: str) -> None:
@@ -379,14 +379,14 @@ class ChatReceiver:
 
     @asynccontextmanager
     async def _reporting_failures(self, message: ChatMessage) -> AsyncIterator[None]:
-        """Tell the author of a failure, and mark the message done or park it."""
+        """Notify the author of a failure, and mark the message done or park it."""
         try:
             yield
         except HermesError as error:
             log.warning("chat.not_accepted", platform=self._port.platform, error=type(error).__name__)
             await self._delivery.send_notice(message.place, f"⚠ {error}", reply_to=message.id)
             await self._mark_done(message)
-        except Exception as error:  # noqa: BLE001 - a bug must not lose a message without a word
+        except Exception as error:  # noqa: BLE001 - a bug must not lose the message: it is parked, and its author gets a notice
             # In a thread, because formatting a traceback reads source files.
             await asyncio.to_thread(log.error, "chat.message_failed", exc_info=error)
             await self._delivery.send_notice(message.place, _CRASHED, reply_to=message.id)
@@ -416,7 +416,7 @@ class ChatReceiver:
     async def _build_inbound(
         self, message: ChatMessage, conversation: Conversation, inbound: InboundMessage
     ) -> InboundMessage:
-        """Add the attachments, and what was said in the group before the message."""
+        """Add the attachments, and the remarks in the group before the message."""
         remarks = [
             *self._context.take(message.place, conversation.id),
             *self._edits.take(conversation.address),

@@ -14,7 +14,7 @@ from gateway.cli.progress import show_progress
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
-    from gateway.backup.archive import Contents
+    from gateway.backup.archive import DatabaseContents
     from gateway.backup.create import Made
     from gateway.backup.restore import Restored, Staged
     from gateway.config.loader import LoadedConfig
@@ -155,7 +155,7 @@ def _print_restored(restored: Restored, file: Path, loaded: LoadedConfig) -> Non
         click.echo(f"The backup also holds hermes.yaml; `tar -xzOf {file} hermes.yaml` shows it.")
 
 
-def _contents(contents: Contents) -> str:
+def _contents(contents: DatabaseContents) -> str:
     return f"{pluralize(contents.conversations, 'conversation')}, {pluralize(contents.messages, 'message')}"
 
 

@@ -60,15 +60,15 @@ def export(
     of branches included. markdown and html are for reading and show each conversation as it stands now. What looks like
     a key or a password is left out. It works while Hermes runs.
     """
-    from gateway.cli.exporting import Selection, Wanted, export_many  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.exporting import ExportOptions, Selection, export_many  # noqa: PLC0415 - not for `--help`
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None
     if not loaded_for(options).database.exists():
         click.echo("Nothing was said yet, so nothing was written.", err=True)
         return
-    wish = Wanted(style, moment, _target(output), force)
-    written = export_many(options, Selection(person, platform, moment), wish, only)
+    export_options = ExportOptions(style, moment, _target(output), force)
+    written = export_many(options, Selection(person, platform, moment), export_options, only)
     if not written:
         click.echo("No conversation fits that, so nothing was written.", err=True)
     elif output is not None:

@@ -15,7 +15,7 @@ from gateway.cli.sessions_format import SessionBreak, about, entries
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConversationExport:
     """A conversation to export, with its secrets redacted."""
 
     overview: Overview
@@ -40,7 +40,7 @@ class Format(Protocol):
         """Return the text before the conversations. `apart`: each conversation has its own file."""
         ...
 
-    def conversation(self, told: Told) -> Iterator[str]: ...
+    def conversation(self, export: ConversationExport) -> Iterator[str]: ...
 
     def end(self) -> str: ...
 
@@ -57,11 +57,11 @@ class Jsonl:
     def begin(self, listed: Sequence[Overview], *, apart: bool) -> str:
         return ""
 
-    def conversation(self, told: Told) -> Iterator[str]:
+    def conversation(self, export: ConversationExport) -> Iterator[str]:
         if self._with_conversations:
-            sessions = [asdict(session) for session in told.sessions]
-            yield _line({"conversation": asdict(told.overview.conversation), "sessions": sessions})
-        for message in told.messages:
+            sessions = [asdict(session) for session in export.sessions]
+            yield _line({"conversation": asdict(export.overview.conversation), "sessions": sessions})
+        for message in export.messages:
             yield _line(asdict(message))
 
     def end(self) -> str:
@@ -78,10 +78,10 @@ class Markdown:
     def begin(self, listed: Sequence[Overview], *, apart: bool) -> str:
         return ""
 
-    def conversation(self, told: Told) -> Iterator[str]:
-        yield f"{self._between}# {told.title}\n\n{told.about}\n"
+    def conversation(self, export: ConversationExport) -> Iterator[str]:
+        yield f"{self._between}# {export.title}\n\n{export.about}\n"
         self._between = "\n"
-        for entry in entries(told.messages, told.sessions):
+        for entry in entries(export.messages, export.sessions):
             if isinstance(entry, SessionBreak):
                 yield f"\n---\n\n*{entry.sentence}*\n"
                 continue

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from agent.store import Overview
-from gateway.cli.export_format import Told, title_of
+from gateway.cli.export_format import ConversationExport, title_of
 from gateway.cli.output import local_time
 from gateway.cli.sessions_format import SessionBreak, Spoken, entries
 from gateway.platforms.web.markdown import render_markdown
@@ -71,12 +71,12 @@ class Html:
         head = _HEAD.format(title=title, style=Markup(_STYLE))  # noqa: S704  our own text
         return str(head) if self._is_alone else str(head + _contents(listed, apart=apart))
 
-    def conversation(self, told: Told) -> Iterator[str]:
+    def conversation(self, export: ConversationExport) -> Iterator[str]:
         if not self._is_alone:
             heading = Markup('<h2 id="{}">{}</h2>\n')
-            yield str(heading.format(told.overview.conversation.id, told.title))
-        yield str(Markup('<p class="about">{}</p>\n').format(told.about))
-        for entry in entries(told.messages, told.sessions):
+            yield str(heading.format(export.overview.conversation.id, export.title))
+        yield str(Markup('<p class="about">{}</p>\n').format(export.about))
+        for entry in entries(export.messages, export.sessions):
             if isinstance(entry, SessionBreak):
                 yield str(Markup('<p class="break">{}</p>\n').format(entry.sentence))
             else:

@@ -20,7 +20,7 @@ from agent.messages import Message
 from agent.redaction import keeping_secret, redact
 from agent.store import Overview
 from gateway.cli import Options, loaded_for
-from gateway.cli.export_format import Format, Jsonl, Markdown, Told
+from gateway.cli.export_format import ConversationExport, Format, Jsonl, Markdown
 from gateway.cli.output import new_private_file
 from gateway.cli.progress import show_progress
 from gateway.cli.sessions_format import message_without_secrets
@@ -37,7 +37,7 @@ _REPORT_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportOptions:
     style: str
     since: float = 0.0
     output: Path | None = None
@@ -52,14 +52,14 @@ class Selection:
     since: float = 0.0
 
 
-def export_one(options: Options, overview: Overview, wanted: Wanted) -> None:
+def export_one(options: Options, overview: Overview, export: ExportOptions) -> None:
     """Export the live session of a conversation with its ancestors; JSONL gets one line per message."""
-    form = Jsonl(with_conversations=False) if wanted.style == "jsonl" else format_for(wanted.style)
-    _with_snapshot(options, lambda snapshot: _write(snapshot, [overview], form, wanted))
+    form = Jsonl(with_conversations=False) if export.style == "jsonl" else format_for(export.style)
+    _with_snapshot(options, lambda snapshot: _write(snapshot, [overview], form, export))
 
 
 def export_many(
-    options: Options, selection: Selection, wanted: Wanted, only: Overview | None
+    options: Options, selection: Selection, export: ExportOptions, only: Overview | None
 ) -> list[Overview]:
     """Return the conversations that were written."""
 
@@ -70,7 +70,7 @@ def export_many(
         if only is not None:
             listed = [each for each in listed if each.conversation.id == only.conversation.id]
         if listed:
-            _write(snapshot, listed, format_for(wanted.style), wanted)
+            _write(snapshot, listed, format_for(export.style), export)
         return listed
 
     return _with_snapshot(options, write)
@@ -102,17 +102,17 @@ def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
         return asyncio.run(main())
 
 
-def _write(snapshot: Snapshot, listed: Sequence[Overview], form: Format, wanted: Wanted) -> None:
+def _write(snapshot: Snapshot, listed: Sequence[Overview], form: Format, export: ExportOptions) -> None:
     total = sum(overview.messages for overview in listed)
     count = _Count(total)
-    if wanted.output is None:
+    if export.output is None:
         with _standard_output() as out:
-            _write_together(snapshot, listed, form, wanted, out, count)
-    elif wanted.output.is_dir():
-        _write_apart(snapshot, listed, wanted, wanted.output, count)
+            _write_together(snapshot, listed, form, export, out, count)
+    elif export.output.is_dir():
+        _write_apart(snapshot, listed, export, export.output, count)
     else:
-        with new_private_file(wanted.output, overwrite=wanted.overwrite) as file:
-            _write_together(snapshot, listed, form, wanted, file, count)
+        with new_private_file(export.output, overwrite=export.overwrite) as file:
+            _write_together(snapshot, listed, form, export, file, count)
     report(_WHAT, 1, 1)
 
 
@@ -129,37 +129,46 @@ def _standard_output() -> Iterator[IO[str]]:
 
 
 def _write_together(
-    snapshot: Snapshot, listed: Sequence[Overview], form: Format, wanted: Wanted, file: IO[str], count: _Count
+    snapshot: Snapshot,
+    listed: Sequence[Overview],
+    form: Format,
+    export: ExportOptions,
+    file: IO[str],
+    count: _Count,
 ) -> None:
     file.write(form.begin(listed, apart=False))
     for overview in listed:
-        file.writelines(form.conversation(_told(snapshot, overview, form, wanted, count)))
+        file.writelines(form.conversation(_redacted(snapshot, overview, form, export, count)))
     file.write(form.end())
 
 
 def _write_apart(
-    snapshot: Snapshot, listed: Sequence[Overview], wanted: Wanted, directory: Path, count: _Count
+    snapshot: Snapshot, listed: Sequence[Overview], export: ExportOptions, directory: Path, count: _Count
 ) -> None:
     for overview in listed:
-        form = format_for(wanted.style)
+        form = format_for(export.style)
         path = directory / f"{overview.conversation.id}{form.suffix}"
-        with new_private_file(path, overwrite=wanted.overwrite) as file:
-            _write_together(snapshot, [overview], form, wanted, file, count)
-    if wanted.style == "html" and len(listed) > 1:
-        form = format_for(wanted.style)
-        with new_private_file(directory / "index.html", overwrite=wanted.overwrite) as file:
+        with new_private_file(path, overwrite=export.overwrite) as file:
+            _write_together(snapshot, [overview], form, export, file, count)
+    if export.style == "html" and len(listed) > 1:
+        form = format_for(export.style)
+        with new_private_file(directory / "index.html", overwrite=export.overwrite) as file:
             file.write(form.begin(listed, apart=True) + form.end())
 
 
-def _told(snapshot: Snapshot, overview: Overview, form: Format, wanted: Wanted, count: _Count) -> Told:
+def _redacted(
+    snapshot: Snapshot, overview: Overview, form: Format, export: ExportOptions, count: _Count
+) -> ConversationExport:
     sessions = [
         replace(session, system_prompt=session.system_prompt and redact(session.system_prompt))
         for session in snapshot.sessions(overview.conversation.id)
     ]
     messages = snapshot.messages(
-        overview.conversation.id, since=wanted.since, every_session=form.every_session
+        overview.conversation.id, since=export.since, every_session=form.every_session
     )
-    return Told(overview, sessions, (count.count(message_without_secrets(each)) for each in messages))
+    return ConversationExport(
+        overview, sessions, (count.count(message_without_secrets(each)) for each in messages)
+    )
 
 
 class _Count:

@@ -93,10 +93,10 @@ class ConversationQueue:
                 return True
         return False
 
-    def first_while(self, wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
-        """Return the messages at the front that are `wanted`; they wait until `remove` is called."""
+    def first_while(self, is_wanted: Callable[[InboundMessage], bool]) -> Sequence[InboundMessage]:
+        """Return the messages at the front for which `is_wanted` is true; they wait until `remove` is called."""
         due = [entry.message for entry in self._entries if entry.is_due()]
-        complete = takewhile(lambda message: message is not None and wanted(message), due)
+        complete = takewhile(lambda message: message is not None and is_wanted(message), due)
         return [message for message in complete if message is not None]
 
     def remove(self, messages: Sequence[InboundMessage]) -> None:

@@ -72,7 +72,7 @@ class EventHub:
         return channel.running if channel else None
 
     def last_number(self, conversation_id: str) -> int:
-        """Return where a watcher that has read the store continues. A running turn counts as unread."""
+        """Return the number after which a watcher that has read the store continues. A running turn is unread."""
         channel = self._channels.get(conversation_id)
         if channel is None:
             return self._last_number
@@ -129,7 +129,7 @@ class EventDeduplicator:
     """Passes every event once to a client that reconnects.
 
     A reconnected client gets the whole turn again, its text split differently. Text that was printed cannot be
-    deleted, so the deduplicator drops what the client has seen.
+    deleted, so the deduplicator drops events that the client has seen.
     """
 
     def __init__(self, after: int) -> None:

@@ -28,7 +28,7 @@ from gateway.core.inbox_codec import (
 from gateway.core.leases import LeaseHolder
 from gateway.core.observer import NULL_OBSERVER, Observer
 from gateway.core.parked import ParkedItems, RunningBot
-from gateway.core.suspects import SUSPECT_DELAY
+from gateway.core.retry import SUSPECT_DELAY
 from gateway.core.turns import Busy, Turns
 from gateway.errors import CommandFailed, ShuttingDown
 from gateway.limits import Limits
@@ -125,16 +125,15 @@ class Gateway:
             return conversation
         if not inbound.is_persisted:
             queue = self._queues.get(conversation.id)
-            self.limits.check_room(queue.count_of(inbound.sender) if queue else 0)
+            self.limits.check_queue(queue.count_of(inbound.sender) if queue else 0)
         entry = entry or self.reserve(conversation.id, inbound.sender)
+        is_new = inbound.is_persisted
         try:
-            is_new = inbound.is_persisted or await self.store.inbox.add(encode_local(inbound))
-        except BaseException:
-            entry.drop()
-            raise
-        if not is_new:
-            entry.drop()
-        else:
+            is_new = is_new or await self.store.inbox.add(encode_local(inbound))
+        finally:
+            if not is_new:
+                entry.drop()
+        if is_new:
             self._enqueue(conversation.id, inbound, entry)
         return conversation
 
@@ -151,7 +150,7 @@ class Gateway:
         *,
         actor: str,
         reply_to: Place | None = None,
-        timeout: float = COMMAND_TIMEOUT,  # noqa: ASYNC109 - the command goes on after the timeout
+        timeout: float = COMMAND_TIMEOUT,  # noqa: ASYNC109 - the command continues after the timeout
     ) -> str:
         """Run a command in a conversation and return its answer, or a sentence if that takes longer than `timeout`.
 

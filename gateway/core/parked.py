@@ -35,7 +35,7 @@ class RunningBot(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the bot has resumed what an earlier process left; before that, it will find parked items itself."""
+        """Whether the bot has resumed an earlier process's messages. Before that, it will find parked items itself."""
         ...
 
     async def resume(self, row: InboxMessage, *, is_resumed: bool) -> ResumeResult:

@@ -1,14 +1,20 @@
-"""Retries work while the store is temporarily unavailable."""
+"""Retries work while the store is temporarily unavailable, and messages that may have killed the process.
+
+Each death of the process counts for every message whose turn was running. A message that was running at two deaths is
+a suspect: it runs later, and never beside another suspect, so a further death counts only for the suspect that ran.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import structlog
 
 from agent.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from gateway.store.ports import InboxMessage
 
 log = structlog.get_logger(__name__)
 
@@ -17,6 +23,13 @@ T = TypeVar("T")
 _MIN_PAUSE, _MAX_PAUSE = 0.5, 15.0
 TRANSIENT_STORE_ERRORS = (StoreBusy, StoreFull, StoreReadOnly)
 """Errors that can pass without a repair of the database: a lock, a full disk, a read-only file system."""
+
+SUSPECT_AFTER = 2
+"""Deaths of the process during a message's turn that make the message a suspect."""
+SUSPECT_DELAY = 1.0
+"""Seconds before a suspect runs; doubled with each further death. Other messages are answered first, and a process
+that something else kills again and again dies during the delay, which does not count."""
+_MAX_DELAY = 60.0
 
 
 async def retry_store(
@@ -31,3 +44,30 @@ async def retry_store(
             log.warning("store.waited_for", error=type(error).__name__, seconds=pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _MAX_PAUSE)
+
+
+class Suspects:
+    """The suspects among the messages of this process."""
+
+    def __init__(self, delay: float = SUSPECT_DELAY) -> None:
+        self._delay = delay
+        self._deaths: dict[str, int] = {}
+        """By message id."""
+        self._lock = asyncio.Lock()
+
+    def find(self, unfinished: Iterable[InboxMessage]) -> None:
+        """Remember the suspects among the messages that an earlier process did not finish."""
+        self._deaths |= {row.id: row.attempts for row in unfinished if row.attempts >= SUSPECT_AFTER}
+
+    @asynccontextmanager
+    async def isolated(self, message_id: str) -> AsyncIterator[None]:
+        """Delay a suspect, then hold up all other suspects until it ends. Does nothing for any other message."""
+        deaths = self._deaths.pop(message_id, 0)
+        if not deaths:
+            yield
+            return
+        delay = min(self._delay * 2 ** (deaths - SUSPECT_AFTER), _MAX_DELAY)
+        log.warning("turn.suspect", deaths=deaths, seconds=delay)
+        await asyncio.sleep(delay)
+        async with self._lock:
+            yield

@@ -35,7 +35,7 @@ async def reset_if_due(agent: Agent, conversation: Conversation, settings: Sessi
         return None
     await agent.reset(live)
     return (
-        f"{_reason(settings)} a new session begins. What was said before stays searchable; /resume goes back."
+        f"{_reason(settings)} a new session begins. The earlier messages stay searchable; /resume goes back."
     )
 
 
@@ -66,7 +66,7 @@ _MIN_GAIN = 0.10
 
 
 async def compact_if_oversized(agent: Agent, live: LiveContext) -> list[TurnEvent]:
-    """Compact the live session if it fills the window, and return what the person is told."""
+    """Compact the live session if it fills the window, and return notices for the person."""
     if not agent.compacts_automatically or len(live.history) < MIN_MESSAGES:
         return []
     tokens, window = last_prompt_tokens(live), (await agent.models.in_use(live.conversation)).context_length

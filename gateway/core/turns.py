@@ -26,9 +26,8 @@ from agent.tool import Approve
 from gateway.commands.registry import Again, CommandContext
 from gateway.core.conversation_queue import ConversationQueue
 from gateway.core.leases import LeaseHolder
-from gateway.core.retry import TRANSIENT_STORE_ERRORS, retry_store
+from gateway.core.retry import TRANSIENT_STORE_ERRORS, Suspects, retry_store
 from gateway.core.session_policy import compact_if_oversized, reset_if_due
-from gateway.core.suspects import Suspects
 from gateway.store.ports import Fence, TurnStore, file_content
 from gateway.types import CommandCall, InboundMessage
 
@@ -42,7 +41,7 @@ Busy = Literal["queue", "steer", "interrupt"]
 MAX_CRASHES = 3
 """Crashes of one message's turn in one process, after which the message is parked."""
 MAX_ATTEMPTS = 10
-"""Attempts of one message in all processes, after which the message is parked: it may be what kills them."""
+"""Attempts of one message in all processes, after which the message is parked: the message may be killing them."""
 
 _STOP_ANSWER_TIMEOUT = 5.0
 _STORE_RETRY_DELAYS = (0.5, 15.0)
@@ -60,6 +59,7 @@ _RETRY_HINT = " `/retry` asks again."
 _MAY_BE_INCOMPLETE = " Any answer you can see to it is not complete."
 _CRASH_REASON = "Hermes broke down over it"
 _NEEDS_TURN = "This command cannot run while an answer is being written."
+_COMMAND_CRASHED = "⚠ Something in Hermes broke down over this command; the log says more."
 _COMMAND_INTERRUPTED = (
     "Hermes was interrupted while it ran this command, so the command may or may not have taken effect. `/status` "
     "shows the current state."
@@ -130,9 +130,9 @@ class Turns:
                     answer = await self._command_answer(conversation, inbound)
                 except HermesError as error:
                     answer = f"⚠ {error}"
-                except Exception:
-                    await self._store.inbox.mark_done([inbound.id])
-                    raise
+                except Exception as error:  # noqa: BLE001 - a bug must not leave the command in the inbox: each start would run it again
+                    await asyncio.to_thread(log.error, "command.crashed", exc_info=error)
+                    answer = _COMMAND_CRASHED
                 text = _NEEDS_TURN if isinstance(answer, Again) else answer
                 await retry_store(partial(self._finish_with_notice, conversation.id, inbound, text))
                 return text
@@ -188,7 +188,7 @@ class Turns:
                 await asyncio.sleep(_STORE_RETRY_DELAYS[tries - 1])
             except HermesError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a bug in one turn must not end the conversation's queue
+            except Exception as error:  # noqa: BLE001 - a bug in a turn must not lose the message: it is retried or parked
                 # In a thread, because formatting a traceback reads source files.
                 await asyncio.to_thread(log.error, "turn.crashed", attempts=attempt.number, exc_info=error)
                 if attempt.was_visible or tries == MAX_CRASHES:

@@ -38,4 +38,4 @@ def read_source(path: Path, *, person: str, assistant: str = "") -> Source:
         return Source("Discord", iter([*discord.conversations(given, person=person, assistant=assistant)]))
     if telegram.is_telegram(given):
         return Source("Telegram", iter([*telegram.conversations(given, person=person, assistant=assistant)]))
-    raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")
+    raise ImportRefused("it is JSON, but not an export of Telegram Desktop or DiscordChatExporter.")

@@ -28,7 +28,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ImportRefused("it is neither JSON nor a database.") from error
     if not isinstance(read, dict):
-        raise ImportRefused("it is JSON, but no export of Telegram Desktop or DiscordChatExporter.")
+        raise ImportRefused("it is JSON, but not an export of Telegram Desktop or DiscordChatExporter.")
     return read
 
 

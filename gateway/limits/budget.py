@@ -23,8 +23,8 @@ from gateway.config.schema_limits import LimitsConfig
 class Day:
     """A local day, as Unix times."""
 
-    begins: float
-    ends: float
+    start: float
+    end: float
 
     @classmethod
     def of(cls, now: float) -> Day:
@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 _MILLION = 1_000_000
 _LEAST_TOKENS = 1_000
 """Assumed tokens of a call that reported no usage."""
-_EVERYBODY = None
+_ALL_PEOPLE = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _Abandoned:
 
 
 class DailyBudget:
-    """Implements `agent.models.budget.Budget`."""
+    """Implements `agent.llm.budget.Budget`."""
 
     def __init__(self, config: LimitsConfig, store: SessionStore, *, clock: Callable[[], float]) -> None:
         self._store = store
@@ -105,13 +105,13 @@ class DailyBudget:
         if self._per_person is not None and spender:
             self._refuse_beyond(await self.of_person(spender), "You have", "daily_usd_per_person")
         if self._total is not None:
-            self._refuse_beyond(await self.of_everybody(), "Everybody together has", "daily_usd_total")
+            self._refuse_beyond(await self.of_everybody(), "All people together have", "daily_usd_total")
 
     async def of_person(self, person: str) -> BudgetStatus:
         return await self._spending(person, self._per_person)
 
     async def of_everybody(self) -> BudgetStatus:
-        return await self._spending(_EVERYBODY, self._total)
+        return await self._spending(_ALL_PEOPLE, self._total)
 
     def note_price(self, model: str, usage: Usage) -> None:
         if usage.cost_usd is not None:
@@ -122,8 +122,8 @@ class DailyBudget:
 
     def note_abandoned(self, spender: str, model: str, tokens: int) -> None:
         usd = tokens * self._prices.get(model, self._unknown_price)
-        for whose in {spender, _EVERYBODY}:
-            noted = self._abandoned_today().setdefault(whose, _Abandoned())
+        for key in {spender, _ALL_PEOPLE}:
+            noted = self._abandoned_today().setdefault(key, _Abandoned())
             noted.calls += 1
             noted.usd += usd
 
@@ -134,12 +134,12 @@ class DailyBudget:
         assumed = f", {format_usd(spending.assumed)} of it assumed" if spending.assumed else ""
         raise BudgetReached(
             f"{whose} spent {format_usd(spending.usd)} of {format_usd(spending.cap or 0)} today{assumed} "
-            f"(`limits.{key}`). The limit resets in {format_duration(Day.of(now).ends - now)}, at midnight where "
+            f"(`limits.{key}`). The limit resets in {format_duration(Day.of(now).end - now)}, at midnight where "
             "Hermes runs. Finished steps are kept."
         )
 
     async def _spending(self, spender: str | None, cap: float | None) -> BudgetStatus:
-        spent = await self._store.spent(spender=spender, since=Day.of(self._clock()).begins)
+        spent = await self._store.spent(spender=spender, since=Day.of(self._clock()).start)
         tokens = max(spent.unpriced_tokens, spent.unpriced_calls * _LEAST_TOKENS)
         stopped = self._abandoned_today().get(spender, _Abandoned())
         return BudgetStatus(
@@ -147,7 +147,7 @@ class DailyBudget:
         )
 
     def _abandoned_today(self) -> dict[str | None, _Abandoned]:
-        today = Day.of(self._clock()).begins
+        today = Day.of(self._clock()).start
         if today != self._abandoned_on:
             self._abandoned_on = today
             self._abandoned.clear()

@@ -31,7 +31,7 @@ class Limits:
         """`clock` is monotonic; `calendar` is the wall clock."""
         self.budget = DailyBudget(config, store, clock=calendar)
         self._clock = clock
-        self._take_over(config)
+        self._use(config)
 
     @classmethod
     def none(cls, store: SessionStore) -> Limits:
@@ -42,11 +42,11 @@ class Limits:
         """Use new limits from now on. Message counts restart; the cost of today still counts."""
         if config != self._config:
             self.budget.apply(config)
-            self._take_over(config)
+            self._use(config)
 
-    def _take_over(self, config: LimitsConfig) -> None:
+    def _use(self, config: LimitsConfig) -> None:
         self._config = config
-        self.room = QueueLimits(
+        self.queue_limits = QueueLimits(
             _QUEUED_PEOPLE * config.waiting_messages, of_one_person=config.waiting_messages
         )
         """Per conversation. Each queued message becomes a paid turn."""
@@ -60,13 +60,13 @@ class Limits:
         rate = self._owner if person == OWNER else self._people
         return rate.refusal(person, written_at) if rate else None
 
-    def give_back(self, person: str) -> None:
+    def refund(self, person: str) -> None:
         """Uncount a message that could not be stored; it will be sent and counted again."""
         if person != OWNER and self._people:
-            self._people.give_back(person)
+            self._people.refund(person)
 
-    def check_room(self, waiting: int) -> None:
+    def check_queue(self, waiting: int) -> None:
         """Raise QueueFull if a sender with so many waiting messages may not send another. Chat platforms do not need
         this: adding to the inbox counts their messages."""
-        if waiting >= self.room.of_one_person:
+        if waiting >= self.queue_limits.of_one_person:
             raise QueueFull(waiting)

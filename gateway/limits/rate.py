@@ -20,7 +20,7 @@ class Refusal:
     seconds: int
     """Seconds until messages are accepted again."""
     is_first: bool
-    """Whether the person must be told. Later refusals of the same pause are silent."""
+    """Whether the person gets a notice. Later refusals of the same pause are silent."""
 
     def __str__(self) -> str:
         return (
@@ -87,7 +87,7 @@ class RateLimit:
         bucket.closed_until = bucket.time + self._pause
         return self._refusal(max(self._pause, until_refilled), is_first=True)
 
-    def give_back(self, person: str) -> None:
+    def refund(self, person: str) -> None:
         """Return the token of the last message, which was not stored."""
         if bucket := self._buckets.get(person):
             bucket.tokens = min(self._per_minute, bucket.tokens + 1)

@@ -114,11 +114,11 @@ class AttachmentReader:
             transcript = await self._transcribe(name, data, conversation)
         except HermesError as error:
             log.warning("media.transcription_failed", error=type(error).__name__)
-            return f"{kept}; what was said could not be written down: {error}"
+            return f"{kept}; the recording could not be transcribed: {error}"
         if attachment.kind == "voice":
             # A voice message is the person's own words; a note keeps them on one line.
-            return f"[Voice message, written down by a machine:]\n{in_a_note(transcript)}"
-        return f"[File {name}, {kept}. What is said in it, written down by a machine:]\n{wrap_untrusted(transcript)}"
+            return f"[Voice message, transcribed automatically:]\n{in_a_note(transcript)}"
+        return f"[File {name}, {kept}. Its speech, transcribed automatically:]\n{wrap_untrusted(transcript)}"
 
 
 def _describe_document(name: str, text: str, path: str) -> str:

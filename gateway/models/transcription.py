@@ -1,12 +1,15 @@
-"""Transcribes voice messages with the model of `auxiliary.transcription`."""
+"""Transcribes voice messages with the model of `auxiliary.transcription`, within the budget of the speaker."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from agent.errors import ModelError
 from agent.llm import Usage
+from agent.llm.budget import Budget, spender
+from agent.store import Conversation, SessionStore
 from gateway.config.schema import TranscriptionConfig
 from gateway.models.errors import translate
 from gateway.models.litellm_runtime import load_litellm
@@ -20,7 +23,7 @@ _BYTES_PER_TOKEN = 250
 @dataclass(frozen=True, slots=True)
 class Transcript:
     text: str
-    """Empty if nobody spoke; such a call costs the same."""
+    """Empty if the recording has no speech; such a call costs the same."""
     model: str
     usage: Usage
 
@@ -66,8 +69,8 @@ class Transcriber:
         cost = _cost(prices, answer, self._settings.model or "")
         if cost is None and is_local(self._settings.base_url):
             cost = 0.0
-        told = getattr(answer, "usage", None)
-        tokens = getattr(told, "input_tokens", None), getattr(told, "output_tokens", None)
+        reported = getattr(answer, "usage", None)
+        tokens = getattr(reported, "input_tokens", None), getattr(reported, "output_tokens", None)
         if tokens[0] is None:
             tokens = (estimated_tokens(size) if cost is None else 0), 0
         return Usage(tokens[0] or 0, tokens[1] or 0, cost_usd=cost)
@@ -91,3 +94,47 @@ def _cost(prices: dict[str, Any], answer: Any, model: str) -> float | None:
 
 def transcriber(settings: TranscriptionConfig) -> Transcriber | None:
     return Transcriber(settings) if settings.model else None
+
+
+class PaidTranscriber:
+    """Transcribes a file of a conversation within the budget. Raises ModelError."""
+
+    def __init__(self, transcribe: SpeechToText, store: SessionStore, budget: Budget) -> None:
+        self._transcribe = transcribe
+        self._store = store
+        self._budget = budget
+
+    async def __call__(self, name: str, data: bytes, conversation: Conversation) -> str:
+        await self._budget.check(spender())
+        transcript = await self._transcript(name, data)
+        self._budget.note_price(transcript.model, _per_token(transcript.usage, len(data)))
+        await self._store.record_usage(
+            conversation.live_session_id,
+            transcript.usage,
+            model=transcript.model,
+            purpose="transcription",
+            spender=spender(),
+        )
+        if not transcript.text:
+            raise ModelError("It found no speech in the recording.")
+        return transcript.text
+
+    async def _transcript(self, name: str, data: bytes) -> Transcript:
+        may_cost = True
+        try:
+            transcript = await self._transcribe(name, data)
+            may_cost = False
+        except ModelError as error:
+            may_cost = error.may_cost
+            raise
+        finally:
+            # A cancelled call costs the same: the provider transcribes the whole recording.
+            if may_cost:
+                tokens = estimated_tokens(len(data))
+                self._budget.note_abandoned(spender(), self._transcribe.model, tokens)
+        return transcript
+
+
+def _per_token(usage: Usage, size: int) -> Usage:
+    """Add estimated tokens to a usage that is billed by seconds."""
+    return usage if usage.total_tokens else replace(usage, prompt_tokens=max(1, estimated_tokens(size)))

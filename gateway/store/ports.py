@@ -311,7 +311,7 @@ class Imports(Protocol):
         ...
 
     async def preview(self, imported: ImportedConversation) -> ImportResult:
-        """Return what `add` would do."""
+        """Return the result that `add` would have."""
         ...
 
 
@@ -374,7 +374,7 @@ class StoreHealth(Protocol):
         ...
 
     async def rebuild_index(self) -> int:
-        """Rebuild the search index; a running gateway may go on. Returns the number of messages in it."""
+        """Rebuild the search index; a gateway may run meanwhile. Returns the number of messages in it."""
         ...
 
     async def finish_index(self) -> None:

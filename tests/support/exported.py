@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.store import Overview
-from gateway.cli.export_format import Format, Jsonl, Markdown, Told
+from gateway.cli.export_format import ConversationExport, Format, Jsonl, Markdown
 from gateway.cli.sessions_format import Record
 
 
@@ -23,5 +23,5 @@ def written(record: Record, form: Format) -> str:
         len(record.sessions),
         record.conversation.created_at,
     )
-    pieces = form.conversation(Told(overview, record.sessions, record.messages))
+    pieces = form.conversation(ConversationExport(overview, record.sessions, record.messages))
     return "".join([form.begin([overview], apart=False), *pieces, form.end()])

@@ -190,7 +190,7 @@ class ConversationDelivery:
             self._last_number = envelope.number
             try:
                 self._apply(envelope.event)
-            except Exception as error:  # noqa: BLE001 - adapter code (`measure`) may raise anything
+            except Exception as error:  # noqa: BLE001 - the adapter's `measure` may raise anything, and the rest of the reply must be shown
                 await asyncio.to_thread(log.error, "chat.event_not_shown", exc_info=error)
 
     def _apply(self, event: TurnEvent) -> None:

@@ -99,7 +99,7 @@ class TextMessage(DeliveryItem):
         progress = progress or DeliveryProgress()
         self._message_ids = list(progress.shown_in)
         self._sent_chars = progress.sent_chars
-        """Where in the text the buffer begins, after its leading characters that are `_remainder`."""
+        """The offset in the text at which the buffer begins, apart from the `_remainder` at its front."""
         self._remainder = progress.remainder
         self._maybe_sent = maybe_sent or progress.state == "sending"
         self._buffer = MessageBuffer(target.port.measure, maybe_sent=self._maybe_sent)

@@ -44,7 +44,7 @@ _MAX_CAPTION = 1_000
 
 
 class TurnView:
-    """The visible messages of one conversation, in the chat where it is held."""
+    """The visible messages of one conversation, in its chat."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class TurnView:
         self._queued_notice.hide()
 
     def _skip(self, event: TurnEvent) -> None:
-        """Park what an abandoned turn would have sent."""
+        """Park the unsent items of an abandoned turn."""
         match event:
             case StepStarted():
                 self._start_step(event)

@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.002
 """The pause after each megabyte, in which the gateway can write."""
 
 
-class Contents(NamedTuple):
+class DatabaseContents(NamedTuple):
     """The numbers by which a copy is compared with its original."""
 
     schema: int
@@ -30,7 +30,7 @@ class Contents(NamedTuple):
     messages: int
 
 
-def copy_database(source: Path, target: Path) -> Contents:
+def copy_database(source: Path, target: Path) -> DatabaseContents:
     """Copy all committed data into a new single file."""
     refuse_unfinished_restore(source)
     with translated():
@@ -56,16 +56,16 @@ def copied(original: sqlite3.Connection, copy: sqlite3.Connection) -> None:
     copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def contents(connection: sqlite3.Connection) -> Contents:
+def contents(connection: sqlite3.Connection) -> DatabaseContents:
     """Count rows in tables that every version of the schema has."""
     if schema_version(connection) == 0:
         raise StoreError("The database is empty.")
     (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
     (messages,) = connection.execute("SELECT count(*) FROM messages").fetchone()
-    return Contents(schema_version(connection), conversations, messages)
+    return DatabaseContents(schema_version(connection), conversations, messages)
 
 
-def verify(path: Path, expected: Contents | None = None) -> Contents:
+def verify(path: Path, expected: DatabaseContents | None = None) -> DatabaseContents:
     """Read the whole database. Raises StoreCorrupt or NewerSchema."""
     report("Checking the database", 0, 0)
     with translated(), opened(path, "ro") as connection:
@@ -89,7 +89,7 @@ def newest_message(path: Path) -> float | None:
     return None if newest is None else float(newest)
 
 
-def read_contents(path: Path) -> tuple[Contents, float | None] | None:
+def read_contents(path: Path) -> tuple[DatabaseContents, float | None] | None:
     """Return the contents of a database and the time of its newest message; None if it cannot be read."""
     if not path.exists():
         return None

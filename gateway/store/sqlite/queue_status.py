@@ -59,8 +59,8 @@ def _listed(connection: sqlite3.Connection, query: str) -> list[ParkedItem]:
 
 
 def _chat_in(place: str | None) -> str:
-    where = json.loads(place) if place else None
-    return str(where.get("chat_id", "")) if isinstance(where, dict) else ""
+    decoded = json.loads(place) if place else None
+    return str(decoded.get("chat_id", "")) if isinstance(decoded, dict) else ""
 
 
 Counts = dict[tuple[str, str], int]

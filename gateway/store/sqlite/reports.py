@@ -58,7 +58,7 @@ def _spending(connection: sqlite3.Connection, since: float, by: Sequence[GroupBy
 
 
 def _queue_status(connection: sqlite3.Connection, since: float) -> QueueStatus:
-    """Count what is waiting and parked; each count has a partial index."""
+    """Count waiting and parked items; each count has a partial index."""
     row = connection.execute(
         """
         SELECT

@@ -26,16 +26,18 @@ def check_appended(messages: Sequence[Message]) -> None:
     """Accept messages and notes only: other kinds belong to the context of a child session."""
     strange = {message.kind for message in messages} - {"said", "note"}
     if strange:
-        raise ValueError(f"only what was said and notes are appended, not {sorted(strange)}; use split()")
+        raise ValueError(
+            f"only `said` and `note` messages can be appended, not {sorted(strange)}; use split()"
+        )
 
 
 def check_context(split: Split) -> None:
     """Refuse duplicates, and new messages that would count as said in the child session."""
     ids = context_ids(split)
     if len(set(ids)) < len(ids):
-        raise ValueError("a message stands twice in the context of a split")
+        raise ValueError("the context of a split contains a message twice")
     if any(isinstance(entry, Message) and entry.kind == "said" for entry in split.context):
-        raise ValueError("a message that was said is kept in a split by its id, not written anew")
+        raise ValueError("a split keeps a `said` message by its id and does not write it again")
 
 
 def check_same_conversation(wanted: Session, left: Session) -> None:

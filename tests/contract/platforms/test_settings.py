@@ -63,13 +63,13 @@ async def test_only_allowed_members(surface: ChatSurface, model: Model, harness:
 
 @on("files")
 async def test_a_voice_message_is_heard(surface: Surface, model: Model, harness: ContractHarness) -> None:
-    """`auxiliary.transcription.model`: what was said reaches the model, marked as written down by a machine."""
+    """`auxiliary.transcription.model`: the speech reaches the model, marked as transcribed automatically."""
     ada = await surface.person()
     recording = b"OggS" + bytes(200)
     harness.ears.text = "Is the ferry late?"
     await ada.sends(File("voice.ogg", recording, "voice"))
     await ada.is_answered("Is the ferry late?")
-    assert "written down by a machine" in newest(model.requests()[0])
+    assert "transcribed automatically" in newest(model.requests()[0])
     assert harness.ears.heard[-1][1] == recording
 
 

@@ -36,7 +36,7 @@ class Today:
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def gather(request: web.Request) -> dict[str, Any]:
         now = context.metrics.snapshot() if context.metrics else None
-        midnight = Day.of(time.time()).begins
+        midnight = Day.of(time.time()).start
         turns = context.gateway.active_turns
         limits = context.loaded.config.limits
         return {

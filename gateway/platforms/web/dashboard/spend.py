@@ -44,7 +44,7 @@ Priced = Sequence[tuple[Spending, CacheSavings]]
 def routes(context: DashboardContext, page: PageRenderer) -> list[web.RouteDef]:
     async def show(request: web.Request) -> web.Response:
         days = optional_int(request, "days", minimum=1, maximum=_MAX_DAYS) or _DEFAULT_DAYS
-        today = date.fromtimestamp(Day.of(time.time()).begins)
+        today = date.fromtimestamp(Day.of(time.time()).start)
         first = today - timedelta(days=days - 1)
         since = time.mktime(first.timetuple())
         # Both are grouped by model as well: the savings depend on its prices.

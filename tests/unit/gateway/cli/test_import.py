@@ -267,8 +267,8 @@ def test_older_messages_cannot_be_put_in_between(tmp_path: Path) -> None:
         (b"[1,2", "it is JSON that breaks off or has a mistake (line 1); export the chat once more."),
         (b"\x00\xff\x00", "it is neither JSON nor a database."),
         (b"[" * 200_000, "it is neither JSON nor a database."),
-        (b"[1, 2]", "no export of Telegram Desktop or DiscordChatExporter."),
-        (b'{"hello": 1}', "no export of Telegram Desktop or DiscordChatExporter."),
+        (b"[1, 2]", "not an export of Telegram Desktop or DiscordChatExporter."),
+        (b'{"hello": 1}', "not an export of Telegram Desktop or DiscordChatExporter."),
         (b'{"id": 1, "type": "x", "messages": [{"type": "message", "text": "x", "id": 1}]}', "has no time"),
         (
             b'{"id": 1, "type": "x", "messages": [{"type": "message", "text": "x", "id": 1, "date_unixtime": NaN}]}',

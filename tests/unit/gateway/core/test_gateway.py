@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from agent.errors import ModelOverloaded
 from agent.events import Notice, TextDelta, TurnDone, TurnEvent, TurnFailed
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands
+from gateway.commands.registry import Command, CommandContext
 from gateway.core.events import Envelope
 from gateway.core.gateway import Gateway
 from gateway.core.turns import MAX_CRASHES
@@ -101,6 +103,27 @@ async def test_stop_overtakes_and_what_waits_comes_next(office: Office) -> None:
         await office.send("/stop")
         ended = [event for event in await office.read(watcher, 2) if isinstance(event, TurnDone)]
     assert [(event.text, event.stopped) for event in ended] == [("", True), ("next", False)]
+
+
+async def test_a_command_that_crashes_beside_a_turn_is_answered_once(tmp_path: Path) -> None:
+    """The error is logged, and the command does not stay in the inbox: each start would run it again."""
+
+    async def crash(context: CommandContext, rest: str) -> str:
+        raise ZeroDivisionError
+
+    store, llm = await temporary_store(), ScriptedLLM()
+    commands = Commands([Command("crash", "crash", crash, overtakes=True)])
+    agent = make_agent(llm, store.sessions)
+    gateway = Gateway(agent, store, commands, Plugins(), settings=current_config(), workspaces=tmp_path)
+    office = Office(gateway, llm, store)
+    with capture_logs() as logs:
+        conversation = await office.send("/crash")
+    with gateway.hub.watch(conversation, after=0) as watcher:
+        told = (await asyncio.wait_for(anext(watcher), 5)).event
+    assert isinstance(told, Notice) and "broke down over this command" in told.text
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["command.crashed"]
+    assert await store.inbox.waiting("web") == []
+    await gateway.close()
 
 
 async def test_commands_are_answered_and_never_reach_the_model(office: Office) -> None:

@@ -32,7 +32,7 @@ from agent.tool import ToolContext, tool
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
 from gateway.core.leases import LeaseHolder
-from gateway.core.suspects import SUSPECT_AFTER
+from gateway.core.retry import SUSPECT_AFTER
 from gateway.core.turns import MAX_ATTEMPTS, Busy
 from gateway.plugins import Plugins
 from gateway.store.ports import DeliveryProgress, Fence, InboxMessage, OutboxItem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.core.suspects import SUSPECT_AFTER, Suspects
+from gateway.core.retry import SUSPECT_AFTER, Suspects
 from gateway.store.ports import InboxMessage
 
 

@@ -85,7 +85,7 @@ async def test_a_person_at_their_cap_is_refused_and_others_are_not(books: Spendi
         await budget.check(ANNA)
     sentence = str(refused.value)
     assert "`limits.daily_usd_per_person`" in sentence and "Finished steps are kept" in sentence
-    left = format_duration(Day.of(time.time()).ends - time.time())
+    left = format_duration(Day.of(time.time()).end - time.time())
     assert f"in {left}, at midnight" in sentence
     await budget.check(BOB)
 
@@ -99,7 +99,7 @@ async def test_everybody_together_has_a_cap_as_well(books: SpendingRecords) -> N
     await budget.check(ANNA)
     await books.spend("", 0.1)
     for spender in (ANNA, BOB, ""):
-        with pytest.raises(BudgetReached, match=r"Everybody together has spent \$1\.50 of \$1\.50"):
+        with pytest.raises(BudgetReached, match=r"All people together have spent \$1\.50 of \$1\.50"):
             await budget.check(spender)
 
 
@@ -107,7 +107,7 @@ async def test_it_is_free_again_at_midnight(books: SpendingRecords) -> None:
     """By the clock of the machine, whatever hour it is now."""
     budget = books.budget(daily_usd_per_person=1.0)
     await books.spend(ANNA, 2.0)
-    left = Day.of(time.time()).ends - time.time()
+    left = Day.of(time.time()).end - time.time()
     books.ahead = left - 1
     with pytest.raises(BudgetReached, match="resets in 1 min"):
         await budget.check(ANNA)
@@ -186,9 +186,9 @@ def test_a_day_is_what_the_calendar_says(
     """From midnight to midnight of the machine's own zone, also where the clocks are changed."""
     in_zone(zone)
     day = Day.of(now.timestamp())
-    assert day.ends - day.begins == hours * 3600
-    assert datetime.fromtimestamp(day.begins) == now.replace(hour=0, minute=0, second=0)
-    assert Day.of(day.ends).begins == day.ends and Day.of(day.ends - 1) == day
+    assert day.end - day.start == hours * 3600
+    assert datetime.fromtimestamp(day.start) == now.replace(hour=0, minute=0, second=0)
+    assert Day.of(day.end).start == day.end and Day.of(day.end - 1) == day
 
 
 def test_amounts_and_times_can_be_read() -> None:

@@ -51,7 +51,7 @@ async def test_others_go_on_until_everybody_has_spent_too_much(tmp_path: Path) -
             assert isinstance((await at.say("hi", person))[-1], TurnDone)
         assert "You have" in text_of((await at.say("hi", ANNA))[-1])
         assert isinstance((await at.say("hi", BOB))[-1], TurnDone)
-        assert "Everybody together has spent $2.40 of $2.00" in text_of(
+        assert "All people together have spent $2.40 of $2.00" in text_of(
             (await at.say("hi", "telegram:3"))[-1]
         )
         assert len(at.llm.requests) == 4

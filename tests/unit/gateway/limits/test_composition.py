@@ -44,7 +44,7 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
             await gateway.receive(InboundMessage(here, OWNER, "hi"))
             while not isinstance(event := (await asyncio.wait_for(anext(watcher), 20)).event, TurnFailed):
                 assert not isinstance(event, TurnDone)
-        assert "Everybody together has spent $1.00 of $1.00" in event.error
+        assert "All people together have spent $1.00 of $1.00" in event.error
 
         models = gateway.agent.models
         with pytest.raises(BudgetReached):
@@ -54,4 +54,4 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
             with pytest.raises(BudgetReached):
                 await summariser("compression", model).complete(ASK)
         assert [gateway.limits.refusal(OWNER) is None for _ in range(3)] == [True, True, False]
-        assert gateway.limits.room.of_one_person == 3
+        assert gateway.limits.queue_limits.of_one_person == 3

@@ -142,8 +142,8 @@ def test_what_could_not_be_kept_is_not_counted() -> None:
     limit = RateLimit(3, clock=clock)
     for _ in range(100):
         assert limit.refusal("ada") is None
-        limit.give_back("ada")
-    limit.give_back("nobody")
+        limit.refund("ada")
+    limit.refund("nobody")
 
 
 def test_memory_is_bounded() -> None:

@@ -208,7 +208,7 @@ async def test_voice_is_transcribed(tmp_path: Path) -> None:
         )
         recording = attachment("v.ogg", b"OggS...", "audio/ogg", "voice")
         result = await read_attachments(tmp_path, recording, transcriber=transcriber(settings))
-    assert result.paragraphs == ["[Voice message, written down by a machine:]\nBuy milk."]
+    assert result.paragraphs == ["[Voice message, transcribed automatically:]\nBuy milk."]
     assert world.heard == [("v.ogg", b"OggS...")]
 
 
@@ -222,4 +222,4 @@ async def test_a_transcription_that_fails(tmp_path: Path) -> None:
         )
         recording = attachment("v.ogg", b"OggS", "audio/ogg", "voice")
         result = await read_attachments(tmp_path, recording, transcriber=transcriber(settings))
-    assert "could not be written down" in result.paragraphs[0]
+    assert "could not be transcribed" in result.paragraphs[0]

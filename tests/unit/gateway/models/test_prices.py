@@ -16,10 +16,9 @@ from agent.store import Address, Spent
 from gateway.config.schema import TranscriptionConfig
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits
-from gateway.limits.paid_transcription import PaidTranscriber
 from gateway.models.litellm_runtime import close_connections
 from gateway.models.selection import ModelSpec, build_llm, is_local
-from gateway.models.transcription import Transcriber
+from gateway.models.transcription import PaidTranscriber, Transcriber
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.transcription import FakeTranscription
 from tests.support.stores import temporary_store
@@ -116,7 +115,7 @@ async def test_silence_costs_as_much_as_words() -> None:
     async with FakeTranscription.open(" ") as world:
         world.usage = {"type": "duration", "seconds": 90}
         transcribe = PaidTranscriber(_transcriber(world), store.sessions, budget)
-        with spending_for(ANNA), pytest.raises(ModelError, match="heard nothing"):
+        with spending_for(ANNA), pytest.raises(ModelError, match="no speech"):
             await transcribe("v.ogg", b"OggS", conversation)
     assert await store.sessions.spent(spender=ANNA) == Spent(pytest.approx(0.009))
 
