@@ -148,7 +148,9 @@ async def _filled(database: Path) -> str:
     for number in range(50):
         await store.sessions.append(session, [Message("user", f"{number} " + "word " * 200)])
         await store.sessions.remember("owner", f"fact {number} " + "word " * 50)
-    await store.sessions.search("word", person="owner")  # waits for the index: it must not meet the damage later
+    await store.sessions.search(
+        "word", person="owner"
+    )  # waits for the index: it must not meet the damage later
     await store.close()
     return session
 
