@@ -45,30 +45,27 @@ def doctor(ctx: click.Context, offline: bool, repair: bool, parked: bool) -> Non
 
 def _examine(config_path: Path | None, offline: bool, repair: bool) -> Iterable[Finding]:
     """Run the checks in order. Checks that need a valid configuration are skipped without one."""
-    from gateway.cli import doctor_checks as check  # noqa: PLC0415 - not for `--help`
-    from gateway.cli.doctor_checks_bots import platforms  # noqa: PLC0415
-    from gateway.cli.doctor_checks_host import (  # noqa: PLC0415
-        limits,
-        sandbox,
-        store,
-    )
+    from gateway.cli import doctor_checks_agent as agent  # noqa: PLC0415 - not for `--help`
+    from gateway.cli import doctor_checks_host as host  # noqa: PLC0415
+    from gateway.cli.doctor_checks_platforms import platforms  # noqa: PLC0415
+    from gateway.cli.doctor_checks_store import store  # noqa: PLC0415
     from gateway.platforms.base import Finding  # noqa: PLC0415
 
-    yield check.python()
-    yield from check.packages()
-    yield from check.state_directory()
-    yield from check.disk()
-    loaded = yield from check.configuration(config_path)
-    yield from check.keys()
+    yield host.python()
+    yield from host.packages()
+    yield from host.state_directory()
+    yield from host.disk()
+    loaded = yield from host.configuration(config_path)
+    yield from agent.keys()
     if loaded is not None:
-        yield from check.tools(loaded)
-        yield from sandbox(loaded)
-        yield from check.plugins(loaded)
+        yield from agent.tools(loaded)
+        yield from agent.sandbox(loaded)
+        yield from agent.plugins(loaded)
         yield from store(loaded, repair=repair)
         yield from platforms(loaded, offline=offline)
-        yield from check.model(loaded, offline=offline)
-        yield from check.auxiliary_model(loaded)
-        yield from limits(loaded.config)
+        yield from agent.model(loaded, offline=offline)
+        yield from agent.auxiliary_model(loaded)
+        yield from agent.limits(loaded.config)
     else:
         rest = "tools, sandbox, plugins, store, platforms, model and limits"
         yield Finding("warn", f"not checked, because the configuration cannot be used: {rest}")

@@ -1,218 +1,125 @@
-"""Checks of `hermes doctor` for limits, sandbox and store."""
+"""Checks of `hermes doctor` for Python, the state directory and the configuration. Checks raise nothing."""
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Iterator
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Literal
 
-from agent.context.overflow import in_words
-from agent.errors import HermesError, SandboxNotAvailable, SearchIndexDamaged, StoreCorrupt
-from agent.llm.windows import counts
-from agent.store import LearnedWindow
-from agent.tools.terminal import terminal
-from gateway.app import build_sandbox
-from gateway.backup.create import backup_directory, latest_backup
-from gateway.backup.engine_databases import check, engine_databases, is_sqlite
-from gateway.cli.doctor_checks import private
-from gateway.cli.progress import show_progress
-from gateway.config.loader import LoadedConfig
-from gateway.config.schema import Config
-from gateway.limits.budget import format_usd
-from gateway.models.catalog import has_price
-from gateway.models.selection import (
-    auxiliary_spec,
-    believed_window,
-    configured_models,
-    configured_specs,
-    is_local,
-)
+import gateway
+from agent.errors import HermesError
+from gateway.cli import ignored_sentence
+from gateway.config import loader as configuration_files
+from gateway.config.environment import relative_pythonpath
+from gateway.config.loader import LoadedConfig, load
+from gateway.errors import ConfigError
 from gateway.platforms.base import Finding
-from gateway.store import open_store
-from gateway.store.ports import Diagnosis
+
+OLDEST_PYTHON = (3, 11)
+_DISTRIBUTION = "hermes-gateway"
+_MEGABYTE = 1_000_000
+_LEAST_FREE_MB, _TOO_LITTLE_MB = 500, 50
+_OTHERS = 0o077
+"""The permission bits of group and others."""
 
 
-def limits(config: Config) -> Iterator[Finding]:
-    """Report the daily budget, if one is set."""
-    caps = {
-        "for each person": config.limits.daily_usd_per_person,
-        "for everybody": config.limits.daily_usd_total,
-    }
-    told = [f"{format_usd(cap)} {whose}" for whose, cap in caps.items() if cap is not None]
-    if not told:
-        return
-    yield Finding("ok", f"daily budget: {' and '.join(told)}, from midnight to midnight, local time")
-    try:
-        unknown = [model for model, base_url in _models(config) if not _price_is_known(model, base_url)]
-    except HermesError:
-        return  # reported by the check of the model
-    if unknown:
-        assumed = f"{format_usd(config.limits.unknown_price)} per million tokens"
-        yield Finding(
-            "warn",
-            f"the price of {', '.join(dict.fromkeys(unknown))} is not known; against the daily budget it counts as "
-            f"{assumed} (limits.unknown_price)",
-        )
+def python() -> Finding:
+    version = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("fail", f"Python {version} is too old; install Python 3.11 or newer")
+    return Finding("ok", f"Python {version}")
 
 
-def _models(config: Config) -> Iterator[tuple[str, str | None]]:
-    """Yield all models that may cost money, with their `base_url`."""
-    yield from configured_models(config.model)
-    summaries, voice = (
-        auxiliary_spec(config.auxiliary.compression, config.model),
-        config.auxiliary.transcription,
-    )
-    if summaries:
-        yield summaries.name, summaries.base_url
-    if voice.model:
-        yield voice.model, voice.base_url
-
-
-def _price_is_known(model: str, base_url: str | None) -> bool:
-    is_ollama = base_url is None and model.startswith(("ollama/", "ollama_chat/"))
-    return is_ollama or is_local(base_url) or has_price(model)
-
-
-def sandbox(loaded: LoadedConfig) -> Iterator[Finding]:
-    """Check the sandbox, if the `terminal` tool is enabled."""
-    tools = loaded.config.tools
-    if not any(terminal.name in names for names in (tools.enabled, *tools.platforms.values())):
-        return
-    chosen = build_sandbox(loaded)
-    if chosen is None:
-        yield Finding(
-            "warn",
-            "tools.sandbox.mode is off: a terminal command may do everything that Hermes may, with its keys "
-            "and its database; set it to bubblewrap",
-        )
-        return
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(chosen.try_out(Path(folder)))
-    except SandboxNotAvailable as error:
-        yield Finding("fail", f"the sandbox of the terminal does not work: {error.detail}")
-        return
-    yield Finding(
-        "ok", f"the sandbox of the terminal works; it has {'a' if chosen.network else 'no'} network"
-    )
-    web = loaded.config.platforms.web
-    if chosen.network and web.enabled and not web.token:
-        yield Finding(
-            "warn",
-            "tools.sandbox.network lets commands reach the chat page of this Hermes; set platforms.web.token",
-        )
-
-
-_LARGE_LOG = 500_000_000
-
-
-def store(loaded: LoadedConfig, *, repair: bool) -> Iterator[Finding]:
-    """Check the store read-only: nothing is created, migrated or locked."""
-    path = loaded.database
-    try:
-        if not path.exists():
-            yield Finding("ok", f"the database {path} will be created at the first start")
-            return
-        diagnosis, windows = asyncio.run(_diagnose(loaded))
-        yield Finding("ok", f"the database {path} is sound")
-        yield from private(path, "chmod 600")
-        yield from _index(loaded, diagnosis.index_damage, repair=repair)
-        yield from _left_undone(path, diagnosis)
-        yield from _smaller_windows(loaded, windows)
-        yield _backup(loaded.home)
-    except StoreCorrupt as error:
-        yield Finding("fail", f"{path} is damaged {error.detail}; {_remedy(loaded.home)}")
-    except (HermesError, OSError) as error:
-        yield Finding("fail", f"{path}: {error}")
-    for engine in engine_databases(loaded.home, path):
-        yield from _of_an_engine(engine, loaded.home)
-
-
-async def _diagnose(loaded: LoadedConfig) -> tuple[Diagnosis, list[LearnedWindow]]:
-    async with open_store(loaded, read_only=True) as store:
-        return await store.health.diagnose(), await store.sessions.learned_windows()
-
-
-async def _rebuild_index(loaded: LoadedConfig) -> int:
-    async with open_store(loaded) as store:
-        return await store.health.rebuild_index()
-
-
-def _of_an_engine(path: Path, home: Path) -> Iterator[Finding]:
-    try:
-        if not is_sqlite(path):
+def packages() -> Iterator[Finding]:
+    """Find other distributions with a top-level `agent` or `gateway`, which would replace ours."""
+    providers = importlib.metadata.packages_distributions()
+    strangers = {name: set(providers.get(name, ())) - {_DISTRIBUTION} for name in ("agent", "gateway")}
+    for name, distributions in strangers.items():
+        for distribution in sorted(distributions):
             yield Finding(
-                "warn",
-                f"{path} is not a SQLite database, or its header is damaged; backups do not include it",
+                "fail", f"{distribution} also installs `{name}`; install Hermes in its own environment"
             )
+    if not any(strangers.values()):
+        yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
+    for entry in relative_pythonpath():
+        what = f"the relative entry {entry!r}" if entry else "an empty entry"
+        yield Finding(
+            "warn", f"PYTHONPATH has {what}: Python runs code from the folder you start Hermes in; remove it"
+        )
+
+
+def state_directory() -> Iterator[Finding]:
+    try:
+        home = configuration_files.state_directory()
+        if not home.exists():
+            yield _to_be_made(home)
             return
-        check(path)
-        yield Finding("ok", f"the database {path} of a context engine is sound")
-        yield from private(path, "chmod 600")
-    except (StoreCorrupt, SearchIndexDamaged) as error:
-        yield Finding("fail", f"{path} of a context engine is damaged {error.detail}; {_remedy(home)}")
+        configuration_files.ensure_home(home)
+        yield from private(home, "chmod 700")
+        if (home / ".env").exists():
+            yield from private(home / ".env", "chmod 600")
     except (HermesError, OSError) as error:
-        yield Finding("fail", f"{path}: {error}")
+        yield Finding("fail", str(error))
 
 
-def _remedy(home: Path) -> str:
-    latest = latest_backup(home)
-    backup = (
-        f"stop Hermes and run `hermes restore {latest or 'FILE'}` with {'the last' if latest else 'a'} backup"
-    )
-    return f"{backup}, or move it away to start with an empty one"
-
-
-def _index(loaded: LoadedConfig, damage: str | None, *, repair: bool) -> Iterator[Finding]:
-    if damage is None:
-        yield Finding("ok", "the search index matches the messages")
-    elif repair:
-        with show_progress():
-            count = asyncio.run(_rebuild_index(loaded))
-        yield Finding(
-            "ok", f"the search index was damaged ({damage}); it was rebuilt from {count:,} messages"
+def _to_be_made(home: Path) -> Finding:
+    """Check that the state directory can be created, without creating it."""
+    ground = nearest_folder(home)
+    if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
+        why = "is not writable" if ground.is_dir() else "is not a directory"
+        return Finding(
+            "fail",
+            f"the state directory {home} cannot be created: {ground} {why}; change its permissions, or set HERMES_HOME",
         )
+    return Finding("ok", f"the state directory {home} will be created at the first start")
+
+
+def disk() -> Iterator[Finding]:
+    """Warn about low disk space before messages are rejected because of it."""
+    try:
+        ground = nearest_folder(configuration_files.state_directory())
+        free = shutil.disk_usage(ground).free // _MEGABYTE
+    except (HermesError, OSError):
+        return  # said in the line about the state directory
+    if free < _LEAST_FREE_MB:
+        level: Literal["fail", "warn"] = "fail" if free < _TOO_LITTLE_MB else "warn"
+        yield Finding(
+            level,
+            f"only {free} MB are free on the disk of {ground}; free some: with a full disk Hermes accepts no message",
+        )
+
+
+def nearest_folder(path: Path) -> Path:
+    """Return the path, or its nearest parent that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def private(path: Path, remedy: str) -> Iterator[Finding]:
+    if path.stat().st_mode & _OTHERS:
+        yield Finding("warn", f"{path} is open to other users of this machine; run `{remedy} {path}`")
     else:
-        remedy = "`hermes doctor --repair` rebuilds it. No message is lost"
-        yield Finding("fail", f"the search index is damaged ({damage}); {remedy}")
+        yield Finding("ok", f"{path} is private to you")
 
 
-def _left_undone(path: Path, diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Report parked messages and a large write-ahead log, which a person must handle."""
-    count = Counter(each.kind for each in diagnosis.parked)
-    look = "`hermes doctor --parked` lists them"
-    if count["message"]:
-        yield Finding("warn", f"messages that could not be answered: {count['message']}; {look}")
-    if count["reply"]:
-        yield Finding("warn", f"replies that could not be delivered: {count['reply']}; {look}")
-    if diagnosis.log_bytes > _LARGE_LOG:
-        size = f"{diagnosis.log_bytes / 1_000_000:.0f} MB"
-        yield Finding(
-            "warn",
-            f"{path}-wal has grown to {size}: a program keeps the database open for reading; close it",
-        )
-
-
-def _smaller_windows(loaded: LoadedConfig, windows: list[LearnedWindow]) -> Iterator[Finding]:
-    """Report models whose real context window is smaller than configured."""
-    config = loaded.config
-    specs = configured_specs(config.model)
-    answering = [believed_window(spec) for spec in specs]
-    summariser = auxiliary_spec(config.auxiliary.compression, config.model)
-    summarising = [believed_window(summariser)] if summariser else []
-    for window in windows:
-        for model, endpoint, believed in dict.fromkeys((*answering, *summarising)):
-            is_same = (window.model, window.endpoint) == (model, endpoint)
-            if is_same and counts(window, believed, time.time()):
-                answers = (model, endpoint, believed) in answering
-                yield Finding("warn", in_words(window, specs[0].name, summarises=not answers))
-
-
-def _backup(home: Path) -> Finding:
-    latest = latest_backup(home)
-    if latest is None:
-        return Finding("ok", f"there is no backup in {backup_directory(home)}; `hermes backup` creates one")
-    return Finding("ok", f"the last backup is {latest}")
+def configuration(path: Path | None) -> Generator[Finding, None, LoadedConfig | None]:
+    """Return the configuration if it is valid."""
+    try:
+        loaded = load(path)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Finding("fail", problem)
+    except HermesError as error:
+        yield Finding("fail", str(error))
+    else:
+        hint = "" if loaded.path else "; `hermes setup` writes a file"
+        yield Finding("ok", f"configuration from {loaded.source}{hint}")
+        if loaded.ignored:
+            yield Finding("warn", ignored_sentence(loaded.ignored, loaded.source))
+        return loaded
+    return None

@@ -60,7 +60,7 @@ def export(
     of branches included. markdown and html are for reading and show each conversation as it stands now. What looks like
     a key or a password is left out. It works while Hermes runs.
     """
-    from gateway.cli.exporting import ExportOptions, Selection, export_many  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.export_writer import ExportOptions, Selection, export_many  # noqa: PLC0415 - not for `--help`
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None

@@ -114,7 +114,7 @@ def export(options: Options, wanted: str, style: str, output: Path | None, force
     jsonl holds every field of every message, a line each; markdown and html are for reading. What looks like a key or
     a password is left out. `hermes export` writes many conversations.
     """
-    from gateway.cli.exporting import ExportOptions, export_one  # noqa: PLC0415
+    from gateway.cli.export_writer import ExportOptions, export_one  # noqa: PLC0415
 
     overview = read_store(options, lambda store: find_overview(store.sessions, wanted))
     export_one(options, overview, ExportOptions(style, output=output, overwrite=force))

@@ -22,8 +22,13 @@ from gateway.config.schema_platforms import BotConfig
 from gateway.core.retry import retry_store
 from gateway.platforms.discord.catch_up import Channel, LastSeen, MissedMessages
 from gateway.platforms.discord.errors import GONE_ERRORS, SERVICE_ERRORS
-from gateway.platforms.discord.interactions import command_message, echo, interaction_problem, press_of
-from gateway.platforms.discord.menu import update_menu
+from gateway.platforms.discord.interactions import (
+    command_message,
+    echo,
+    interaction_problem,
+    press_of,
+    update_menu,
+)
 from gateway.platforms.discord.message_reader import DiscordReader, channel_id_of, place_of
 from gateway.platforms.discord.port import NO_MENTIONS
 from gateway.text.unicode import repair_surrogates

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import discord
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+from yarl import URL
 
 from agent.errors import StoreError
 from gateway.chat.adapter import ChatPort, InboundHandler
@@ -17,7 +21,6 @@ from gateway.platforms.base import Health
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.discord.catch_up import LastSeen
 from gateway.platforms.discord.client import RESPONSE_SECONDS, BotClient
-from gateway.platforms.discord.endpoints import use_endpoints
 from gateway.platforms.discord.errors import (
     INTERRUPTED,
     LOGIN_MISSING,
@@ -138,3 +141,23 @@ def _invitation_line(client: discord.Client) -> str:
         client.application_id, permissions=discord.Permissions(PERMISSIONS), scopes=SCOPES
     )
     return f"{client.user}, invite it with {url}"
+
+
+_endpoints_in_use: list[tuple[str, str]] = []
+
+
+@contextmanager
+def use_endpoints(api_base: str, gateway_url: str) -> Iterator[None]:
+    """Use these addresses for one connection. Raises ConnectionRefused if another bot uses different ones."""
+    wanted = (api_base.rstrip("/"), gateway_url)
+    if _endpoints_in_use and _endpoints_in_use[0] != wanted:
+        raise ConnectionRefused(
+            "another Discord bot of this process uses other addresses; give all of them the same `api_base` and "
+            "`gateway_url`, or run them in two processes."
+        )
+    _endpoints_in_use.append(wanted)
+    Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = wanted[0], URL(wanted[1])
+    try:
+        yield
+    finally:
+        _endpoints_in_use.remove(wanted)

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
-from telegram import Bot, User
+from telegram import (
+    Bot,
+    BotCommand,
+    BotCommandScope,
+    BotCommandScopeAllGroupChats,
+    BotCommandScopeAllPrivateChats,
+    BotCommandScopeChat,
+    BotCommandScopeDefault,
+    User,
+)
+from telegram.constants import BotCommandLimit
 from telegram.error import TelegramError
 
 from gateway.chat.adapter import ChatPort, InboundHandler
@@ -19,8 +30,7 @@ from gateway.platforms.clients import REQUEST_SECONDS
 from gateway.platforms.connection import ReconnectingConnection
 from gateway.platforms.telegram.api import BotApi
 from gateway.platforms.telegram.attachments import TelegramFiles
-from gateway.platforms.telegram.errors import connection_error, token_setting
-from gateway.platforms.telegram.menu import update_menu
+from gateway.platforms.telegram.errors import connection_error, delivery_error, token_setting
 from gateway.platforms.telegram.message_reader import TelegramReader
 from gateway.platforms.telegram.port import TelegramPort
 from gateway.platforms.telegram.updates import UpdatePoller, UpdateReceiver
@@ -135,3 +145,43 @@ class TelegramPlatform:
         if self._menu is None or (self._menu.done() and not self._menu.result()):
             menu = update_menu(self._api.bot, self._commands, self._settings.admins)
             self._menu = asyncio.create_task(menu, name=f"{self.name} menu")
+
+
+_VALID_NAME = re.compile(r"[a-z0-9_]{1,32}")
+
+
+async def update_menu(bot: Bot, commands: Sequence[Command], admins: Iterable[str]) -> bool:
+    """Update the command lists that differ; False if one of them failed."""
+    public = _entries(command for command in commands if not command.for_admins)
+    lists: list[tuple[BotCommandScope, list[BotCommand]]] = [
+        (BotCommandScopeDefault(), public),
+        (BotCommandScopeAllPrivateChats(), public),
+        (BotCommandScopeAllGroupChats(), public),
+        *((BotCommandScopeChat(int(admin)), _entries(commands)) for admin in admins),
+    ]
+    return all([await _update(bot, scope, entries) for scope, entries in lists])
+
+
+async def _update(bot: Bot, scope: BotCommandScope, entries: list[BotCommand]) -> bool:
+    try:
+        if list(await bot.get_my_commands(scope=scope)) != entries:
+            await bot.set_my_commands(entries, scope=scope)
+            log.info("telegram.menu_changed", scope=scope.type, commands=len(entries))
+    except TelegramError as error:
+        # Commands work without a menu, and an admin who never wrote to the bot cannot have one yet.
+        log.info("telegram.menu_not_shown", scope=scope.type, detail=str(delivery_error(error)))
+        return False
+    return True
+
+
+def _entries(commands: Iterable[Command]) -> list[BotCommand]:
+    entries = [
+        BotCommand(name, _description(command)[: BotCommandLimit.MAX_DESCRIPTION])
+        for command in commands
+        if _VALID_NAME.fullmatch(name := command.name.lower().replace("-", "_"))
+    ]
+    return entries[: BotCommandLimit.MAX_COMMAND_NUMBER]
+
+
+def _description(command: Command) -> str:
+    return f"[{command.argument}] {command.summary}" if command.argument else command.summary

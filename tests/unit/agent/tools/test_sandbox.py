@@ -312,7 +312,7 @@ import asyncio, sys
 from pathlib import Path
 from agent.errors import SandboxNotAvailable
 from agent.sandbox.sandbox import Sandbox
-from gateway.cli.doctor_checks_host import sandbox
+from gateway.cli.doctor_checks_agent import sandbox
 from gateway.config.loader import load
 
 try:

@@ -9,7 +9,7 @@ import pytest
 
 from agent.sandbox.sandbox import Sandbox
 from gateway.app import build_sandbox
-from gateway.cli.doctor_checks_host import sandbox as examined
+from gateway.cli.doctor_checks_agent import sandbox as examined
 from gateway.config.loader import LoadedConfig, load
 from tests.support.sandboxed import NEEDS_SANDBOX
 

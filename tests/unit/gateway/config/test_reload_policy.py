@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.config.docs import page
-from gateway.config.fields import Section
-from gateway.config.reload_policy import differences, in_effect
+from gateway.config.fields import Section, differences, in_effect
 from gateway.config.schema import Config
 from gateway.config.validate import dotted, keys
 

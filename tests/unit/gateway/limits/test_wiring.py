@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.llm import ChatRequest
-from gateway.cli.doctor_checks_host import limits as examined
+from gateway.cli.doctor_checks_agent import limits as examined
 from gateway.config.schema import Config
 from gateway.config.schema_limits import LimitsConfig
 from gateway.limits import Limits

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from agent.context_engine import ContextEngine
 from gateway.cli import Options
 from gateway.cli.config_commands import config
-from gateway.cli.doctor_checks import plugins as doctor_on_plugins
+from gateway.cli.doctor_checks_agent import plugins as doctor_on_plugins
 from gateway.cli.plugins import plugins
 from gateway.config.loader import load
 from gateway.errors import ConfigError, EngineBroken

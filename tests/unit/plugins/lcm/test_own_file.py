@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import Notice, TurnDone
-from gateway.cli.doctor_checks import plugins as doctor_on_plugins
+from gateway.cli.doctor_checks_agent import plugins as doctor_on_plugins
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from plugins.context_engine.lcm.database import (

@@ -12,7 +12,7 @@ from agent.store import Address, Compaction, Split
 from gateway.config.schema import Config
 from gateway.observability import Metrics
 from gateway.platforms.base import Health
-from gateway.platforms.web.dashboard.log_event_help import EXPLANATIONS
+from gateway.platforms.web.dashboard.overview import EXPLANATIONS
 from gateway.types import OWNER, InboundMessage
 from tests.support.dashboard_harness import SCRIPT, DashboardHarness, FixedPlatform, running_dashboard
 from tests.support.web_harness import Gate

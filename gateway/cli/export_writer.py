@@ -20,7 +20,7 @@ from agent.messages import Message
 from agent.redaction import keeping_secret, redact
 from agent.store import Overview
 from gateway.cli import Options, loaded_for
-from gateway.cli.export_format import ConversationExport, Format, Jsonl, Markdown
+from gateway.cli.export_format import ConversationExport, Format, Html, Jsonl, Markdown
 from gateway.cli.output import new_private_file
 from gateway.cli.progress import show_progress
 from gateway.cli.sessions_format import message_without_secrets
@@ -78,8 +78,6 @@ def export_many(
 
 def format_for(style: str) -> Format:
     if style == "html":
-        from gateway.cli.export_html import Html  # noqa: PLC0415 - the renderer is needed only here
-
         return Html()
     return Jsonl() if style == "jsonl" else Markdown()
 
