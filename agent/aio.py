@@ -47,7 +47,7 @@ def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     def run() -> None:
         try:
             set_outcome = partial(ended.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - a future that is never settled is waited for in vain
+        except BaseException as error:  # noqa: BLE001 - plugins and engines run here; the future must always end
             set_outcome = partial(ended.set_exception, _harmless(error))
         with suppress(RuntimeError):  # the loop is gone: Hermes has stopped meanwhile
             loop.call_soon_threadsafe(settle, set_outcome)

@@ -98,7 +98,7 @@ class Agent:
         models: ModelSelector,
         store: SessionStore,
         toolbox_for: Callable[[str], Toolbox],
-        keeper: AutoCompaction,
+        auto_compaction: AutoCompaction,
         *,
         caching: PromptCaching,
         instructions: str,
@@ -106,8 +106,8 @@ class Agent:
     ) -> None:
         self.models = models
         self.store = store
-        self.keeper = keeper
-        self._recovery = OverflowRecovery(models, keeper)
+        self.auto_compaction = auto_compaction
+        self._recovery = OverflowRecovery(models, auto_compaction)
         self._toolbox_for = toolbox_for
         self._caching = caching
         self.instructions = instructions
@@ -133,10 +133,10 @@ class Agent:
     async def run(self, turn: Turn, live: LiveContext | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
         live = live or await self.accept(turn)
-        for told in await self.keeper.before_turn(live):
+        for told in await self.auto_compaction.before_turn(live):
             yield told
         llm, toolbox = await self.models.of(live.conversation), await self._toolbox(live)
-        for told in self.keeper.notices(live):
+        for told in self.auto_compaction.notices(live):
             yield told
         steps = await self._steps(turn)
 
@@ -154,7 +154,7 @@ class Agent:
             if is_whole:
                 if answer.finish_reason == "length":
                     yield Notice(_CUT_SHORT)
-                for told in await self.keeper.after_turn(live, answer.usage):
+                for told in await self.auto_compaction.after_turn(live, answer.usage):
                     yield told
                 for sentence in await to_tell(live.store, turn.conversation.id):
                     yield Notice(sentence)
@@ -168,7 +168,7 @@ class Agent:
                         yield outcome
             for message in await finish_despite_cancel(self._steer(turn, live)):
                 yield Steered(message.id, message.content)
-            for told in await self.keeper.make_room(live, answer.usage):
+            for told in await self.auto_compaction.make_room(live, answer.usage):
                 yield told
 
     async def open(self, conversation: Conversation) -> LiveContext:
@@ -186,7 +186,7 @@ class Agent:
         """Estimates the tool definitions in each prompt. Those of an engine count once the engine has named them."""
         if not (await self.models.of(conversation)).supports_tools:
             return 0
-        runner = self.keeper.compactor.engines.peek(conversation.id)
+        runner = self.auto_compaction.compactor.engines.peek(conversation.id)
         of_engine = runner.known_schemas if runner else []
         return estimate_tools_tokens(
             [*self._toolbox_for(conversation.address.platform).definitions, *of_engine]
@@ -194,48 +194,48 @@ class Agent:
 
     async def compact(self, live: LiveContext, *, focus: str | None = None) -> Outcome:
         """Compact because a person asked for it."""
-        return await self.keeper.compact_on_request(live, focus)
+        return await self.auto_compaction.compact_on_request(live, focus)
 
     @property
     def compacts_automatically(self) -> bool:
-        return self.keeper.enabled
+        return self.auto_compaction.enabled
 
     def compaction_pace(self, live: LiveContext) -> CompactionPace:
         """Return how often the conversation was compacted lately, and with what success."""
-        return self.keeper.compactor.pace_of(live)
+        return self.auto_compaction.compactor.pace_of(live)
 
     async def compact_oversized(self, live: LiveContext, tokens: int) -> list[TurnEvent]:
         """Compact a session that session hygiene found too large, and return what the person is told."""
-        return await self.keeper.compact(live, "hygiene", tokens)
+        return await self.auto_compaction.compact(live, "hygiene", tokens)
 
     async def reset(self, live: LiveContext) -> None:
         """Begin a new session; the old one stays searchable."""
         child = await live.store.split(Split(live.session.id, "reset"))
-        await self.keeper.compactor.engines.reset(live, child)
+        await self.auto_compaction.compactor.engines.reset(live, child)
 
     async def discard_engine(self, left: LiveContext) -> None:
         """Drop the engine of a session that the conversation leaves: what it has learnt would mislead it."""
-        await self.keeper.compactor.engines.discard(left)
+        await self.auto_compaction.compactor.engines.discard(left)
 
     async def replace_engine(self, left: LiveContext, live: LiveContext) -> EngineStatus | None:
         """Start another engine, as after a restart. None if none can be started."""
-        runner = await self.keeper.compactor.engines.replace(left, live)
-        return await self.keeper.compactor.status_of(live.conversation, runner) if runner else None
+        runner = await self.auto_compaction.compactor.engines.replace(left, live)
+        return await self.auto_compaction.compactor.status_of(live.conversation, runner) if runner else None
 
     async def start_engine(self, live: LiveContext) -> EngineStatus:
         """Return the status of the conversation's engine, started if need be. Raises EngineFailed."""
-        compactor = self.keeper.compactor
+        compactor = self.auto_compaction.compactor
         return await compactor.status_of(live.conversation, await compactor.engines.get(live))
 
     async def engine_status(self, conversation: Conversation) -> EngineStatus | None:
         """Return the status of the engine, if one is running. Starts none, and waits for none."""
-        compactor = self.keeper.compactor
+        compactor = self.auto_compaction.compactor
         runner = compactor.engines.peek(conversation.id)
         return await compactor.status_of(conversation, runner) if runner else None
 
     async def engine_report(self, conversation: Conversation) -> tuple[dict[str, str], str]:
         """Return what a running engine tells of itself, and what keeps it from its work. Empty while it is busy."""
-        runner = self.keeper.compactor.engines.peek(conversation.id)
+        runner = self.auto_compaction.compactor.engines.peek(conversation.id)
         told: dict[str, str] = {}
         problem = ""
         if runner and not runner.busy:
@@ -247,13 +247,13 @@ class Agent:
 
     async def summariser(self, conversation: Conversation) -> LLMClient:
         """Return the model that writes the summaries of the conversation."""
-        return await self.keeper.compactor.summariser(conversation)
+        return await self.auto_compaction.compactor.summariser(conversation)
 
     async def close(self) -> None:
         """Shutdown: each engine is told that its session ends."""
-        await self.keeper.compactor.close()
+        await self.auto_compaction.compactor.close()
         at_once = asyncio.Semaphore(_CLOSED_AT_ONCE)
-        endings = [self._end(at_once, each) for each in self.keeper.compactor.engines.conversations]
+        endings = [self._end(at_once, each) for each in self.auto_compaction.compactor.engines.conversations]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING_SECONDS):
                 for ended in await asyncio.gather(*endings, return_exceptions=True):
@@ -264,7 +264,7 @@ class Agent:
         """Side by side: one engine that hangs must not keep the others from storing what they know."""
         async with at_once:
             live = await self.open(await self.store.conversation(conversation_id))
-            await self.keeper.compactor.engines.close(live)
+            await self.auto_compaction.compactor.engines.close(live)
 
     async def _steer(self, turn: Turn, live: LiveContext) -> Sequence[Message]:
         """Store messages that arrived during the turn. Runs to its end: they are either stored or still queued."""
@@ -333,7 +333,7 @@ class Agent:
         record = live.store.record_usage(live.session.id, usage, model=model, spender=spender())
         await finish_despite_cancel(record)
         used = await self.models.note_use(live.conversation, model, answer.context_length)
-        await self.keeper.after_call(live, usage)
+        await self.auto_compaction.after_call(live, usage)
         return UsageReported(usage, model, used.context_length)
 
     async def _store_partial(self, steps: _Steps, live: LiveContext, shown: Sequence[str]) -> None:
@@ -344,7 +344,7 @@ class Agent:
 
     async def _toolbox(self, live: LiveContext) -> Toolbox:
         platform = live.conversation.address.platform
-        return self._toolbox_for(platform).with_tools(await self.keeper.tools(live))
+        return self._toolbox_for(platform).with_tools(await self.auto_compaction.tools(live))
 
     async def _request_now(self, live: LiveContext) -> Callable[[], ChatRequest]:
         """Return a function that builds the request. Call it only to send it: marking it for the cache has effects."""

@@ -21,7 +21,7 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 log = structlog.get_logger(__name__)
 
 Summarize = Callable[[str, int], str | None]
-"""Takes a prompt and the most tokens the answer may have. Raises, or answers with nothing, where it fails."""
+"""Takes a prompt and the maximum tokens of the answer. On failure it raises or returns nothing."""
 
 _USABLE_WINDOW = 0.7
 """Token counts here are estimates; this much of the window is safe to fill."""
@@ -97,7 +97,7 @@ def first_summary(
             summary = write_summary(ask, task, window)
         except (AuthenticationFailed, QuotaExhausted):
             raise
-        except Exception as failure:  # noqa: BLE001 - whatever a summariser raises, the conversation goes on
+        except Exception as failure:  # noqa: BLE001 - `ask` is passed in by engine authors; an extract replaces it
             reason = str(failure) or type(failure).__name__
         else:
             if estimate_text_tokens(summary) < smaller_than:

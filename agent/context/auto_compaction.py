@@ -48,9 +48,9 @@ class AutoCompaction:
         try:
             if outcome := await self.compactor.swap_in(live):
                 return self._told_of(live, outcome)
-            tokens = next_prompt_tokens(live)
-            is_due = await self.compactor.is_due(live, tokens)
-            if is_due or await self.compactor.is_due_by_the_messages(live, tokens):
+            tokens, runner = next_prompt_tokens(live), await self.compactor.engines.get(live)
+            is_due = await self.compactor.is_due(live, runner, tokens)
+            if is_due or await self.compactor.is_due_by_the_messages(live, runner, tokens):
                 return await self.compact(live, "loop", tokens)
         except EngineFailed:
             return self.notices(live)
@@ -87,8 +87,10 @@ class AutoCompaction:
         """Before the next call of the same turn: what was reported, and what came since, must fit."""
         tokens = next_prompt_tokens(live, usage.prompt_tokens)
         with suppress(EngineFailed):
-            if self.enabled and await self.compactor.is_due(live, tokens):
-                return await self.compact(live, "loop", tokens)
+            if self.enabled:
+                runner = await self.compactor.engines.get(live)
+                if await self.compactor.is_due(live, runner, tokens):
+                    return await self.compact(live, "loop", tokens)
         return self.notices(live)
 
     async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:

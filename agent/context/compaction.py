@@ -102,7 +102,7 @@ class Compactor:
         background_at: float,
         flush_memory: Callable[[LiveContext], Awaitable[None]] | None = None,
         watch: Watch = _unwatched,
-        patience: SummaryTimeout | None = None,
+        summary_timeout: SummaryTimeout | None = None,
     ) -> None:
         self.engines = engines
         self._auxiliary = auxiliary
@@ -116,11 +116,10 @@ class Compactor:
         """By conversation."""
         self._pauses: dict[str, Pause] = {}
         """By conversation: the engine raised, hung or returned nonsense, so it is not asked again for a while."""
-        self._patience = patience or SummaryTimeout()
+        self._summary_timeout = summary_timeout or SummaryTimeout()
 
-    async def is_due(self, live: LiveContext, tokens: int) -> bool:
+    async def is_due(self, live: LiveContext, runner: EngineRunner, tokens: int) -> bool:
         """Return whether to compact now: at the threshold, or later if compactions came too often."""
-        runner = await self.engines.get(live)
         threshold = runner.state.threshold_tokens
         if threshold < (due_from := await self.due_from(live.conversation, runner)) and tokens < due_from:
             return False
@@ -155,9 +154,8 @@ class Compactor:
     def pace_of(self, live: LiveContext) -> CompactionPace:
         return self._paces[live.conversation.id]
 
-    async def is_due_by_the_messages(self, live: LiveContext, tokens: int) -> bool:
+    async def is_due_by_the_messages(self, live: LiveContext, runner: EngineRunner, tokens: int) -> bool:
         """Ask an engine that decides by the messages alone. It also has to wait if compactions came too often."""
-        runner = await self.engines.get(live)
         if runner.busy:
             return False
         is_wanted = await runner.should_compress_preflight(for_engine(live.system_prompt, live.history))
@@ -252,7 +250,7 @@ class Compactor:
 
     async def _seconds(self, live: LiveContext, trigger: Trigger) -> float:
         """Return the time limit for the models that an engine asks during one compaction."""
-        return self._patience.seconds(trigger, (await self.summariser(live.conversation)).model)
+        return self._summary_timeout.seconds(trigger, (await self.summariser(live.conversation)).model)
 
     async def summariser(self, conversation: Conversation) -> LLMClient:
         """Return the model that writes the summaries of the conversation."""
@@ -310,7 +308,7 @@ class Compactor:
         ) as calls:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
-        self._patience.learn(summariser.model, deadline, has_answered=bool(calls))
+        self._summary_timeout.learn(summariser.model, deadline, has_answered=bool(calls))
         # What cannot be published costs no flush either.
         is_change = child_session_from(given, returned, live.history) is not None
         if is_change and not redo:

@@ -287,6 +287,9 @@ class EngineRunner:
             log.warning("engine.abandoned", method=method, seconds=seconds)
             how = f"`{method}` took longer than {seconds:g} seconds, so the engine is replaced."
             raise self._noted(EngineFailed(how, method=method))
+        if (error := ended.exception()) is not None:
+            log.warning("engine.failed", method=method, how="cannot be logged", error=type(error).__name__)
+            raise self._noted(EngineFailed(f"`{method}` raised an error.", method=method))
         returned = ended.result()
         self.state = returned.state
         for failure in returned.beside:
@@ -304,7 +307,7 @@ class EngineRunner:
             self._on_failure(failure)
         return failure
 
-    # In the engine's thread, where nothing may be raised
+    # In the engine's thread. Only logging the engine's own error may raise here: see `_watched`.
 
     def _run(self, method: str, work: Callable[[], object], check: Callable[[Any], T]) -> _Returned[T]:
         beside: list[EngineFailed] = []
@@ -347,18 +350,15 @@ class EngineRunner:
             return check(_no_coroutine(value)), None
         except InvalidCompaction as error:
             return None, error
-        except BaseException as error:  # noqa: BLE001 - foreign code, also one that means to end the process
+        except BaseException as error:  # noqa: BLE001 - an engine is foreign code: even its SystemExit is a failure
             self._log(method, how, error)
             return None, EngineFailed(f"`{method}` {how}.", method=method)
 
     def _log(self, method: str, how: str, error: BaseException) -> None:
-        """Log an error, in the engine's thread because showing the error may fail or hang, too."""
-        story = None if method in self._failing else error
+        """Log an error in the engine's thread, because the error's `__str__` is foreign code that may raise or hang."""
+        shown = None if method in self._failing else error
         self._failing.add(method)
-        try:
-            log.warning("engine.failed", method=method, how=how, error=type(error).__name__, exc_info=story)
-        except BaseException:  # noqa: BLE001 - an error that cannot be shown
-            log.warning("engine.failed", method=method, how=how)
+        log.warning("engine.failed", method=method, how=how, error=type(error).__name__, exc_info=shown)
 
 
 async def _wait(ended: asyncio.Future[Any], seconds: float) -> None:

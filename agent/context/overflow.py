@@ -28,9 +28,9 @@ class Refusals:
 
 
 class OverflowRecovery:
-    def __init__(self, models: ModelSelector, keeper: AutoCompaction) -> None:
+    def __init__(self, models: ModelSelector, auto_compaction: AutoCompaction) -> None:
         self._models = models
-        self._keeper = keeper
+        self._auto_compaction = auto_compaction
         self._in_vain: set[str] = set()
         """Conversations in which a compaction did not help against a refusal without a reason."""
 
@@ -69,7 +69,7 @@ class OverflowRecovery:
         if so_far.attempts >= _MOST_ATTEMPTS:
             return None
         await self._models.note_use(live.conversation, model, window)
-        compacted = await self._keeper.after_overflow(live)
+        compacted = await self._auto_compaction.after_overflow(live)
         if compacted is None and learned and not so_far.attempts and tokens < learned.tokens:
             return []  # it is the answer that had no room; it is asked to be shorter now
         return compacted

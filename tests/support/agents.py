@@ -36,7 +36,7 @@ def make_agent(
     max_iterations: int = 5,
     home: Path = Path("hermes-home"),
     watch: Watch | None = None,
-    patience: SummaryTimeout | None = None,
+    summary_timeout: SummaryTimeout | None = None,
     deadlines: Mapping[str, float] = DEADLINES,
 ) -> Agent:
     """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one.
@@ -55,7 +55,7 @@ def make_agent(
         auxiliary=lambda main: lambda task, model: auxiliary or main,
         background_at=background_at,
         flush_memory=flush_memory,
-        patience=patience,
+        summary_timeout=summary_timeout,
         **({"watch": watch} if watch else {}),
     )
     toolbox = Toolbox(tools)

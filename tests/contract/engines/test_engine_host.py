@@ -83,7 +83,7 @@ async def test_an_engine_knows_whose_conversation_it_is(tmp_path: Path) -> None:
     engine = Curious()
     at = await at_desk(tmp_path, engine, (await temporary_store()).sessions, ScriptedLLM())
     await fill(at, 3)
-    await at.agent.keeper.compactor.compact(
+    await at.agent.auto_compaction.compactor.compact(
         await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
     )
     assert [told["person"] for told in engine.told] == ["owner", "owner"]
@@ -96,9 +96,9 @@ async def test_an_engine_knows_which_session_was_split(tmp_path: Path) -> None:
     await fill(at, 3)
     first = await at.live()
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    await at.agent.keeper.compactor.compact(live, "command")
+    await at.agent.auto_compaction.compactor.compact(live, "command")
     second = await at.live()
-    await at.agent.keeper.compactor.engines.reset(live, await at.store.split(Split(second, "reset")))
+    await at.agent.auto_compaction.compactor.engines.reset(live, await at.store.split(Split(second, "reset")))
     told = [
         (each.get("boundary_reason"), each.get("parent_session_id"), each.get("old_session_id"))
         for each in engine.told

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import pytest
+import structlog
 
 from agent import auxiliary_client
 from agent.context.engine_runner import DEADLINES, EngineRunner
@@ -100,6 +101,31 @@ async def test_what_an_engine_raises_is_its_own_failure() -> None:
     with pytest.raises(EngineFailed, match="`should_compress` raised") as caught:
         await runner.should_compress(1)
     assert caught.value.method == "should_compress"
+
+
+async def test_an_error_that_cannot_be_logged_is_a_failure_of_the_engine() -> None:
+    """The `__str__` of an error is the engine's code, too; the runner stays usable."""
+
+    shown: list[str] = []
+
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            shown.append("tried")
+            raise SystemExit(3)
+
+    def render(_: object, __: str, event: dict[str, object]) -> str:
+        return str(event.get("exc_info"))
+
+    runner = await runner_of(Hostile({"should_compress": raising(Unprintable)}))
+    before = structlog.get_config()["processors"]
+    structlog.configure(processors=[render])
+    try:
+        with pytest.raises(EngineFailed, match="`should_compress` raised") as caught:
+            await runner.should_compress(1)
+    finally:
+        structlog.configure(processors=before)
+    assert caught.value.method == "should_compress" and not runner.busy
+    assert shown, "the error was not logged at all"
 
 
 async def test_usage_that_cannot_be_told_does_not_fail_the_next_call() -> None:

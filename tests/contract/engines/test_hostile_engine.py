@@ -114,7 +114,7 @@ class HostileEngineHarness:
         seen: list[TurnEvent] = []
         for text in ("count one", "count two", "/reset", "count three", "four"):
             # An engine that still prepares a compaction is dropped by /reset instead of being told.
-            await self.agent.keeper.compactor.drafts.settled()
+            await self.agent.auto_compaction.compactor.drafts.settled()
             events = await self.say(text, chat)
             answer = events[-1]
             assert isinstance(answer, TurnDone), f"{chat}: {text}: {answer}"

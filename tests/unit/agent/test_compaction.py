@@ -55,7 +55,7 @@ async def test_kept_messages_are_references(tmp_path: Path) -> None:
     at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
     await fill(at, 12)
     before = await at.history()
-    outcome = await at.agent.keeper.compactor.compact(
+    outcome = await at.agent.auto_compaction.compactor.compact(
         await at.agent.open(await at.store.conversation(at.conversation_id)), "command"
     )
     assert outcome.compacted
@@ -87,8 +87,8 @@ async def test_a_refused_key_compacts_nothing_and_is_told_once(tmp_path: Path) -
     at = await open_agent(tmp_path, [], summaries=[AuthenticationFailed(), AuthenticationFailed()])
     await fill(at, 12)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    first = await at.agent.keeper.compact(live, "loop")
-    second = await at.agent.keeper.compact(live, "loop")
+    first = await at.agent.auto_compaction.compact(live, "loop")
+    second = await at.agent.auto_compaction.compact(live, "loop")
     assert [type(event) for event in first] == [Notice]
     assert second == []
     assert len(await at.store.sessions(at.conversation_id)) == 1
@@ -97,9 +97,9 @@ async def test_a_refused_key_compacts_nothing_and_is_told_once(tmp_path: Path) -
 async def test_hygiene_compacts_at_85_percent(tmp_path: Path) -> None:
     """A session that grew past the agent's own threshold is compacted before the agent sees the next message."""
     at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."])
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     await fill(at, 12, tokens=3_300)
-    at.agent.keeper.enabled = True
+    at.agent.auto_compaction.enabled = True
     assert await at.hygiene() == []
     await at.store.record_usage(await at.live(), Usage(3_400, 1), model="m")
     events = await at.hygiene()
@@ -110,13 +110,13 @@ async def test_hygiene_compacts_at_85_percent(tmp_path: Path) -> None:
 async def test_hygiene_leaves_short_sessions_and_disabled_compression_alone(tmp_path: Path) -> None:
     """Fewer than four messages, or `compression.enabled: false`: nothing happens."""
     at = await open_agent(tmp_path, [])
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     await fill(at, 1, tokens=3_900)
-    at.agent.keeper.enabled = True
+    at.agent.auto_compaction.enabled = True
     assert await at.hygiene() == []
     await fill(at, 6, tokens=1_000)
     await at.store.record_usage(await at.live(), Usage(3_900, 1), model="m")
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     assert await at.hygiene() == []
 
 
@@ -145,7 +145,7 @@ async def test_nobody_waits_for_a_slow_summary(tmp_path: Path) -> None:
     events = await asyncio.wait_for(at.say("B"), 5)
     assert events[-1] == TurnDone("Still quick."), "the turn did not wait for the summary"
     release.set()
-    await at.agent.keeper.compactor.drafts.settled()
+    await at.agent.auto_compaction.compactor.drafts.settled()
     at.llm.then(reply("Not yet.", 1_900))
     events += await at.say("C")
     assert not any(isinstance(event, Compacted) for event in events), "the threshold is 2,000"
@@ -178,11 +178,11 @@ async def test_a_draft_is_not_used_where_too_much_was_said_since(tmp_path: Path)
     await fill(at, 8)
     at.llm.then(reply("Near the edge.", 1_700))
     await at.say("A")
-    await at.agent.keeper.compactor.drafts.settled()
+    await at.agent.auto_compaction.compactor.drafts.settled()
     assert len(prompts) == 1
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     await fill(at, 10)
-    at.agent.keeper.enabled = True
+    at.agent.auto_compaction.enabled = True
     await at.store.record_usage(await at.live(), Usage(3_300, 1), model="m")
     at.llm.then(reply("Fine.", 900))
     await at.say("B")
@@ -232,7 +232,7 @@ async def test_two_triggers_make_one_split(tmp_path: Path) -> None:
     await fill(at, 12)
     conversation = await at.store.conversation(at.conversation_id)
     one, two = await at.agent.open(conversation), await at.agent.open(conversation)
-    compactor = at.agent.keeper.compactor
+    compactor = at.agent.auto_compaction.compactor
     outcomes = await asyncio.gather(compactor.compact(one, "loop"), compactor.compact(two, "command"))
     assert sum(outcome.compacted is not None for outcome in outcomes) == 1
     assert len(await at.store.sessions(at.conversation_id)) == 2
@@ -257,7 +257,7 @@ async def test_conversations_do_not_share_an_engine(tmp_path: Path) -> None:
             await place.say(f"{number} {word} " * 30)
     for place in both:
         live = await at.agent.open(await at.store.conversation(place.conversation_id))
-        await at.agent.keeper.compactor.compact(live, "command")
+        await at.agent.auto_compaction.compactor.compact(live, "command")
     apple, banana = seen
     assert "banana" not in apple
     assert "apple" not in banana
@@ -314,7 +314,7 @@ async def test_a_fallback_model_is_told_to_the_engine(tmp_path: Path) -> None:
     at.llm._model, at.llm._context_length = "scripted/other", 10_000
     await fill(at, 1)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    engine = (await at.agent.keeper.compactor.engines.get(live)).engine
+    engine = (await at.agent.auto_compaction.compactor.engines.get(live)).engine
     assert (engine.context_length, engine.threshold_tokens) == (10_000, 5_000)
 
 
@@ -372,7 +372,7 @@ async def test_compaction_that_does_not_help_is_not_repeated_every_turn(tmp_path
         for number in range(15):
             at.llm.then(reply(f"Answer {number}. " + "detail " * 60, tokens))
             await at.say(f"Question {number}. " + "word " * 60)
-            await at.agent.keeper.compactor.drafts.settled()
+            await at.agent.auto_compaction.compactor.drafts.settled()
         assert len(asked) <= 4
 
 
@@ -401,6 +401,6 @@ async def test_nothing_to_compress_asks_no_model(tmp_path: Path) -> None:
     at = await open_agent(tmp_path, [reply("Hi.", 20)], summaries=[_unused])
     await at.say("Hello")
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    outcome = await at.agent.keeper.compactor.compact(live, "command")
+    outcome = await at.agent.auto_compaction.compactor.compact(live, "command")
     assert outcome.compacted is None
     assert outcome.detail == "There is nothing to compress yet: the newest messages always stay."

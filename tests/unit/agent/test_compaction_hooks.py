@@ -51,7 +51,7 @@ def agent_with(store: SqliteStore, *, flush: ScriptedLLM | None = None) -> Agent
 
 async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> bool:
     live = await agent.open(await store.sessions.conversation(place.id))
-    return (await agent.keeper.compactor.compact(live, "command")).compacted is not None
+    return (await agent.auto_compaction.compactor.compact(live, "command")).compacted is not None
 
 
 def remember(text: str) -> Step:

@@ -32,7 +32,7 @@ def compacted(events: list[TurnEvent]) -> bool:
 
 
 async def hanging(
-    tmp_path: Path, patience: SummaryTimeout, answered: asyncio.Event
+    tmp_path: Path, summary_timeout: SummaryTimeout, answered: asyncio.Event
 ) -> tuple[AgentHarness, ScriptedLLM]:
     """A summariser that accepts every request and answers when the event is set."""
     store, llm = await temporary_store(), ScriptedLLM([], context_length=WINDOW)
@@ -43,7 +43,7 @@ async def hanging(
         [nothing],
         engine=lambda: ContextCompressor(WINDOW, protect_last_n=2),
         auxiliary=auxiliary,
-        patience=patience,
+        summary_timeout=summary_timeout,
     )
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     return AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path), auxiliary
@@ -51,8 +51,8 @@ async def hanging(
 
 async def test_a_turn_waits_once_for_a_summary_that_does_not_come(tmp_path: Path) -> None:
     """Then an extract is used, and the summary replaces it when it comes."""
-    patience, answered = SummaryTimeout(turn_seconds=0.05), asyncio.Event()
-    at, _ = await hanging(tmp_path, patience, answered)
+    summary_timeout, answered = SummaryTimeout(turn_seconds=0.05), asyncio.Event()
+    at, _ = await hanging(tmp_path, summary_timeout, answered)
     await fill(at, 12)
     for number in range(4):
         await at.store.record_usage(await at.live(), Usage(2_100, 1), model="m")
@@ -62,12 +62,12 @@ async def test_a_turn_waits_once_for_a_summary_that_does_not_come(tmp_path: Path
         told = any(isinstance(event, Notice) and EXTRACT in event.text for event in events)
         assert (compacted(events), told) == (True, number == 0)
         # From the second message on a turn that waits does so for an hour.
-        patience.turn_seconds = LONG
+        summary_timeout.turn_seconds = LONG
     outcomes = [row.outcome for _, row in await at.store.compactions(at.conversation_id)]
     assert outcomes == ["stand_in"] * 4
 
     answered.set()
-    await at.agent.keeper.compactor.drafts.settled()
+    await at.agent.auto_compaction.compactor.drafts.settled()
     at.llm.then(reply("Summarised.", 900))
     events = await at.say("Last")
     assert compacted(events)
@@ -109,7 +109,7 @@ async def test_an_extract_that_nobody_waited_for_is_no_draft(tmp_path: Path) -> 
     await fill(at, 12)
     at.llm.then(reply("Near the edge.", 1_700))
     await at.say("A")
-    await at.agent.keeper.compactor.drafts.settled()
+    await at.agent.auto_compaction.compactor.drafts.settled()
     await at.store.record_usage(await at.live(), Usage(2_100, 1), model="m")
     at.llm.then(reply("Done.", 900))
     assert compacted(await at.say("B"))
@@ -137,7 +137,7 @@ async def test_a_draft_after_a_failed_one_waits_for_the_threshold(tmp_path: Path
     for tokens in (1_650, 1_900, 1_950):
         at.llm.then(reply("Near the edge.", tokens))
         assert not compacted(await at.say("A"))
-        await at.agent.keeper.compactor.drafts.settled()
+        await at.agent.auto_compaction.compactor.drafts.settled()
     assert len(asked) == 2
 
 
@@ -153,7 +153,7 @@ async def test_an_extract_is_replaced_at_leisure_after_a_restart(tmp_path: Path)
     for is_replaced in (False, True):
         at.llm.then(reply("Small.", 750))
         assert compacted(await at.say("B")) is is_replaced
-        await at.agent.keeper.compactor.drafts.settled()
+        await at.agent.auto_compaction.compactor.drafts.settled()
     assert [row.outcome for _, row in await at.store.compactions(at.conversation_id)] == ["stand_in", "ok"]
 
 
@@ -203,7 +203,7 @@ async def test_usage_that_cannot_be_true_does_not_count(tmp_path: Path) -> None:
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     assert live.session.prompt_tokens == total > 40_000
     assert next_prompt_tokens(live) == estimated_tokens(live) < 5_000
-    runner = await at.agent.keeper.compactor.engines.get(live)
+    runner = await at.agent.auto_compaction.compactor.engines.get(live)
     assert runner.engine.last_prompt_tokens < 5_000
 
 
@@ -224,16 +224,16 @@ async def test_a_report_counts_as_long_as_it_can_be_true(tmp_path: Path) -> None
 async def test_hygiene_backs_off_where_it_does_not_help(tmp_path: Path) -> None:
     """The window is nearly full whatever is done: not every turn begins with a compaction."""
     at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 30)
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     await fill(at, 12, tokens=3_500)
-    at.agent.keeper.enabled = True
+    at.agent.auto_compaction.enabled = True
     done = 0
     for number in range(10):
         done += compacted(await at.hygiene())
-        at.agent.keeper.enabled = False
+        at.agent.auto_compaction.enabled = False
         at.llm.then(reply("detail " * 150, 3_500))
         await at.say(f"Question {number}. " + "word " * 200)
-        at.agent.keeper.enabled = True
+        at.agent.auto_compaction.enabled = True
     assert done == 1
 
 
@@ -244,11 +244,11 @@ async def test_hygiene_leaves_alone_what_the_tools_fill(tmp_path: Path) -> None:
     agent = make_agent(llm, store.sessions, [wordy], auxiliary=ScriptedLLM([]))
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     at = AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
-    agent.keeper.enabled = False
+    agent.auto_compaction.enabled = False
     for number in range(3):
         llm.then(reply(f"Answer {number}.", 3_600))
         await at.say(f"Question {number}.")
-    agent.keeper.enabled = True
+    agent.auto_compaction.enabled = True
     [notice] = [event for _ in range(3) for event in await at.hygiene()]
     assert isinstance(notice, Notice) and "Enable fewer tools" in notice.text
     assert len(await store.sessions.sessions(conversation.id)) == 1
@@ -274,15 +274,15 @@ async def test_a_new_session_begins_at_its_own_pace(tmp_path: Path) -> None:
     """What was said before `/new` does not fill the window any more."""
     at = await open_agent(tmp_path, [], summaries=["## Goal\nTo test."] * 9)
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    pace = at.agent.keeper.compactor.pace_of(live)
+    pace = at.agent.auto_compaction.compactor.pace_of(live)
     for _ in range(5):
         pace.compacted()
     assert pace.is_wide
-    runner = await at.agent.keeper.compactor.engines.get(live)
-    assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW * 0.85
+    runner = await at.agent.auto_compaction.compactor.engines.get(live)
+    assert await at.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW * 0.85
     await at.store.split(Split(live.session.id, "reset"))
     await fill(at, 1)
-    assert await at.agent.keeper.compactor.due_from(live.conversation, runner) == WINDOW // 2
+    assert await at.agent.auto_compaction.compactor.due_from(live.conversation, runner) == WINDOW // 2
 
 
 class Eager(ForeignEngine):

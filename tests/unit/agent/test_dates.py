@@ -79,7 +79,7 @@ async def test_the_model_that_summarises_is_sent_dates_and_asked_to_use_them() -
         engine=lambda: ContextCompressor(4_000, protect_last_n=4, summary_context_length=200_000),
     )
     live = await agent.open(await store.sessions.conversation(place.id))
-    assert (await agent.keeper.compactor.compact(live, "command")).compacted
+    assert (await agent.auto_compaction.compactor.compact(live, "command")).compacted
     [request] = helper.requests
     prompt = str(request.messages[0]["content"])
     assert "[USER] (Wed 2026-11-18 10:12) Tomorrow at nine, number 1." in prompt

@@ -83,7 +83,7 @@ async def test_a_hint_comes_after_a_compaction(tmp_path: Path) -> None:
 async def test_hints_do_not_depend_on_compaction(tmp_path: Path) -> None:
     """`compression.enabled: false` switches off what is compacted unasked, and nothing else."""
     at = await hinted(tmp_path, Hinting())
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     at.llm.then(reply("Yes.", 100))
     await at.say("A")
     assert [message.kind for message in await at.history()] == ["said", "note", "said"]
@@ -96,7 +96,7 @@ async def test_a_turn_that_is_taken_up_again_gets_no_second_hint(tmp_path: Path)
     conversation = await at.store.conversation(at.conversation_id)
     message = Message("user", "A")
     live = await at.agent.accept(Turn(conversation, message, at.workspace))
-    await at.agent.keeper.before_turn(live)
+    await at.agent.auto_compaction.before_turn(live)
     at.llm.then(reply("Yes.", 100))
     again = Turn(conversation, message, at.workspace, has_begun=True)
     assert [event async for event in at.agent.run(again)][-1] == TurnDone("Yes.")
@@ -150,12 +150,12 @@ async def test_nobody_waits_for_a_hint_that_takes_long(
             assert release.wait(30)
 
     at = await hinted(tmp_path, Late())
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
     live.history += await at.store.append(live.session.id, [Message("user", "A")])
     try:
         async with asyncio.timeout(20):
-            assert await at.agent.keeper.before_turn(live) == []
+            assert await at.agent.auto_compaction.before_turn(live) == []
     finally:
         release.set()
     assert [message.kind for message in live.history] == ["said"]
@@ -175,13 +175,13 @@ async def test_nobody_waits_for_a_hint_of_a_busy_engine(tmp_path: Path) -> None:
     at.llm.then(reply("Yes.", 100), reply("Again.", 100))
     await at.say("A")
     live = await at.agent.open(await at.store.conversation(at.conversation_id))
-    runner = await at.agent.keeper.compactor.engines.get(live)
+    runner = await at.agent.auto_compaction.compactor.engines.get(live)
     busy = asyncio.create_task(runner.on_session_reset())
     await asyncio.to_thread(began.wait, 10)
-    at.agent.keeper.enabled = False
+    at.agent.auto_compaction.enabled = False
     live.history += await at.store.append(live.session.id, [Message("user", "B")])
     with capture_logs() as logs:
-        await at.agent.keeper.before_turn(live)
+        await at.agent.auto_compaction.before_turn(live)
     release.set()
     await busy
     assert len(engine.asked) == 1 and live.history[-1].content == "B"

@@ -48,7 +48,7 @@ class AgentHarness:
 
     async def runner(self, chat: str) -> EngineRunner:
         conversation = await self.store.sessions.open_conversation(Address("web", chat), person=chat)
-        return await self.agent.keeper.compactor.engines.get(await self.agent.open(conversation))
+        return await self.agent.auto_compaction.compactor.engines.get(await self.agent.open(conversation))
 
     async def fits(self, chat: str) -> ModelInUse:
         """What the conversation's engine was fitted to."""

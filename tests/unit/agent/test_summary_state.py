@@ -75,7 +75,7 @@ async def compacted(store: SqliteStore, place: Conversation, summarize: Callable
     """The summary after one more compaction by an agent that was started just now."""
     agent = agent_with(store, summarize)
     live = await agent.open(await store.sessions.conversation(place.id))
-    outcome = await agent.keeper.compactor.compact(live, "command")
+    outcome = await agent.auto_compaction.compactor.compact(live, "command")
     assert outcome.compacted is not None, outcome.detail
     return summary_of(live)
 

@@ -224,7 +224,9 @@ async def test_an_unexplained_refusal_of_a_long_prompt(tmp_path: Path, store: Sq
         events = await at.say("Well?", BadRequest(unexplained=True), reply("Yes."))
         assert (compactions(events), notices(events), events[-1]) == (1, [], TurnDone("Yes."))
         assert await store.sessions.learned_windows() == []
-        runner = await at.agent.keeper.compactor.engines.get(await at.agent.open(await _conversation(store)))
+        runner = await at.agent.auto_compaction.compactor.engines.get(
+            await at.agent.open(await _conversation(store))
+        )
         assert runner.engine.context_length == BELIEVED
 
 

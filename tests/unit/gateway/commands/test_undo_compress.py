@@ -202,7 +202,7 @@ async def test_the_engine_is_told(room: GatewayHarness) -> None:
     await room.say("/undo-compress")
     assert room.told == [("start", parent.id), ("start", child.id), ("end", child.id), ("start", parent.id)]
     live = await room.gateway.agent.open(await room.store.conversation(room.conversation_id))
-    runner = await room.gateway.agent.keeper.compactor.engines.get(live)
+    runner = await room.gateway.agent.auto_compaction.compactor.engines.get(live)
     assert isinstance(runner.engine, NotingCompressor)
     assert runner.engine._previous_summary is None, "the summary that was undone must not be built upon"
     assert runner.engine.last_prompt_tokens == parent.prompt_tokens

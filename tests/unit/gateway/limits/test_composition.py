@@ -49,7 +49,7 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
         models = gateway.agent.models
         with pytest.raises(BudgetReached):
             await models.switch(hermes.store.sessions, conversation, "ollama/llama3")
-        summariser = gateway.agent.keeper.compactor._auxiliary(await models.of(conversation))
+        summariser = gateway.agent.auto_compaction.compactor._auxiliary(await models.of(conversation))
         for model in (None, "main"):
             with pytest.raises(BudgetReached):
                 await summariser("compression", model).complete(ASK)

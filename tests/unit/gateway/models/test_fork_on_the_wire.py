@@ -44,7 +44,7 @@ async def test_a_fork_extends_the_cached_prefix(tmp_path: Path) -> None:
             assert [event async for event in agent.run(turn)]
         world.reply(text="## Goal\nTo test the fork.")
         live = await agent.open(conversation)
-        outcome = await agent.keeper.compactor.compact(live, "command")
+        outcome = await agent.auto_compaction.compactor.compact(live, "command")
         await llm.close()
     assert outcome.compacted, outcome.detail
     assert "To test the fork." in "".join(message.content for message in live.history)

@@ -38,7 +38,7 @@ async def say(store: SqliteStore, place: Conversation, turns: int, *first: str) 
 
 async def compact(agent: Agent, store: SqliteStore, place: Conversation) -> list[Message]:
     live = await agent.open(await store.sessions.conversation(place.id))
-    assert (await agent.keeper.compactor.compact(live, "command")).compacted
+    assert (await agent.auto_compaction.compactor.compact(live, "command")).compacted
     return live.history
 
 

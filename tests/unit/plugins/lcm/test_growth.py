@@ -146,7 +146,7 @@ async def test_conversations_leave_nothing_behind(tmp_path: Path) -> None:
     others = live_objects(LosslessContext)
     async with opened(tmp_path, summarize=summary) as first:
         rooms = [Chat(first.gateway, first.llm, room=f"room-{n}") for n in range(12)]
-        compactor = first.gateway.agent.keeper.compactor
+        compactor = first.gateway.agent.auto_compaction.compactor
         for room in rooms:
             await room.talk(14, "harbour", tokens=3_500)
             await compactor.drafts.settled()
