@@ -64,7 +64,7 @@ async def open_agent(
     summaries: Sequence[Step] = (),
     engine: Callable[[], ContextEngine] | None = None,
     background_at: float = 1.0,
-    patience: SummaryTimeout | None = None,
+    summary_timeout: SummaryTimeout | None = None,
 ) -> AgentHarness:
     store = await temporary_store()
     llm = ScriptedLLM(steps, context_length=WINDOW)
@@ -77,7 +77,7 @@ async def open_agent(
         engine=small,
         auxiliary=auxiliary,
         background_at=background_at,
-        patience=patience,
+        summary_timeout=summary_timeout,
     )
     conversation = await store.sessions.open_conversation(Address("web", "desk"), person="owner")
     return AgentHarness(agent, llm, store.sessions, conversation.id, tmp_path)
