@@ -1,4 +1,4 @@
-# Two commands matter: `make run` starts Hermes, `make test` proves it. Everything they need is set up here.
+# Two commands matter: `make run` starts Hermes, `make test` tests it. Both install everything they need.
 SHELL  := bash
 PYTHON ?= python3
 VENV   := .venv
@@ -11,20 +11,20 @@ ARGS   ?=
 .DEFAULT_GOAL := run
 
 help:
-	@echo "make run           set everything up and start Hermes"
-	@echo "make test          set everything up and prove it, in less than 10 minutes"
-	@echo "make test-long     the same with larger numbers"
-	@echo "make test-chaos    200 kills at awkward moments, then a flood; prints what was lost"
+	@echo "make run           install everything and start Hermes"
+	@echo "make test          install everything and run all tests, in less than 10 minutes"
+	@echo "make test-long     all tests, with larger numbers"
+	@echo "make test-chaos    kill Hermes 200 times, then flood it; prints lost messages"
 	@echo "make soak          random load and faults for SECONDS=600; prints memory, files, lag and growth"
-	@echo "make fuzz          arbitrary input for the parsers, for longer than in make test"
-	@echo "make lint          ruff, mypy and the import rules alone"
-	@echo "make docs          rewrites the references of settings and commands, then tries every page: links, commands, code"
-	@echo "make pictures      takes the README's pictures anew, in a real browser"
-	@echo "make bench         performance, as ratios; ARGS=chat for one part"
-	@echo "make bench-recall  how much of what was said lcm_grep finds again; ARGS=file.json or ARGS=--ideas"
-	@echo "make audit         known vulnerabilities of what is locked; needs the network"
-	@echo "make lock          new lock files, after a change in pyproject.toml"
-	@echo "make clean         removes .venv and caches"
+	@echo "make fuzz          fuzz the parsers for longer than make test does"
+	@echo "make lint          only ruff, mypy and the import rules"
+	@echo "make docs          rewrite the references of settings and commands, then test links, commands and code of every page"
+	@echo "make pictures      update the screenshots of the README in a real browser"
+	@echo "make bench         measure performance as ratios; ARGS=chat for one part"
+	@echo "make bench-recall  measure how many messages lcm_grep finds; ARGS=file.json or ARGS=--ideas"
+	@echo "make audit         check locked packages for known vulnerabilities; needs the network"
+	@echo "make lock          update the lock files after a change in pyproject.toml"
+	@echo "make clean         remove .venv and caches"
 
 run: $(VENV)/.runtime
 	@$(BIN)/hermes run $(ARGS)
