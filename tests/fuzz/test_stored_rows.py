@@ -5,7 +5,6 @@ Places that are no places, messages that are no messages. What can be made of a 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -31,6 +30,7 @@ from tests.support.configuration import current_config
 from tests.support.fault_harness import ADA, COMMANDS, HERE, house
 from tests.support.fuzz_values import anything, spoilt, texts, tries
 from tests.support.stores import temporary_store
+from tests.support.watch import until
 
 PLATFORM = "memory"
 PAYLOAD: dict[str, Any] = encode(ChatMessage("7", HERE, ADA, "hello", quote=Quote("Ben", "what?"))) | {
@@ -94,12 +94,8 @@ def its_id(payload: str) -> str:
     return new_id("msg")
 
 
-async def until_none(*left: Callable[[], Awaitable[list[Any]]]) -> None:
-    """A row tells nobody of a change."""
-    async with asyncio.timeout(10):
-        for rows in left:
-            while await rows():  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
+async def _is_empty(rows: Callable[[], Awaitable[list[Any]]]) -> bool:
+    return not await rows()
 
 
 @given(taken=st.lists(inbox_rows, max_size=2), outgoing=st.lists(outbox_rows, max_size=3))
@@ -122,7 +118,8 @@ async def test_a_start_on_any_rows(
         await at.receiver.newest()
         await at.turn("Are you there?")
         await at.service.until(lambda: "Yes." in at.service.texts())
-        await until_none(partial(store.inbox.waiting, PLATFORM), partial(store.outbox.undelivered, PLATFORM))
+        await until(partial(_is_empty, partial(store.inbox.waiting, PLATFORM)))
+        await until(partial(_is_empty, partial(store.outbox.undelivered, PLATFORM)))
     await store.close()
 
 
@@ -140,7 +137,7 @@ async def test_the_page_starts_on_any_rows(tmp_path: Path, payload: Any, place: 
     agent = make_agent(ScriptedLLM([lambda request: "Yes."] * 3), store.sessions)
     gateway = Gateway(agent, store, COMMANDS, Plugins(), settings=current_config(), workspaces=tmp_path)
     await gateway.recover("web")
-    await until_none(partial(store.inbox.waiting, "web"))
+    await until(partial(_is_empty, partial(store.inbox.waiting, "web")))
     await gateway.close()
     is_sound = payload == WEB_PAYLOAD and place is None
     assert not is_sound or await store.inbox.parked() == []

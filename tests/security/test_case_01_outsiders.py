@@ -10,7 +10,8 @@ import pytest
 
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
-from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot
+from tests.support.watch import until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 ROBOT = replace(ANNA, is_bot=True)

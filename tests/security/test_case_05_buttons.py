@@ -9,7 +9,8 @@ import pytest
 from agent.messages import ToolCall
 from gateway.types import Author, Place, Press
 from tests.support.chat_service import VisibleMessage
-from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot
+from tests.support.watch import until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 OVER = "This request is no longer open."

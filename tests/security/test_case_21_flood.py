@@ -26,7 +26,8 @@ from gateway.limits import Limits
 from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.support.chat_service import ChatService
 from tests.support.media_files import attachment
-from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, restartable_bot, until
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, restartable_bot
+from tests.support.watch import until
 
 MINUTE = 60.0
 TOO_OFTEN = "Too many messages: Hermes accepts"

@@ -10,7 +10,8 @@ import pytest
 from agent.messages import Message, ToolCall
 from agent.store import Address
 from gateway.types import Author, Place
-from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, GROUP, Bot, bot
+from tests.support.watch import until
 from tests.support.web_harness import Chat, WebHarness, web_world
 
 UNKNOWN = "There is no such session in this conversation; /sessions lists them."

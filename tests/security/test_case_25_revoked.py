@@ -23,7 +23,8 @@ from gateway.types import Place, Press
 from tests.support.agents import make_agent
 from tests.support.configuration import current_config
 from tests.support.media_files import attachment
-from tests.support.receiver_harness import ANNA, BOB, COMMANDS, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, COMMANDS, Bot, bot
+from tests.support.watch import until
 
 RUN_IT = [ToolCall("c1", "danger", "{}")]
 

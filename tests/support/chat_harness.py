@@ -13,7 +13,7 @@ from gateway.chat.delivery.text_message import CURSOR
 from gateway.core.events import EventHub
 from gateway.text.unicode import INVISIBLE
 from gateway.types import Place
-from tests.support.chat_service import ChatService, VisibleMessage
+from tests.support.chat_service import ChatService, RecordedCall, VisibleMessage
 
 CONVERSATION = "conv_1"
 ALICE = Place("alice")
@@ -52,6 +52,9 @@ class ChatHarness:
         """Wait until a message contains this text and return it."""
         await self.service.until(lambda: any(text in shown for shown in self.service.texts()))
         return next(message for message in self.service.messages if text in message.text)
+
+    def typing_in(self, place: Place) -> list[RecordedCall]:
+        return [call for call in self.service.calls_of("typing") if call.chat_id == place.chat_id]
 
     async def ends(self) -> list[VisibleMessage]:
         """Finish the delivery and return the visible messages."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -67,12 +66,6 @@ def breaking_down(times: int) -> list[Step]:
         raise ZeroDivisionError("a bug")
 
     return [broken] * times
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not await condition():  # noqa: ASYNC110 - what is waited for is in a database
-            await asyncio.sleep(0.01)
 
 
 async def _sees_nothing(conversation: Conversation) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.support.agents import make_agent
 from tests.support.chat_service import ChatService
 from tests.support.configuration import current_config
 from tests.support.stores import temporary_store
+from tests.support.watch import until
 
 COMMANDS = Commands.discover()
 
@@ -115,9 +115,11 @@ class Bot:
 
     async def settled(self) -> None:
         """Wait until every accepted message is answered or parked: a message leaves the inbox only then."""
-        async with asyncio.timeout(30):
-            while await self.store.inbox.waiting(self.service.platform) or self.gateway.active_count:  # noqa: ASYNC110 - the store has no event to wait for
-                await asyncio.sleep(0.005)
+
+        async def is_settled() -> bool:
+            return not self.gateway.active_count and not await self.store.inbox.waiting(self.service.platform)
+
+        await until(is_settled)
 
 
 class RestartableBot(Bot):
@@ -165,10 +167,3 @@ async def restartable_bot(path: Path, service: ChatService, *answers: Any) -> As
         await the_bot.gateway.close()
         await the_bot.receiver.close()
         await store.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until tasks of this loop make the condition true."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in other tasks of this loop
-            await asyncio.sleep(0.005)

@@ -1,14 +1,25 @@
-"""Waiting for what a server sees, from any thread and any event loop, without sleeping."""
+"""Waits for conditions: `Watch` by events, from any thread and any event loop; `until` by polling."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
 PATIENCE = 10.0
 """Seconds a test waits for the server to see something before it fails."""
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Poll a condition that has no event of its own, such as a row of a database; it may be a coroutine function."""
+    async with asyncio.timeout(30):
+        while True:
+            found = condition()
+            if await found if inspect.isawaitable(found) else found:
+                return
+            await asyncio.sleep(0.005)
 
 
 class Watch:

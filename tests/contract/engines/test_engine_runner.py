@@ -160,22 +160,22 @@ async def test_waiting_for_a_model_is_not_hanging() -> None:
             auxiliary_client.call_llm(task="compression", messages=[])
             return messages
 
-    watched = asyncio.Event()
-
     def answer(request: ChatRequest) -> Step:
         return Completion("At last.")
 
     class Late(ScriptedLLM):
         async def complete(self, request: ChatRequest) -> Completion:
-            await asyncio.sleep(3 * SHORT["compress"])
-            watched.set()
+            hanging = Slow()
+            with pytest.raises(EngineFailed):  # begun later with the same deadline, which has passed now
+                await compress(await runner_of(hanging, SHORT))
+            hanging.release.set()
             return await super().complete(request)
 
     runner = await runner_of(Asking(), SHORT)
     llm = Late([answer])
     with auxiliary_client.bound(lambda task, model: llm, asyncio.get_running_loop()):
         assert await compress(runner) == []
-    assert watched.is_set() and not runner.is_abandoned
+    assert len(llm.requests) == 1 and not runner.is_abandoned
 
 
 @pytest.mark.parametrize("returned", [None, 7, [None], [{"role": "user", "content": b"x"}]])

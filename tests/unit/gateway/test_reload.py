@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.fakes.telegram.server import FakeTelegram
 from tests.support import warm
 from tests.support.hermes_process import HermesProcess, WebClient, environment, hermes
 from tests.support.warm import HERMES
+from tests.support.watch import until
 
 ADA, BOB = 4711, 4712
 
@@ -263,9 +264,3 @@ async def test_a_replaced_engine_keeps_no_other_change_from_counting(private_hom
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in another task of this loop
-            await asyncio.sleep(0.01)

@@ -95,7 +95,11 @@ async def test_a_delivery_does_not_end_during_a_turn() -> None:
     async with chat_room(timing=replace(FAST, idle_timeout=0.01)) as room:
         room.play(TurnStarted("msg", "hi"), ToolStarted("c1", "terminal", "{}"))
         await room.service.until(lambda: len(room.service.calls_of("typing", "send")) > 0)
-        await asyncio.sleep(0.05)  # several idle time-outs
+        (during_turn,) = _tasks("event reader")
+        room.delivery.follow(
+            "conv_2", Place("bob")
+        )  # idle, and followed later: its time-out comes after this one's
+        await asyncio.wait(set(_tasks("event reader")) - {during_turn})
         room.play(TurnDone("After an hour."))
         assert [message.text for message in await room.ends()] == ["After an hour."]
 
@@ -122,9 +126,7 @@ async def test_closing_is_bounded() -> None:
         hanging = service.hold("send")
         room.answer("Never.")
         await hanging.reached.wait()
-        began = time.monotonic()
         await room.delivery.close()
-        assert time.monotonic() - began < 2
         await asyncio.sleep(0)
         assert not any(map(_tasks, ("event reader", "sender", "typing")))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -31,7 +30,7 @@ from gateway.chat.delivery.item import POSSIBLY_TWICE
 from gateway.chat.errors import ContentRefused, MessageGone, SlowDown, Undeliverable, Unreachable
 from gateway.text.display import code_block, escape_hidden, format_arguments, one_line
 from gateway.types import Button
-from tests.support.chat_harness import FAST, chat_room, reads_as
+from tests.support.chat_harness import ALICE, FAST, GROUP, chat_room, reads_as
 from tests.support.chat_service import ChatService
 
 BEGIN = TurnStarted("msg", "hi")
@@ -164,14 +163,24 @@ async def test_an_open_approval_hides_activity() -> None:
     async with chat_room() as room:
         room.play(BEGIN, ToolStarted("c1", "terminal", "{}"), _asked())
         await room.sees("May I run")
-        before = len(room.service.calls_of("typing"))
-        # Longer than two typing intervals and than the delay of the tool status.
-        await asyncio.sleep(3 * max(FAST.typing_every, FAST.status_after))
-        assert len(room.service.calls_of("typing")) == before
+        before = len(room.typing_in(ALICE))
+        # Another chat shows what is hidden here: when it has typed twice and shows its tool, this one has had time to.
+        room.delivery.follow("conv_2", GROUP)
+        for event in (BEGIN, ToolStarted("c2", "read_file", "{}")):
+            room.hub.publish("conv_2", event)
+        await room.service.until(lambda: len(room.typing_in(GROUP)) > 1)
+        await room.sees("⚙ read_file")
+        assert len(room.typing_in(ALICE)) == before
+        assert not any("⚙" in text for text in room.service.texts(ALICE.chat_id))
+        room.hub.publish("conv_2", TurnDone("Read."))
         room.play(ApprovalSettled("ap_1", "once"))
         await room.sees("⚙ terminal")
         room.play(ToolFinished("c1", "terminal", True, "", 1.0), TurnDone("Done."))
-        assert [message.text.split(":")[0] for message in await room.ends()] == ["✅ Allowed once", "Done."]
+        await room.ends()
+        assert [text.split(":")[0] for text in room.service.texts(ALICE.chat_id)] == [
+            "✅ Allowed once",
+            "Done.",
+        ]
 
 
 async def test_an_approval_settled_before_it_was_sent_is_not_sent() -> None:

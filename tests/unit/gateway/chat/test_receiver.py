@@ -11,8 +11,9 @@ from agent.messages import ToolCall
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.types import Attachment, Author, Place, Press
 from tests.support.media_files import attachment
-from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot, until
+from tests.support.receiver_harness import ANNA, BOB, CARL, GROUP, Bot, bot
 from tests.support.stores import temporary_store
+from tests.support.watch import until
 
 
 async def test_the_same_message_twice_is_answered_once(tmp_path: Path) -> None:

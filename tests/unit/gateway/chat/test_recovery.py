@@ -17,7 +17,8 @@ from agent.store import Address
 from gateway.chat.errors import ContentRefused
 from gateway.types import Attachment, ChatMessage, Place
 from tests.support.chat_service import ChatService
-from tests.support.receiver_harness import ANNA, GROUP, restartable_bot, until
+from tests.support.receiver_harness import ANNA, GROUP, restartable_bot
+from tests.support.watch import until
 
 DIRECT = Place("1")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,9 +158,7 @@ def test_a_pattern_sees_the_calls_of_tools(world: LcmToolsHarness) -> None:
 
 def test_a_pattern_that_would_never_end_is_stopped(world: LcmToolsHarness) -> None:
     world.say(user("a" * 60 + "b"))
-    began = time.monotonic()
     assert "takes too long" in error(grep(world, r"(?:a|aa)+$", mode="regex"))
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

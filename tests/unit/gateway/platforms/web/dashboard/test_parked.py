@@ -10,8 +10,9 @@ from gateway.chat.errors import Undeliverable
 from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.store.reports import ParkedDetail
 from gateway.types import OWNER, InboundMessage
-from tests.support.dashboard_bots import ANNA, Bot, bot, breaking_down, until
+from tests.support.dashboard_bots import ANNA, Bot, bot, breaking_down
 from tests.support.dashboard_harness import READER, SCRIPT, DashboardHarness, bearer, running_dashboard
+from tests.support.watch import until
 
 RETRY, DISMISS = "/api/dashboard/parked/retry", "/api/dashboard/parked/dismiss"
 

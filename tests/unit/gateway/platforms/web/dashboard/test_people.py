@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gateway.access.pairing import Pairing
 from gateway.types import Author
-from tests.support.dashboard_bots import STRANGER, bot, until
+from tests.support.dashboard_bots import STRANGER, bot
 from tests.support.dashboard_harness import SCRIPT, DashboardHarness
+from tests.support.watch import until
 
 ZOE = {"platform": "memory", "user_id": "7"}
 
