@@ -86,7 +86,7 @@ def render_for_model(message: ChatMessage, remarks: Iterable[Remark], files: Ite
 def safe_name(name: str) -> str:
     """Clean a name so that it can neither look like a mark nor begin a line."""
     plain = " ".join(re.sub(r"[\[\]<>:|\x00-\x1f\u2028\u2029]", " ", strip_role_markers(name)).split())
-    return plain[:_MAX_NAME] or "Somebody"
+    return plain[:_MAX_NAME] or "Someone"
 
 
 def _remark_lines(remarks: Iterable[Remark]) -> list[str]:

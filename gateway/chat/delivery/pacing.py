@@ -47,7 +47,7 @@ class Timing:
     notice_timeout: float = 120.0
     """For a notice outside a turn."""
     idle_timeout: float = 900.0
-    """Seconds after which a conversation without events is not watched any more."""
+    """After which a conversation without events is no longer watched."""
     close_timeout: float = 5.0
     """For unfinished messages at shutdown."""
 
