@@ -47,7 +47,7 @@ class Limits:
     def _use(self, config: LimitsConfig) -> None:
         self._config = config
         self.queue_limits = QueueLimits(
-            _QUEUED_PEOPLE * config.waiting_messages, of_one_person=config.waiting_messages
+            _QUEUED_PEOPLE * config.waiting_messages, per_person=config.waiting_messages
         )
         """Per conversation. Each queued message becomes a paid turn."""
         people, owner = config.messages_per_minute, config.owner_messages_per_minute
@@ -68,5 +68,5 @@ class Limits:
     def check_queue(self, waiting: int) -> None:
         """Raise QueueFull if a sender with so many waiting messages may not send another. Chat platforms do not need
         this: adding to the inbox counts their messages."""
-        if waiting >= self.queue_limits.of_one_person:
+        if waiting >= self.queue_limits.per_person:
             raise QueueFull(waiting)

@@ -115,8 +115,8 @@ class InboxMessage:
 class QueueLimits:
     """How many messages may wait in a chat."""
 
-    in_all: int
-    of_one_person: int
+    total: int
+    per_person: int
 
 
 class Inbox(Protocol):
@@ -200,15 +200,15 @@ class Inbox(Protocol):
 UNREADABLE = "It was written by another version of Hermes and cannot be read."
 """The reason for which a row is parked that cannot be parsed."""
 
-Kind = Literal["text", "notice", "file", "transient"]
-State = Literal["pending", "sending", "sent", "parked"]
+OutboxKind = Literal["text", "notice", "file", "transient"]
+DeliveryState = Literal["pending", "sending", "sent", "parked"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
     """How far the delivery of an outbox item has come."""
 
-    state: State = "pending"
+    state: DeliveryState = "pending"
     """`sending` also means that the outcome of an earlier call is unknown: the next call may send a duplicate."""
     shown_in: tuple[str, ...] = ()
     """The platform ids of the messages that show the item, the newest last."""
@@ -233,7 +233,7 @@ class OutboxItem:
     reply_to: str
     """The platform id of that message."""
     place: Place
-    kind: Kind
+    kind: OutboxKind
     content: str | None
     """None while the model is still writing. For a transient item: its final text, or None if it is to be deleted."""
     progress: DeliveryProgress = field(default_factory=DeliveryProgress)
@@ -243,7 +243,7 @@ class Outbox(Protocol):
     """Replies to people and the progress of their delivery."""
 
     async def add(
-        self, item_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
+        self, item_id: str, *, conversation_id: str, turn_id: str, kind: OutboxKind, content: str
     ) -> bool:
         """Add a notice or file that answers an inbox message. False if its author reads replies on the platform
         itself, so that there is nothing to deliver."""

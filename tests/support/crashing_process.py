@@ -23,7 +23,7 @@ from gateway.chat.adapter import ChatPort
 from gateway.chat.delivery.manager import DeliveryManager
 from gateway.chat.delivery.pacing import Timing
 from gateway.core.events import EventHub
-from gateway.store.ports import GatewayStore, InboxMessage, Kind, Outbox, OutboxItem
+from gateway.store.ports import GatewayStore, InboxMessage, Outbox, OutboxItem, OutboxKind
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Place
 from tests.support.chat_harness import ALICE, FAST
@@ -139,7 +139,7 @@ class CrashHarness:
         """Add an inbox message whose turn has not ended."""
         await self.store.inbox.add(InboxMessage(message_id, self.service.platform, {}, place, number))
 
-    async def add_items(self, *texts: str, kind: Kind = "notice") -> None:
+    async def add_items(self, *texts: str, kind: OutboxKind = "notice") -> None:
         """Add outbox items with the ids `out_0`, `out_1` and so on."""
         about = {"conversation_id": self.conversation.id, "turn_id": QUESTION}
         for number, text in enumerate(texts):

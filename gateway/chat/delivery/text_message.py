@@ -22,7 +22,7 @@ from gateway.chat.delivery.message_buffer import MessageBuffer, common_suffix_le
 from gateway.chat.delivery.outbox_tracker import OutboxHandle
 from gateway.chat.delivery.pacing import ChatTarget
 from gateway.chat.errors import ContentRefused, DeliveryError, MessageGone, Undeliverable, Unreachable
-from gateway.store.ports import DeliveryProgress, State
+from gateway.store.ports import DeliveryProgress, DeliveryState
 from gateway.text.splitter import split_first
 from gateway.text.unicode import is_blank
 from gateway.types import Button
@@ -218,7 +218,7 @@ class TextMessage(DeliveryItem):
                 "sending" if self._maybe_sent else "pending", left, is_streaming=bool(left)
             )
         if self.finished and not self._suspended:
-            state: State = "parked" if self._refused else "sent"
+            state: DeliveryState = "parked" if self._refused else "sent"
             return DeliveryProgress(
                 state, tuple(self._message_ids), reason=_PARTLY_REFUSED if self._refused else ""
             )

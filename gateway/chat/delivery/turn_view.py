@@ -31,7 +31,7 @@ from gateway.chat.delivery.pacing import ChatTarget, ChatTargets
 from gateway.chat.delivery.send_queue import SendQueue
 from gateway.chat.delivery.status_message import QueuedNotice, StaleMessage, ToolStatus
 from gateway.chat.delivery.text_message import Style, TextMessage
-from gateway.store.ports import UNREADABLE, Kind, OutboxItem, file_from
+from gateway.store.ports import UNREADABLE, OutboxItem, OutboxKind, file_from
 from gateway.text.code_files import find_long_code
 from gateway.text.unicode import is_blank
 from gateway.types import Place
@@ -306,7 +306,7 @@ class TurnView:
 
     # -- the outbox ------------------------------------------------------------------------------------------
 
-    def _durable_handle(self, kind: Kind, outbox_id: str) -> OutboxHandle | None:
+    def _durable_handle(self, kind: OutboxKind, outbox_id: str) -> OutboxHandle | None:
         """Return None for an item without an id: it is delivered as best effort."""
         return self._handle_at(self.target.place, kind, outbox_id) if outbox_id else None
 
@@ -314,14 +314,14 @@ class TurnView:
         return self._handle_at(place, "transient", new_id("out"), final_text)
 
     def _handle_at(
-        self, place: Place, kind: Kind, outbox_id: str, content: str | None = None
+        self, place: Place, kind: OutboxKind, outbox_id: str, content: str | None = None
     ) -> OutboxHandle | None:
         reply_to = self._platform_id(self._turn_id)
         return self.tracker.handle(
             OutboxItem(outbox_id, self._conversation_id, self._turn_id, reply_to, place, kind, content)
         )
 
-    def _park(self, kind: Kind, outbox_id: str) -> None:
+    def _park(self, kind: OutboxKind, outbox_id: str) -> None:
         if handle := self._durable_handle(kind, outbox_id):
             handle.park(self.queue.abandoned_because)
 

@@ -149,15 +149,15 @@ def _check_limits(
     connection: sqlite3.Connection, message: InboxMessage, place: str | None, limits: QueueLimits
 ) -> None:
     """Raise QueueFull. In a group, one person cannot use up the limit of the others."""
-    in_all, own = connection.execute(
+    total, own = connection.execute(
         """
         SELECT count(*), count(*) FILTER (WHERE json_extract(payload, '$.author.id') = ?)
         FROM inbox INDEXED BY inbox_waiting WHERE state = 'waiting' AND platform = ? AND place = ?
         """,
         (message.payload["author"]["id"], message.platform, place),
     ).fetchone()
-    if own >= limits.of_one_person or in_all >= limits.in_all:
-        raise QueueFull(own if own >= limits.of_one_person else in_all)
+    if own >= limits.per_person or total >= limits.total:
+        raise QueueFull(own if own >= limits.per_person else total)
 
 
 def _replace_payload(connection: sqlite3.Connection, message_id: str, payload: Payload) -> bool:

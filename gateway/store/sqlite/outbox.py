@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from agent.ids import id_from
-from gateway.store.ports import UNREADABLE, DeliveryProgress, Fence, Kind, OutboxItem
+from gateway.store.ports import UNREADABLE, DeliveryProgress, Fence, OutboxItem, OutboxKind
 from gateway.store.reports import ParkedItem
 from gateway.store.sqlite.database import Database
 from gateway.store.sqlite.queue_status import Counts, outbox_counts, parked_replies
@@ -46,7 +46,7 @@ class SqliteOutbox:
         self._fence = fence
 
     async def add(
-        self, item_id: str, *, conversation_id: str, turn_id: str, kind: Kind, content: str
+        self, item_id: str, *, conversation_id: str, turn_id: str, kind: OutboxKind, content: str
     ) -> bool:
         return await self._database.write(
             _add, item_id, conversation_id, turn_id, kind, content, fence=self._fence
@@ -91,7 +91,7 @@ def put(
     *,
     conversation_id: str,
     turn_id: str,
-    kind: Kind,
+    kind: OutboxKind,
     content: str,
 ) -> bool:
     """Add an item in the transaction of the event it reports. False if the inbox message has no place to reply to."""
@@ -111,7 +111,7 @@ def _add(
     item_id: str,
     conversation_id: str,
     turn_id: str,
-    kind: Kind,
+    kind: OutboxKind,
     content: str,
 ) -> bool:
     return put(
@@ -166,7 +166,7 @@ def _save(connection: sqlite3.Connection, platform: str, item: OutboxItem) -> No
     )
 
 
-def _stored_kind(kind: Kind) -> str:
+def _stored_kind(kind: OutboxKind) -> str:
     return _STORED_TRANSIENT if kind == "transient" else kind
 
 

@@ -38,7 +38,7 @@ async def test_how_many_may_wait() -> None:
     """In all places that ask."""
     limits = Limits(LimitsConfig(waiting_messages=5), (await temporary_store()).sessions)
     limits.apply(LimitsConfig(waiting_messages=2))
-    assert limits.queue_limits.of_one_person == 2
+    assert limits.queue_limits.per_person == 2
 
 
 async def test_what_may_be_spent() -> None:

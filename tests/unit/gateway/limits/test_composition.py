@@ -54,4 +54,4 @@ async def test_the_whole_of_hermes_keeps_to_the_budget(tmp_path: Path) -> None:
             with pytest.raises(BudgetReached):
                 await summariser("compression", model).complete(ASK)
         assert [gateway.limits.refusal(OWNER) is None for _ in range(3)] == [True, True, False]
-        assert gateway.limits.queue_limits.of_one_person == 3
+        assert gateway.limits.queue_limits.per_person == 3

@@ -16,7 +16,7 @@ from gateway.types import Place
 
 HERE = Place("1")
 A_MONTH = 31 * 86_400
-NO_ROOM = QueueLimits(in_all=1, of_one_person=1)
+NO_ROOM = QueueLimits(total=1, per_person=1)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from agent.errors import StoreError
 from agent.messages import Message
 from agent.store import Address, Conversation
-from gateway.store.ports import DeliveryProgress, GatewayStore, InboxMessage, Kind, OutboxItem
+from gateway.store.ports import DeliveryProgress, GatewayStore, InboxMessage, OutboxItem, OutboxKind
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Place
 
@@ -76,7 +76,7 @@ async def test_whoever_comes_and_reads_gets_nothing_brought(
 
 @pytest.mark.parametrize("kind", ["notice", "file"])
 async def test_notices_and_files_come_in_order(
-    store: GatewayStore, conversation: Conversation, question: str, kind: Kind
+    store: GatewayStore, conversation: Conversation, question: str, kind: OutboxKind
 ) -> None:
     """As they were put there."""
     about = {"conversation_id": conversation.id, "turn_id": question}
