@@ -8,16 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent.llm import ChatRequest
-from agent.store import Conversation
 from agent.testing import Step
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
-from gateway.chat.receiver import ChatReceiver
-from gateway.config.schema_platforms import TelegramBotConfig
-from gateway.media.attachments import AttachmentReader
 from gateway.types import Author, ChatMessage, Place
 from tests.support.chat_service import ChatService
 from tests.support.dashboard_harness import DashboardHarness
+from tests.support.receiver_harness import make_receiver
 
 ANNA, STRANGER = Author("1", "Anna"), Author("7", "Zoe")
 
@@ -25,19 +20,8 @@ ANNA, STRANGER = Author("1", "Anna"), Author("7", "Zoe")
 class Bot:
     def __init__(self, dashboard: DashboardHarness, **settings: Any) -> None:
         self.service = ChatService()
-        store = dashboard.store
-        config = TelegramBotConfig.model_validate({"allowed_users": [1], **settings})
-        gate = dashboard.gateway.access.add(Gate(self.service.platform, config, store.access))
-        self.receiver = ChatReceiver(
-            dashboard.gateway,
-            self.service,
-            gate,
-            Pairing(store.access),
-            AttachmentReader(_sees_nothing),
-            config,
-            join_seconds=0.01,
-        )
-        dashboard.gateway.bots[self.service.platform] = self.receiver
+        access = {"allowed_users": [1], **settings}
+        self.receiver = make_receiver(dashboard.gateway, self.service, access, join_seconds=0.01)
         self._ids = itertools.count(1)
 
     async def hears(self, text: str, author: Author = ANNA) -> ChatMessage:
@@ -66,7 +50,3 @@ def breaking_down(times: int) -> list[Step]:
         raise ZeroDivisionError("a bug")
 
     return [broken] * times
-
-
-async def _sees_nothing(conversation: Conversation) -> bool:
-    return False

@@ -1,4 +1,4 @@
-"""A bot as `gateway/run.py` puts it together, but for its model and its chat service, which a test brings."""
+"""Harness: a chat bot on a store, a model and a chat service that the test makes fail."""
 
 from __future__ import annotations
 
@@ -12,28 +12,20 @@ from agent.events import TurnDone, TurnEvent, TurnFailed
 from agent.llm import LLMClient
 from agent.store import Address, Conversation
 from agent.tool import Tool
-from gateway.access.gate import Gate
-from gateway.access.pairing import Pairing
-from gateway.chat.receiver import ChatReceiver
 from gateway.commands import Commands
-from gateway.config.schema_platforms import TelegramBotConfig
 from gateway.core.gateway import Gateway
 from gateway.core.observer import NULL_OBSERVER, Observer
-from gateway.media.attachments import AttachmentReader
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore
 from gateway.types import Author, ChatMessage, Place
 from tests.support.agents import make_agent
 from tests.support.chat_service import ChatService
 from tests.support.configuration import current_config
+from tests.support.receiver_harness import make_receiver
 
 COMMANDS = Commands.discover()
 ADA = Author("1", "Ada")
 HERE = Place("1")
-
-
-async def _sees_no_images(conversation: Conversation) -> bool:
-    return False
 
 
 class FaultHarness:
@@ -57,16 +49,7 @@ class FaultHarness:
             workspaces=workspaces,
             observer=observer,
         )
-        settings = TelegramBotConfig.model_validate({"allowed_users": [1]})
-        self.receiver = ChatReceiver(
-            self.gateway,
-            service,
-            self.gateway.access.add(Gate(service.platform, settings, store.access)),
-            Pairing(store.access),
-            AttachmentReader(_sees_no_images),
-            settings,
-            join_seconds=0.05,
-        )
+        self.receiver = make_receiver(self.gateway, service, {"allowed_users": [1]})
         self._numbers = itertools.count(100)
 
     async def conversation(self) -> Conversation:
@@ -76,11 +59,11 @@ class FaultHarness:
         )
 
     def written(self, text: str) -> ChatMessage:
-        """What the service delivers of it, once or several times."""
+        """Make a message; the test delivers it once or several times."""
         return ChatMessage(str(next(self._numbers)), HERE, ADA, text)
 
     async def turn(self, text: str) -> list[TurnEvent]:
-        """Says it, and gives all that comes of it."""
+        """Send a message and return the events of its turn."""
         conversation = await self.conversation()
         last = self.gateway.hub.last_number(conversation.id)
         with self.gateway.hub.watch(conversation.id, after=last) as watcher:
@@ -91,20 +74,20 @@ class FaultHarness:
                     events.append(envelope.event)
                     if isinstance(envelope.event, TurnDone | TurnFailed):
                         return events
-        raise AssertionError("nobody watches for so long")
+        raise AssertionError("the event stream ended before the turn")
 
     async def said(self) -> list[tuple[str, str]]:
         transcript = await self.store.sessions.transcript((await self.conversation()).id)
         return [(message.role, message.content) for message in transcript]
 
     async def is_settled(self) -> bool:
-        """Nothing waits for an answer, nothing waits to be shown, and nothing was given up."""
+        """Return whether every message is answered and delivered and none is parked."""
         platform = self.service.platform
         left = (await self.store.inbox.waiting(platform), await self.store.inbox.parked())
         return left == ([], []) and await self.store.outbox.undelivered(platform) == []
 
     async def close(self) -> None:
-        """As a stop does: what can be shown is shown."""
+        """Stop in the order of `hermes run`: gateway first, then delivery."""
         await self.gateway.close()
         await self.receiver.close()
 

@@ -31,11 +31,7 @@ from tests.support.stores import temporary_store
 from tests.support.watch import until
 
 COMMANDS = Commands.discover()
-
-
 ANNA, BOB, CARL = Author("1", "Anna"), Author("2", "Bob"), Author("3", "Carl")
-
-
 GROUP = Place("-100", kind="group", group_id="-100")
 
 
@@ -46,6 +42,35 @@ async def danger(ctx: ToolContext) -> str:
 
 
 _message_ids = itertools.count(1)
+
+
+def make_receiver(
+    gateway: Gateway,
+    service: ChatService,
+    settings: dict[str, Any],
+    *,
+    sees: bool = False,
+    join_seconds: float = 0.05,
+    closing_seconds: float = 5.0,
+) -> ChatReceiver:
+    """Make the receiver of a bot and register it; `sees`: whether the model sees images."""
+
+    async def sees_images(conversation: Conversation) -> bool:
+        return sees
+
+    config = TelegramBotConfig.model_validate(settings)
+    receiver = ChatReceiver(
+        gateway,
+        service,
+        gateway.access.add(Gate(service.platform, config, gateway.store.access)),
+        Pairing(gateway.store.access),
+        AttachmentReader(sees_images),
+        config,
+        join_seconds=join_seconds,
+        closing_seconds=closing_seconds,
+    )
+    gateway.bots[service.platform] = receiver
+    return receiver
 
 
 class Bot:
@@ -73,26 +98,10 @@ class Bot:
             settings=current_config(gateway={"busy": busy}),
         )
         self.pairing = Pairing(self.store.access)
-
-        async def sees_images(conversation: Conversation) -> bool:
-            return sees
-
-        config = TelegramBotConfig.model_validate(
-            {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
+        access = {"allowed_users": [1, 2], "allowed_groups": [-100, -500], **settings}
+        self.receiver = make_receiver(
+            self.gateway, self.service, access, sees=sees, join_seconds=join_seconds, closing_seconds=0.5
         )
-        gate = self.gateway.access.add(Gate(self.service.platform, config, self.store.access))
-        media = AttachmentReader(sees_images)
-        self.receiver = ChatReceiver(
-            self.gateway,
-            self.service,
-            gate,
-            self.pairing,
-            media,
-            config,
-            join_seconds=join_seconds,
-            closing_seconds=0.5,
-        )
-        self.gateway.bots[self.service.platform] = self.receiver
 
     async def hears(
         self, text: str, author: Author = ANNA, place: Place | None = None, **more: Any
