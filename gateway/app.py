@@ -124,7 +124,9 @@ async def build_app(loaded: LoadedConfig) -> AsyncIterator[App]:
         clients = await _open_clients(stack, config)
         new_engine, toolbox_for = await _load_engine_and_tools(loaded, clients, plugins)
         metrics.register_tools(each["function"]["name"] for each in toolbox_for("").definitions)
-        commands = await asyncio.to_thread(Commands.discover, plugins.commands)
+        commands = await asyncio.to_thread(
+            Commands.discover, plugins.commands, hyphens=platforms.command_hyphens
+        )
         store = await _open_store(stack, loaded)
         limits = Limits(config.limits, store.sessions)
         meter = _Meter(metrics, limits, await Windows.load(store.sessions))
@@ -227,7 +229,7 @@ async def _load_engine_and_tools(
             context_length=main.context_length,
             model=main.model,
             options=context.options,
-            options_at=loaded.place_of("context.options"),
+            options_position=loaded.position_of("context.options"),
         ),
         "engine",
     )

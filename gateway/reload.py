@@ -63,24 +63,24 @@ def _models(loaded: LoadedConfig) -> Iterator[str]:
     try:
         configured_names(model)
     except ModelNotAvailable as error:
-        yield f"{loaded.place_of('model.name')}: model: {error.detail}"
+        yield f"{loaded.position_of('model.name')}: model: {error.detail}"
     named = [("model.name", model.name, model.base_url)]
     named += [("model.fallbacks", each.name, each.base_url or model.base_url) for each in model.fallbacks]
     for key, name, base_url in named:
         if base_url is None and (problem := provider_problem(name)):
-            yield f"{loaded.place_of(key)}: {key}: {problem}"
+            yield f"{loaded.position_of(key)}: {key}: {problem}"
 
 
 def _plugins(loaded: LoadedConfig, every: Sequence[PluginInfo]) -> Iterator[str]:
     for plugin in every:
         if plugin.enabled and plugin.problem:
-            yield f"{loaded.place_of('plugins.enabled')}: plugins.enabled: {plugin.name}: {plugin.problem}"
+            yield f"{loaded.position_of('plugins.enabled')}: plugins.enabled: {plugin.name}: {plugin.problem}"
 
 
 def _auxiliary(loaded: LoadedConfig, *, keys: bool) -> Iterator[str]:
     key = "auxiliary.compression"
     config = loaded.config.auxiliary.compression
-    place = loaded.place_of(f"{key}.model" if config.model else f"{key}.provider")
+    place = loaded.position_of(f"{key}.model" if config.model else f"{key}.provider")
     try:
         spec = auxiliary_spec(config, loaded.config.model)
     except ModelNotAvailable as error:
@@ -104,7 +104,7 @@ def _tools(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
             try:
                 choose_tools(available, [name], {}, "")
             except UnknownTool as error:
-                yield f"{loaded.place_of(key)}: {key}: {error.detail}"
+                yield f"{loaded.position_of(key)}: {key}: {error.detail}"
 
 
 def _engine(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
@@ -115,10 +115,10 @@ def _engine(loaded: LoadedConfig, plugins: Plugins) -> Iterator[str]:
             home=loaded.home,
             plugins=plugins,
             options=context.options,
-            options_at=loaded.place_of("context.options"),
+            options_position=loaded.position_of("context.options"),
         )
     except UnknownEngine as error:
-        where = loaded.place_of("context.engine")
+        where = loaded.position_of("context.engine")
         until = "Until then, Hermes runs with the built-in `compressor`."
         yield f"{where}: context.engine: {error.detail}\n{until}"
     except ConfigError as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _RUNNING = "Hermes is running; stop it first, then restore."
 _MAX_LISTED = 20
-"""How many unreadable files are listed."""
+"""Number of unreadable files that are listed."""
 
 
 @click.command()
@@ -30,12 +30,12 @@ _MAX_LISTED = 20
 @click.option("--force", is_flag=True, help="Overwrite PATH.")
 @click.pass_obj
 def backup(options: Options, path: Path | None, with_workspaces: bool, force: bool) -> None:
-    """Copy everything that was said into one file, and check that the copy is whole.
+    """Copy all conversations into one file, and check that the copy is complete.
 
-    The databases of context engines (`*.db` in the state directory) go with it.
+    The databases of context engines (`*.db` in the state directory) are included.
 
-    It can be made while Hermes runs, and holds nobody up. PATH is a file or a directory; without it the backup lies
-    in `backups` in the state directory. Copy it to another machine: it is worth nothing on a disk that fails.
+    It works while Hermes runs, and delays no message. PATH is a file or a directory; without it the backup is written
+    to `backups` in the state directory. Copy it to another machine, in case this disk fails.
 
     The file holds private conversations; only you can read it. Keys are not in it: keep `.env` yourself.
     """
@@ -49,7 +49,7 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
         made = make_backup(sources, _target(loaded, path), overwrite=force)
     _print_made(made, with_workspaces=with_workspaces)
     if configuration is None and loaded.path is not None:
-        click.echo(f"{loaded.path} is not in it, because keys or tokens stand in it.")
+        click.echo(f"{loaded.path} is not in it, because it contains keys or tokens.")
     click.echo("Keys in .env or the environment are not in it; keep them yourself.")
 
 
@@ -58,12 +58,12 @@ def backup(options: Options, path: Path | None, with_workspaces: bool, force: bo
 @click.option("--yes", is_flag=True, help="Do not ask first.")
 @click.pass_obj
 def restore(options: Options, file: Path, yes: bool) -> None:
-    """Put the backup FILE in the place of what is there.
+    """Replace the current state by the backup FILE.
 
-    Hermes must not be running. FILE is checked first, and what is there is kept under another name beside it, so that
-    `hermes restore` can bring that back, too. The configuration is left as it is.
+    Hermes must not be running. FILE is checked first, and the current state is kept under another name, so that
+    `hermes restore` can bring it back. The configuration is not changed.
 
-    It says what would replace what and, at a terminal, asks.
+    It prints what is replaced, and asks at a terminal.
     """
     from gateway.backup.restore import restore as put_back  # noqa: PLC0415 - not for `--help`
     from gateway.config.loader import ensure_home  # noqa: PLC0415

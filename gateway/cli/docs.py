@@ -25,29 +25,29 @@ programs. `NO_COLOR` is respected. Answers go to standard output; progress, hint
 errors go to standard error. Long operations show their progress.
 
 The exit code is 0 for success, 1 for a failure, 2 for a mistake in the command line or the configuration, and 130
-after Ctrl-C. `hermes status` also has 3 if no Hermes runs, and keeps its exit code after Ctrl-C;
+after Ctrl-C. `hermes status` exits with 3 if Hermes is not running, and keeps its exit code after Ctrl-C;
 `hermes service status` and `hermes service logs` have the exit codes of systemd's programs.
 """
 
 _AFTERWORD = """\
-## What an import becomes
+## Imported conversations
 
 Each chat, and each tree of sessions of hermes-agent, becomes one conversation on the platform `import`. No bot and no
-page has that platform, so an imported chat never meets a live one, and nothing is ever sent to it. Its ids are made
-from the ids in the file: importing the file again adds only what is new, and an import that was interrupted can be
-repeated. A conversation is taken in whole or not at all. Where a file holds messages older than what was imported of
-the same chat before, that chat is refused, because nothing stored is ever moved.
+page uses that platform, so an imported chat never mixes with a live one, and nothing is ever sent to it. Its ids are
+derived from the ids in the file: importing the file again adds only new messages, and an interrupted import can be
+repeated. A conversation is imported completely or not at all. A chat is refused if the file holds messages older than
+those imported before, because Hermes never reorders stored messages.
 
 - **`state.db` of hermes-agent**: sessions with their parents. Copies and summaries that its compression made are
-  recognised, and each message is there once. System prompts and what was taken back are left out.
+  recognised, so each message is imported once. System prompts and messages that were undone are left out.
 - **`result.json` of Telegram Desktop** (*Export chat history*, format JSON; a full export works, too, with the chats
-  that were left): media become a word in brackets. In a chat with a bot, the bot's messages are the agent's.
-- **JSON of DiscordChatExporter**: files become their names. In a direct chat with a bot, the bot's messages are the
-  agent's.
+  that were left): media are replaced by a word in brackets. In a chat with a bot, the bot's messages are the agent's.
+- **JSON of DiscordChatExporter**: files are replaced by their names. In a direct chat with a bot, the bot's
+  messages are the agent's.
 
-In other chats everybody is a person with a name, unless `--assistant` says who was the agent. Imported conversations
-belong to you, so that your own searches and the agent's find them, or to whoever `--person` names. Hermes must not be
-running meanwhile.
+In other chats every author is a person with a name, unless `--assistant` names the agent. Imported conversations
+belong to you, or to the person that `--person` names; your searches and the agent's find them. Stop Hermes before an
+import.
 """
 
 

@@ -98,7 +98,7 @@ def plugins(loaded: LoadedConfig) -> Iterator[Finding]:
             home=home,
             plugins=enabled,
             options=config.context.options,
-            options_at=loaded.place_of("context.options"),
+            options_position=loaded.position_of("context.options"),
         )
     except (UnknownEngine, EngineBroken) as error:
         yield Finding("fail", fallback_sentence(config.context.engine, error.detail))
@@ -182,7 +182,7 @@ def limits(config: Config) -> Iterator[Finding]:
     """Report the daily budget, if one is set."""
     caps = {
         "for each person": config.limits.daily_usd_per_person,
-        "for everybody": config.limits.daily_usd_total,
+        "for everyone": config.limits.daily_usd_total,
     }
     told = [f"{format_usd(cap)} {whose}" for whose, cap in caps.items() if cap is not None]
     if not told:

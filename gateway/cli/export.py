@@ -23,9 +23,14 @@ format_option = click.option(
 
 @click.command()
 @click.option(
-    "--conversation", "wanted", metavar="ID", help="Only this one: an id, its beginning, or `latest`."
+    "--conversation",
+    "wanted",
+    metavar="ID",
+    help="Only this conversation: an id, its beginning, or `latest`.",
 )
-@click.option("--person", metavar="ID", help="Only theirs, such as owner or telegram:4711.")
+@click.option(
+    "--person", metavar="ID", help="Only conversations of this person, such as owner or telegram:4711."
+)
 @click.option(
     "--platform", metavar="NAME", help="Only of this platform: web, terminal, telegram, import, ..."
 )
@@ -33,14 +38,14 @@ format_option = click.option(
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"]),
     metavar="DATE",
-    help="Only what was said since then: 2026-11-17, or with a time.",
+    help="Only messages since then: 2026-11-17, or with a time.",
 )
 @format_option
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
-    help="A file, or a directory for a file each (one that ends in / is made); else standard output.",
+    help="A file, or a directory for one file per conversation (created if it ends in /). Default: standard output.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files.")
 @click.pass_obj
@@ -56,21 +61,21 @@ def export(
 ) -> None:
     """Write conversations to a file, to a directory or to standard output.
 
-    jsonl holds all of it: for each conversation a line about it and its sessions, then a line for each message, those
-    of branches included. markdown and html are for reading and show each conversation as it stands now. What looks like
-    a key or a password is left out. It works while Hermes runs.
+    jsonl holds everything: for each conversation a line about it and its sessions, then a line for each message,
+    including those of branches. markdown and html are for reading and show each conversation in its current form. Text
+    that looks like a key or a password is redacted. The command works while Hermes runs.
     """
     from gateway.cli.export_writer import ExportOptions, Selection, export_many  # noqa: PLC0415 - not for `--help`
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None
     if not loaded_for(options).database.exists():
-        click.echo("Nothing was said yet, so nothing was written.", err=True)
+        click.echo("There are no conversations yet, so nothing was written.", err=True)
         return
     export_options = ExportOptions(style, moment, _target(output), force)
     written = export_many(options, Selection(person, platform, moment), export_options, only)
     if not written:
-        click.echo("No conversation fits that, so nothing was written.", err=True)
+        click.echo("No conversation matches, so nothing was written.", err=True)
     elif output is not None:
         click.echo(f"Wrote {pluralize(len(written), 'conversation')} to {output}.", err=True)
 

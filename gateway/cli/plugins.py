@@ -91,7 +91,7 @@ def enable(options: Options, name: str) -> None:
     if name in enabled:
         click.echo(f"{name} is already enabled.")
         return
-    check_plugin(name, home=loaded.home, beside=enabled)
+    check_plugin(name, home=loaded.home, enabled=enabled)
     _edit(options, loaded, lambda text: add_item(text, "plugins", "enabled", name))
     click.echo(f"{name} is enabled. {_RESTART}")
 
@@ -138,7 +138,7 @@ def _use(options: Options, name: str) -> None:
         home=loaded.home,
         plugins=found,
         options=loaded.config.context.options,
-        options_at=loaded.place_of("context.options"),
+        options_position=loaded.position_of("context.options"),
     )
     path = _edit(options, loaded, lambda text: set_values(text, "context", {"engine": name}))
     click.echo(f"Wrote context.engine: {name} to {path}. {_RESTART}")

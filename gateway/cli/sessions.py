@@ -111,8 +111,8 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
 def export(options: Options, wanted: str, style: str, output: Path | None, force: bool) -> None:
     """Write a conversation to a file or to standard output.
 
-    jsonl holds every field of every message, a line each; markdown and html are for reading. What looks like a key or
-    a password is left out. `hermes export` writes many conversations.
+    jsonl holds every field of every message, a line each; markdown and html are for reading. Text that looks like a
+    key or a password is redacted. `hermes export` writes many conversations.
     """
     from gateway.cli.export_writer import ExportOptions, export_one  # noqa: PLC0415
 

@@ -151,7 +151,7 @@ class Spoken:
     text: str
     by_model: bool
     calls: list[str]
-    """Return one line for each tool call and its result."""
+    """One line for each tool call and its result."""
 
 
 def entries(messages: Iterable[Message], sessions: Iterable[Session]) -> Iterator[SessionBreak | Spoken]:

@@ -3,14 +3,14 @@
 A user's service manager has no privileges, and Hermes runs bubblewrap in user namespaces. So three kinds of hardening
 are left out on purpose:
 
-- what takes capabilities away (`CapabilityBoundingSet`, `ProtectKernelModules`, `ProtectKernelLogs`, `ProtectClock`,
-  `PrivateDevices`): where the manager may not do that, the service does not start (218/CAPABILITIES). A user's
-  processes do not have them anyway.
-- what bubblewrap needs: `RestrictNamespaces`; `ProtectHostname`, because a sandbox has a name of its own;
-  `ProtectKernelTunables`, `ProtectProc` and `ProcSubset`, because the kernel lets nobody mount a fresh /proc who sees
-  only parts of it.
-- `PrivateUsers`: without user namespaces the service would not start. The settings that need a view of the file system
-  of their own bring it along by themselves where it is possible, and are passed over where it is not.
+- settings that remove capabilities (`CapabilityBoundingSet`, `ProtectKernelModules`, `ProtectKernelLogs`,
+  `ProtectClock`, `PrivateDevices`): where the manager may not remove them, the service does not start
+  (218/CAPABILITIES). A user's processes do not have them anyway.
+- settings that break bubblewrap: `RestrictNamespaces`; `ProtectHostname`, because a sandbox sets its own host name;
+  `ProtectKernelTunables`, `ProtectProc` and `ProcSubset`, because a process that sees only parts of /proc cannot
+  mount a new one.
+- `PrivateUsers`: without user namespaces the service would not start. Settings that need a private view of the file
+  system enable it themselves where possible, and are ignored elsewhere.
 
 `MemoryDenyWriteExecute` would end programs that commands of the agent run, such as node.
 """
@@ -26,13 +26,13 @@ from gateway.config.loader import LoadedConfig
 
 UNIT = "hermes.service"
 _BAD_CONFIGURATION = 2
-"""The exit code after which another start would end the same way."""
+"""The exit code after which systemd does not restart Hermes."""
 _WATCHDOG_SECONDS = 60
 _BEYOND_DRAINING = 30
 """Seconds that platforms, engines and the store get after the answers."""
 
 _SHARED_TMP = ("/tmp", "/var/tmp")  # noqa: S108 - only looked at
-"""What `PrivateTmp` hides."""
+"""Folders that `PrivateTmp` hides."""
 
 _TEMPLATE = """\
 # Written by `hermes service install`, which overwrites it. Your own changes go into
@@ -53,32 +53,32 @@ Restart=on-failure
 RestartSec=5
 RestartPreventExitStatus={bad_configuration}
 TimeoutStartSec=600
-# An event loop that stands still for a minute is ended and started again.
+# systemd restarts Hermes if its event loop is blocked for a minute.
 WatchdogSec={watchdog_seconds}
 TimeoutStopSec={stop_seconds}
-# Commands of the agent end with their turn, not with the signal.
+# The signal stops only Hermes; commands of the agent end with their turn.
 KillMode=mixed
 
-# It writes into its state directory and {its_tmp}, and nowhere else.
+# Hermes may write only to its state directory and {its_tmp}.
 ProtectSystem=strict
 ReadWritePaths={writable}
 {private_tmp}
 UMask=0077
 
-# A fault must not take the whole machine along. A command of the agent that is killed for its memory ends alone.
+# Limits protect the machine. If a command of the agent runs out of memory, only that command is killed.
 MemoryMax=4G
 TasksMax=1024
 LimitNOFILE=65536
 OOMPolicy=continue
 
-# Whatever it starts has no more rights than it has itself.
+# Child processes get no additional privileges.
 NoNewPrivileges=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 RestrictRealtime=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 SystemCallArchitectures=native
-# The last two are for bubblewrap, the sandbox of the terminal.
+# @mount and sethostname are for bubblewrap, the sandbox of the terminal.
 SystemCallFilter=@system-service @mount sethostname
 SystemCallErrorNumber=EPERM
 
@@ -88,16 +88,16 @@ WantedBy=default.target
 
 
 def unit_text(loaded: LoadedConfig) -> str:
-    """For this Python, this state directory and this configuration."""
-    # Without -P, a folder in the state directory could be taken for a part of Hermes.
+    """Return the unit for this Python, this state directory and this configuration."""
+    # Without -P, Python would import packages from the state directory.
     command = [sys.executable, "-P", "-m", "gateway.cli"]
     command += ["--config", str(loaded.path)] if loaded.path else []
     folders = dict.fromkeys((loaded.home, loaded.database.parent))
-    # Not resolved: what a link leads to has to be there, and so has the link.
+    # Not resolved: both a link and its target must exist.
     needed = (*folders, loaded.path, Path(sys.executable), Path(sys.prefix), Path(__file__))
     below_tmp = next((path for path in needed if path and _is_below_tmp(path)), None)
     return _TEMPLATE.format(
-        its_tmp=_SHARED_TMP[0] if below_tmp else "a /tmp of its own",
+        its_tmp=_SHARED_TMP[0] if below_tmp else "a private /tmp",
         private_tmp=f"# No PrivateTmp: it would hide {_commented(below_tmp)}"
         if below_tmp
         else "PrivateTmp=yes",
@@ -115,7 +115,7 @@ def unit_text(loaded: LoadedConfig) -> str:
 
 
 def configuration_in(unit: str) -> Path | None:
-    """The file that a unit names; None if it is for the defaults."""
+    """Return the configuration file that a unit names; None if it uses the defaults."""
     found = re.search(r'"--config" "((?:[^"\\]|\\.)*)"', unit)
     if found is None:
         return None
@@ -129,7 +129,7 @@ def _is_below_tmp(path: Path) -> bool:
 
 
 def _commented(path: Path) -> str:
-    """On one line that goes on to no other."""
+    """Return the path as one comment line without a continuation."""
     return " ".join(str(path).split()).replace("\\", "/")
 
 
@@ -138,6 +138,6 @@ def _literal(path: Path) -> str:
 
 
 def _in_quotes(text: str) -> str:
-    """As one word, whatever is in it."""
+    """Quote text as one word of a unit file."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
     return f'"{plain}"'

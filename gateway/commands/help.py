@@ -15,8 +15,7 @@ _OTHERS = "More"
 
 
 async def _run(context: CommandContext, rest: str) -> str:
-    # Telegram links a command only up to its first hyphen: a tap on /undo-compress would send /undo.
-    hyphen = "_" if context.conversation.address.platform.startswith("telegram") else "-"
+    hyphen = context.commands.hyphen_on(context.conversation.address.platform)
     usable = [command for command in context.commands.all if context.is_admin or not command.for_admins]
     return "\n\n".join(
         "\n".join((f"{title}:", *(_line(command, hyphen) for command in commands)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,19 +68,23 @@ class Command:
 class Commands:
     """All commands by name and alias."""
 
-    def __init__(self, commands: list[Command]) -> None:
+    def __init__(self, commands: list[Command], hyphens: Mapping[str, str] | None = None) -> None:
+        self._hyphens = hyphens or {}
         self.all = sorted(commands, key=lambda command: command.name)
         self._by_name = {
             command_name(name): command for command in self.all for name in (command.name, *command.aliases)
         }
 
     @classmethod
-    def discover(cls, more: Sequence[Command] = ()) -> Commands:
-        """Import every command file of this package; `more` are the commands of plugins."""
+    def discover(cls, more: Sequence[Command] = (), *, hyphens: Mapping[str, str] | None = None) -> Commands:
+        """Import every command file of this package; `more` are the commands of plugins.
+
+        `hyphens` maps platforms to the character that they show instead of the hyphen in a command's name.
+        """
         package, this = __name__.rsplit(".", 1)
         names = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)])]
         modules = [importlib.import_module(f"{package}.{name}") for name in names if name != this]
-        return cls([*(module.COMMAND for module in modules), *more])
+        return cls([*(module.COMMAND for module in modules), *more], hyphens)
 
     @property
     def menu(self) -> list[Command]:
@@ -91,6 +95,10 @@ class Commands:
             for alias in command.aliases
         ]
         return sorted([*self.all, *aliases], key=lambda command: command.name)
+
+    def hyphen_on(self, platform: str) -> str:
+        """Return the hyphen of commands on `telegram`, which is also the one on `telegram/work`."""
+        return self._hyphens.get(platform.partition("/")[0], "-")
 
     def overtakes(self, call: CommandCall | None) -> bool:
         """Whether the command runs at once, even while a turn is running."""

@@ -78,7 +78,7 @@ class LoadedConfig:
         """Read the file again, now that the platforms of plugins are known. Raises ConfigError."""
         return replace(load(self.path, sections=sections, strict=True), ignored=self.ignored)
 
-    def place_of(self, key: str) -> str:
+    def position_of(self, key: str) -> str:
         """Return the position of a key for an error message: `hermes.yaml:12`, or the file if the key is not in it."""
         source = self.path or SHIPPED
         while key and not self.origins.get(key, "").startswith(_LINE):

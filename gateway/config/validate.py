@@ -61,18 +61,18 @@ def sections() -> list[tuple[str, str]]:
     return [(name, _resolve(schema)["description"]) for name, schema in _root()["properties"].items()]
 
 
-def schema_at(place: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
+def schema_at(path: KeyPath, of: type[Config] = Config) -> JsonSchema | None:
     """Return the schema of this key; None if there is no such key."""
     schema: JsonSchema | None = _root(of)
-    for step in place:
+    for step in path:
         if schema is None:
             return None
         schema = _child(schema, step)
     return schema
 
 
-def is_secret(place: KeyPath, of: type[Config] = Config) -> bool:
-    schema = schema_at(place, of)
+def is_secret(path: KeyPath, of: type[Config] = Config) -> bool:
+    schema = schema_at(path, of)
     return schema is not None and schema.get("format") == "password"
 
 
@@ -97,9 +97,9 @@ def describe_type(schema: JsonSchema) -> str:
     return "text"
 
 
-def closest_key(place: KeyPath, of: type[Config] = Config) -> str | None:
+def closest_key(path: KeyPath, of: type[Config] = Config) -> str | None:
     """Return the known key that is closest to an unknown one."""
-    *parent, wrong = place
+    *parent, wrong = path
     siblings = _names(schema_at(tuple(parent), of))
     if close := difflib.get_close_matches(str(wrong), siblings, n=1):
         return dotted((*parent, close[0]))
@@ -110,9 +110,9 @@ def closest_key(place: KeyPath, of: type[Config] = Config) -> str | None:
     return None
 
 
-def dotted(place: KeyPath) -> str:
+def dotted(path: KeyPath) -> str:
     """Format a path: `model.fallbacks[0].name`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
 
@@ -166,15 +166,15 @@ MAX_SHOWN = 24
 def validate(document: Document, of: type[Config] = Config) -> Config | None:
     """Return the configuration, or None and the problems in the document."""
     if not isinstance(document.tree, dict):
-        document.complain((), f"expected a mapping of keys, found {_kind(document.tree)}")
+        document.add_problem((), f"expected a mapping of keys, found {_kind(document.tree)}")
         return None
     try:
         config = of.model_validate(document.tree)
     except ValidationError as error:
         for details in error.errors(include_url=False):
-            place = details["loc"]
-            if not any(place[: len(unread)] == unread for unread in document.unread):
-                document.complain(place, _sentence(details, document, of))
+            path = details["loc"]
+            if not any(path[: len(unreadable)] == unreadable for unreadable in document.unreadable):
+                document.add_problem(path, _sentence(details, document, of))
         return None
     return None if document.problems else config
 
@@ -187,29 +187,29 @@ def problem_lines(document: Document, file: str) -> list[str]:
 
 def _named(problem: Problem) -> str:
     end = "" if problem.text.endswith("?") else "."
-    return f"{dotted(problem.place)}: {problem.text}{end}" if problem.place else f"{problem.text}{end}"
+    return f"{dotted(problem.path)}: {problem.text}{end}" if problem.path else f"{problem.text}{end}"
 
 
 def _sentence(details: ErrorDetails, document: Document, of: type[Config]) -> str:
-    place, value = details["loc"], details["input"]
+    path, value = details["loc"], details["input"]
     match details["type"]:
         case "extra_forbidden":
-            near = closest_key(place, of)
+            near = closest_key(path, of)
             return f"unknown key; did you mean {near}?" if near else "unknown key"
         case "missing":
             return "is required"
         case "value_error":
             return str(details["ctx"]["error"])
-    wanted = describe_type(schema_at(place, of) or {})
+    wanted = describe_type(schema_at(path, of) or {})
     hint = "; put it in quotes" if wanted == "text" and isinstance(value, int | float | date) else ""
-    return f"expected {wanted}, found {_describe_value(value, place, document, of)}{hint}"
+    return f"expected {wanted}, found {_describe_value(value, path, document, of)}{hint}"
 
 
-def _describe_value(value: Any, place: KeyPath, document: Document, of: type[Config]) -> str:
+def _describe_value(value: Any, path: KeyPath, document: Document, of: type[Config]) -> str:
     """Describe a value without revealing a secret."""
-    if names := document.variables.get(place):
+    if names := document.variables.get(path):
         return f"the value of {' and '.join(names)}"
-    if is_secret(place, of) or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):
+    if is_secret(path, of) or (isinstance(value, str) and (len(value) > MAX_SHOWN or "@" in value)):
         return f"{_kind(value)} (not shown)"
     if isinstance(value, bool):
         return str(value).lower()

@@ -30,7 +30,7 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_]\w*)(:-(?P<default>[^{}]*)
 class Problem:
     """A mistake in the file and its position."""
 
-    place: KeyPath
+    path: KeyPath
     line: int
     text: str
 
@@ -43,17 +43,17 @@ class Document:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     variables: dict[KeyPath, list[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    unread: set[KeyPath] = field(default_factory=set)
+    unreadable: set[KeyPath] = field(default_factory=set)
     """Paths whose value could not be read. They get no further problems."""
 
-    def line(self, place: KeyPath) -> int:
+    def line(self, path: KeyPath) -> int:
         """Return the line of the value, or of the nearest section around it that is in the file."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
 
-    def complain(self, place: KeyPath, text: str, *, line: int | None = None) -> None:
-        self.problems.append(Problem(place, line or self.line(place), text))
+    def add_problem(self, path: KeyPath, text: str, *, line: int | None = None) -> None:
+        self.problems.append(Problem(path, line or self.line(path), text))
 
 
 def parse(text: str, variables: Mapping[str, str]) -> Document:
@@ -65,12 +65,12 @@ def parse(text: str, variables: Mapping[str, str]) -> Document:
         content = root and _TreeBuilder(loader, variables, document).read(root, ())
         document.tree = {} if content is None else content
     except yaml.MarkedYAMLError as error:
-        document.complain((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
+        document.add_problem((), f"not valid YAML: {_reason(error)}", line=_line_of(error))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        document.complain((), "not valid YAML: it contains a control character", line=line)
+        document.add_problem((), "not valid YAML: it contains a control character", line=line)
     except (_TooLarge, RecursionError):
-        document.complain((), f"expected at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
+        document.add_problem((), f"expected at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep")
     return document
 
 
@@ -87,69 +87,69 @@ class _TreeBuilder:
         self._document = document
         self._nodes = 0
 
-    def read(self, node: Node, place: KeyPath) -> Any:
+    def read(self, node: Node, path: KeyPath) -> Any:
         self._nodes += 1
-        if self._nodes > MAX_NODES or len(place) > MAX_DEPTH:
+        if self._nodes > MAX_NODES or len(path) > MAX_DEPTH:
             raise _TooLarge
-        self._document.lines.setdefault(place, node.start_mark.line + 1)
+        self._document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, ScalarNode):
-            return self._scalar(node, place)
+            return self._scalar(node, path)
         if node.tag not in _PLAIN_TAGS:
-            self._document.complain(place, f"the tag {node.tag} is not supported")
+            self._document.add_problem(path, f"the tag {node.tag} is not supported")
         if isinstance(node, SequenceNode):
-            return [self.read(child, (*place, index)) for index, child in enumerate(node.value)]
+            return [self.read(child, (*path, index)) for index, child in enumerate(node.value)]
         assert isinstance(node, MappingNode)
-        return self._mapping(node, place)
+        return self._mapping(node, path)
 
-    def _mapping(self, node: MappingNode, place: KeyPath) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, ScalarNode):
-                self._document.complain((*place, "?"), "expected a name before the colon", line=line)
+                self._document.add_problem((*path, "?"), "expected a name before the colon", line=line)
                 continue
             # The text as written: YAML would read the key `on` as true.
-            child: KeyPath = (*place, key_node.value)
+            child: KeyPath = (*path, key_node.value)
             if key_node.value in content:
                 first = self._document.lines[child]
-                self._document.complain(child, f"is set twice; the first time on line {first}", line=line)
+                self._document.add_problem(child, f"is set twice; the first time on line {first}", line=line)
                 continue
             self._document.lines[child] = line
             content[key_node.value] = self.read(value_node, child)
         return content
 
-    def _scalar(self, node: ScalarNode, place: KeyPath) -> Any:
+    def _scalar(self, node: ScalarNode, path: KeyPath) -> Any:
         try:
             value = self._loader.construct_object(node)
         except yaml.YAMLError:
-            return self._give_up(place, f"the tag {node.tag} is not supported")
+            return self._give_up(path, f"the tag {node.tag} is not supported")
         except _CONSTRUCTOR_ERRORS:
             return node.value
-        return self._fill_in(value, place) if isinstance(value, str) else value
+        return self._fill_in(value, path) if isinstance(value, str) else value
 
-    def _fill_in(self, text: str, place: KeyPath) -> str:
-        return _VARIABLE.sub(lambda match: self._variable(match, place), text)
+    def _fill_in(self, text: str, path: KeyPath) -> str:
+        return _VARIABLE.sub(lambda match: self._variable(match, path), text)
 
-    def _variable(self, match: re.Match[str], place: KeyPath) -> str:
+    def _variable(self, match: re.Match[str], path: KeyPath) -> str:
         name, default = match["name"], match["default"]
         if match[0] == "$${":
             return "${"
         if name is None:
             return self._give_up(
-                place, "expected a variable as ${NAME} or ${NAME:-default}; write $${ for a literal ${"
+                path, "expected a variable as ${NAME} or ${NAME:-default}; write $${ for a literal ${"
             )
         value = self._variables.get(name)
         if value:
-            self._document.variables.setdefault(place, []).append(name)
+            self._document.variables.setdefault(path, []).append(name)
         elif value is None and default is None:
             hint = f"set it, or give a default as ${{{name}:-default}}"
-            return self._give_up(place, f"the variable {name} is not set; {hint}")
+            return self._give_up(path, f"the variable {name} is not set; {hint}")
         return value or default or ""
 
-    def _give_up(self, place: KeyPath, text: str) -> str:
-        if place not in self._document.unread:
-            self._document.complain(place, text)
-            self._document.unread.add(place)
+    def _give_up(self, path: KeyPath, text: str) -> str:
+        if path not in self._document.unreadable:
+            self._document.add_problem(path, text)
+            self._document.unreadable.add(path)
         return ""
 
 

@@ -74,8 +74,14 @@ def _never_connected(exc: Exception) -> bool:
     """Tell whether nothing was sent, so that the call costs nothing."""
     import httpx  # noqa: PLC0415 - as above
 
-    nobody = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError, gaierror)
-    return _comes_from(*nobody)(exc)
+    unconnected = (
+        httpx.ConnectError,
+        httpx.ConnectTimeout,
+        httpx.PoolTimeout,
+        ConnectionRefusedError,
+        gaierror,
+    )
+    return _comes_from(*unconnected)(exc)
 
 
 TABLE: tuple[tuple[Condition, type[ModelError]], ...] = (

@@ -158,6 +158,8 @@ class PlatformSpec:
     guide: SetupGuide | None = None
     check: Callable[[str, Any, Path], Iterator[Finding]] | None = None
     """Further findings for `hermes doctor`, given the platform's name, section and state directory."""
+    command_hyphen: str = "-"
+    """Character that `/help` shows for the hyphen in a command's name."""
 
     @property
     def is_bot(self) -> bool:

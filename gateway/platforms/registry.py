@@ -54,6 +54,10 @@ class PlatformRegistry(Mapping[str, PlatformSpec]):
         """The chat services: every platform that is set up with a token."""
         return [spec for spec in self._specs.values() if spec.is_bot]
 
+    @property
+    def command_hyphens(self) -> dict[str, str]:
+        return {name: spec.command_hyphen for name, spec in self._specs.items()}
+
     def configured(self, platforms: PlatformsConfig) -> Iterator[tuple[str, Any]]:
         """Yield the name and section of every platform that is on: `web`, `telegram`, `telegram/work`."""
         bots = dict(bot_configs(platforms))

@@ -59,43 +59,44 @@ class EngineCode:
     """A factory of engines, and the plugin's other registrations."""
 
     make: Callable[[], ContextEngine]
-    beside: Registrations = field(default_factory=Registrations)
+    registrations: Registrations = field(default_factory=Registrations)
     notices: Sequence[str] = ()
     """Warnings about the folder, for the owner."""
 
 
-def load_engine_folder(name: str, folder: Path, around: EngineEnvironment) -> EngineCode:
+def load_engine_folder(name: str, folder: Path, environment: EngineEnvironment) -> EngineCode:
     """Load the engine in a folder. A registered engine takes precedence over an exported one. Raises PluginFault."""
     module = load_package(folder)
     offered = Registrations()
     if register := find_register(module):
-        offered = PluginContext(name, folder, around.home).call_register(register)
+        offered = PluginContext(name, folder, environment.home).call_register(register)
         if offered.engine:
-            return replace(load_registered_engine(name, folder, register, around), beside=offered)
+            return replace(load_registered_engine(name, folder, register, environment), registrations=offered)
     return EngineCode(
-        partial(_make_checked, _exported_maker(name, module, folder, around), name, folder, around), offered
+        partial(_make_checked, _exported_maker(name, module, folder, environment), name, folder, environment),
+        offered,
     )
 
 
 def load_registered_engine(
-    name: str, folder: Path, register: Register, around: EngineEnvironment
+    name: str, folder: Path, register: Register, environment: EngineEnvironment
 ) -> EngineCode:
     """Create engines by calling `register` again, ignoring its other registrations. Raises PluginFault."""
 
     def register_again() -> ContextEngine:
-        offered = PluginContext(name, folder, around.home).call_register(register)
+        offered = PluginContext(name, folder, environment.home).call_register(register)
         if offered.engine is None:
             raise PluginFault("`register(ctx)` registered an engine once, but not when it was called again.")
         return offered.engine
 
-    if around.options:
+    if environment.options:
         raise OptionsRejected.none_accepted(name)
     first = register_again()
     make = register_again
     if register_again() is first:
         # The module created one instance. Conversations must not share it, so each gets a copy.
         make = _copies_of(first, folder)
-    return EngineCode(partial(_make_checked, make, name, folder, around))
+    return EngineCode(partial(_make_checked, make, name, folder, environment))
 
 
 def _copies_of(engine: ContextEngine, folder: Path) -> Callable[[], ContextEngine]:
@@ -104,20 +105,20 @@ def _copies_of(engine: ContextEngine, folder: Path) -> Callable[[], ContextEngin
 
 
 def _make_checked(
-    make: Callable[[], ContextEngine], name: str, folder: Path, around: EngineEnvironment
+    make: Callable[[], ContextEngine], name: str, folder: Path, environment: EngineEnvironment
 ) -> ContextEngine:
     """Create an engine, check its name and tell it the context window."""
     engine = make()
     if (found := _name(engine, folder)) != name:
         raise PluginFault(_name_mismatch(name, [found]))
-    if run_plugin_code(lambda: engine.context_length, folder) != around.context_length:
+    if run_plugin_code(lambda: engine.context_length, folder) != environment.context_length:
         # Created with another window, or without one.
-        run_plugin_code(lambda: engine.update_model(around.model, around.context_length), folder)
+        run_plugin_code(lambda: engine.update_model(environment.model, environment.context_length), folder)
     return engine
 
 
-def _instance(cls: type[ContextEngine], folder: Path, around: EngineEnvironment) -> ContextEngine:
-    taken = _accepted_arguments(cls, around.arguments)
+def _instance(cls: type[ContextEngine], folder: Path, environment: EngineEnvironment) -> ContextEngine:
+    taken = _accepted_arguments(cls, environment.arguments)
     try:
         return run_plugin_code(lambda: cls(**taken), folder)
     except PluginFault as fault:
@@ -142,15 +143,15 @@ def _accepted_arguments(cls: type, offered: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exported_maker(
-    name: str, module: ModuleType, folder: Path, around: EngineEnvironment
+    name: str, module: ModuleType, folder: Path, environment: EngineEnvironment
 ) -> Callable[[], ContextEngine]:
     """Return the factory of the exported class with this name. A package may export other classes, too."""
     names = []
     for cls in _exported(module):
-        make = partial(_instance, cls, folder, around)
+        make = partial(_instance, cls, folder, environment)
         names.append(_name(make(), folder))
         if names[-1] == name:
-            if around.options and "options" not in _accepted_arguments(cls, around.arguments):
+            if environment.options and "options" not in _accepted_arguments(cls, environment.arguments):
                 raise OptionsRejected.none_accepted(name)
             return make
     raise PluginFault(

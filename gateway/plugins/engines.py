@@ -94,14 +94,16 @@ def hidden_engines(home: Path, plugins: Plugins) -> list[str]:
     """Return a sentence for each engine that is hidden by another engine of the same name."""
     first: dict[str, Path | None] = {BUILT_IN: None}
     sentences = []
-    for place in _sources(home, plugins):
-        if place.name in first:
-            before = first[place.name] or "Hermes itself"
+    for source in _sources(home, plugins):
+        if source.name in first:
+            before = first[source.name] or "Hermes itself"
             sentences.append(
-                f"the context engine `{place.name}` in {place.folder} is hidden by the one in {before}"
+                f"the context engine `{source.name}` in {source.folder} is hidden by the one in {before}"
             )
-            log.warning("plugin.engine_hidden", engine=place.name, folder=str(place.folder), used=str(before))
-        first.setdefault(place.name, place.folder)
+            log.warning(
+                "plugin.engine_hidden", engine=source.name, folder=str(source.folder), used=str(before)
+            )
+        first.setdefault(source.name, source.folder)
     return sentences
 
 
@@ -114,34 +116,34 @@ def engine_factory(
     context_length: int,
     model: str = "",
     options: Mapping[str, Any] | None = None,
-    options_at: str = "",
+    options_position: str = "",
     seconds: float = LOAD_SECONDS,
 ) -> Callable[[], ContextEngine]:
     """Return a factory that creates one engine per conversation. Raises UnknownEngine or EngineBroken; ConfigError if
-    the engine rejects the `options`, which are at `options_at` in the configuration.
+    the engine rejects the `options`, which are at `options_position` in the configuration.
 
     Creates one engine at once, so that errors show at the start and not at the first message. Adds the tools, commands
     and hooks that an engine's folder registers to `plugins`, once.
     """
     if name == BUILT_IN:
-        _check_built_in(options, options_at)
+        _check_built_in(options, options_position)
         return compressor
-    place = _find(name, home, plugins)
+    source = _find(name, home, plugins)
     try:
-        around = EngineEnvironment(context_length, model, home, options or {})
-        code = run_with_timeout(lambda: place.load_and_test(around), seconds)
-        plugins.add(code.beside)
+        environment = EngineEnvironment(context_length, model, home, options or {})
+        code = run_with_timeout(lambda: source.load_and_test(environment), seconds)
+        plugins.add(code.registrations)
         plugins.notices += code.notices
-        for refused in code.beside.engine_names[1:]:
+        for refused in code.registrations.engine_names[1:]:
             plugins.notices.append(warn_engine_refused(name, refused, first=name, by=name))
     except PluginFault as fault:
-        raise _broken(place, home, fault, options_at) from fault
+        raise _broken(source, home, fault, options_position) from fault
 
     def make() -> ContextEngine:
         try:
             return code.make()
         except PluginFault as fault:
-            raise _broken(place, home, fault, options_at) from fault
+            raise _broken(source, home, fault, options_position) from fault
 
     return make
 
@@ -152,19 +154,19 @@ def check_engine(
     home: Path,
     plugins: Plugins,
     options: Mapping[str, Any] | None = None,
-    options_at: str = "",
+    options_position: str = "",
 ) -> None:
     """Raise what `engine_factory` would raise if the engine cannot be used. Add notices to `plugins`."""
     if name == BUILT_IN:
-        _check_built_in(options, options_at)
+        _check_built_in(options, options_position)
         return
-    place = _find(name, home, plugins)
+    source = _find(name, home, plugins)
     try:
         plugins.notices += run_with_timeout(
-            lambda: place.load_and_test(_probe(home, options)), LOAD_SECONDS
+            lambda: source.load_and_test(_probe(home, options)), LOAD_SECONDS
         ).notices
     except PluginFault as fault:
-        raise _broken(place, home, fault, options_at) from fault
+        raise _broken(source, home, fault, options_position) from fault
 
 
 def engine_problem(
@@ -179,10 +181,10 @@ def engine_problem(
     if name == BUILT_IN:
         return ""
     try:
-        place = _find(name, home, plugins)
-        engine = run_with_timeout(lambda: place.load(_probe(home, options)).make(), LOAD_SECONDS)
+        source = _find(name, home, plugins)
+        engine = run_with_timeout(lambda: source.load(_probe(home, options)).make(), LOAD_SECONDS)
         return run_with_timeout(
-            lambda: run_plugin_code(lambda: str(engine.problem() or ""), place.folder),
+            lambda: run_plugin_code(lambda: str(engine.problem() or ""), source.folder),
             seconds,
             what="problem() did not return",
         )
@@ -201,21 +203,21 @@ def available_engines(
         built_in = replace(built_in, problem=f"refused: {OptionsRejected.none_accepted(BUILT_IN)}")
     found = {BUILT_IN: built_in}
     every = [built_in]
-    for place in _sources(home, plugins):
-        probe = _probe(home, options if place.name == active else None)
-        info = _describe(place, probe, hidden_by=found.get(place.name))
-        found.setdefault(place.name, info)
-        every.append(replace(info, active=place.name == active and found[place.name] is info))
+    for source in _sources(home, plugins):
+        probe = _probe(home, options if source.name == active else None)
+        info = _describe(source, probe, hidden_by=found.get(source.name))
+        found.setdefault(source.name, info)
+        every.append(replace(info, active=source.name == active and found[source.name] is info))
     return every
 
 
 def list_engines(home: Path, plugins: Plugins, *, active: str) -> list[EngineInfo]:
     """Return all engines without running their code, so that `problem` is unknown."""
     every = [EngineInfo(BUILT_IN, _BUILT_IN_DESCRIPTION, "", "built-in", None, active == BUILT_IN)]
-    for place in _sources(home, plugins):
-        hidden_by = next((known for known in every if known.name == place.name), None)
-        info = _describe(place, None, hidden_by=hidden_by)
-        every.append(replace(info, active=place.name == active and hidden_by is None))
+    for source in _sources(home, plugins):
+        hidden_by = next((known for known in every if known.name == source.name), None)
+        info = _describe(source, None, hidden_by=hidden_by)
+        every.append(replace(info, active=source.name == active and hidden_by is None))
     return every
 
 
@@ -257,9 +259,9 @@ class _EngineSource:
     folder: Path
     load: Callable[[EngineEnvironment], EngineCode]
 
-    def load_and_test(self, around: EngineEnvironment) -> EngineCode:
+    def load_and_test(self, environment: EngineEnvironment) -> EngineCode:
         """Load the code and create one engine to test it."""
-        code = self.load(around)
+        code = self.load(environment)
         code.make()
         return code
 
@@ -276,17 +278,17 @@ def _sources(home: Path, plugins: Plugins) -> Iterator[_EngineSource]:
         yield _EngineSource(offered.name, f"plugin {offered.plugin}", offered.folder, load)
 
 
-def _engine_in(folder: Path, home: Path | None, around: EngineEnvironment) -> EngineCode:
+def _engine_in(folder: Path, home: Path | None, environment: EngineEnvironment) -> EngineCode:
     notices = check_permissions(folder, home) if home is not None else []
-    return replace(load_engine_folder(folder.name, folder, around), notices=notices)
+    return replace(load_engine_folder(folder.name, folder, environment), notices=notices)
 
 
 def _find(name: str, home: Path, plugins: Plugins) -> _EngineSource:
-    places = list(_sources(home, plugins))
-    for place in places:
-        if place.name == name:
-            return place
-    known = {BUILT_IN, *(place.name for place in places)}
+    sources = list(_sources(home, plugins))
+    for source in sources:
+        if source.name == name:
+            return source
+    known = {BUILT_IN, *(source.name for source in sources)}
     idle = [folder.name for folder in general_folders(home) if folder.name not in plugins.names]
     not_enabled = f" Not enabled: {', '.join(idle)}." if idle else ""
     raise UnknownEngine(
@@ -295,13 +297,13 @@ def _find(name: str, home: Path, plugins: Plugins) -> _EngineSource:
 
 
 def _describe(
-    place: _EngineSource, probe: EngineEnvironment | None, *, hidden_by: EngineInfo | None
+    source: _EngineSource, probe: EngineEnvironment | None, *, hidden_by: EngineInfo | None
 ) -> EngineInfo:
     manifest, problem, traceback = Manifest(), "", ""
     try:
-        manifest = read_manifest(place.folder)
+        manifest = read_manifest(source.folder)
         if hidden_by is None and probe is not None:
-            run_with_timeout(lambda: place.load_and_test(probe), LOAD_SECONDS)
+            run_with_timeout(lambda: source.load_and_test(probe), LOAD_SECONDS)
         elif hidden_by is not None:
             problem = f"hidden: the one in {hidden_by.folder or 'Hermes itself'} comes first."
     except OptionsRejected as refused:
@@ -309,24 +311,24 @@ def _describe(
     except PluginFault as fault:
         problem, traceback = f"broken: {fault.reason}", fault.traceback
     about = manifest.description, manifest.version
-    return EngineInfo(place.name, *about, place.origin, place.folder, False, problem, traceback)
+    return EngineInfo(source.name, *about, source.origin, source.folder, False, problem, traceback)
 
 
-def _check_built_in(options: Mapping[str, Any] | None, options_at: str) -> None:
+def _check_built_in(options: Mapping[str, Any] | None, options_position: str) -> None:
     if options:
-        raise _misconfigured(OptionsRejected.none_accepted(BUILT_IN), options_at)
+        raise _misconfigured(OptionsRejected.none_accepted(BUILT_IN), options_position)
 
 
-def _misconfigured(refused: OptionsRejected, options_at: str) -> ConfigError:
-    return ConfigError(f"{options_at}: {refused.reason}" if options_at else refused.reason)
+def _misconfigured(refused: OptionsRejected, options_position: str) -> ConfigError:
+    return ConfigError(f"{options_position}: {refused.reason}" if options_position else refused.reason)
 
 
 def _broken(
-    place: _EngineSource, home: Path, fault: PluginFault, options_at: str
+    source: _EngineSource, home: Path, fault: PluginFault, options_position: str
 ) -> EngineBroken | ConfigError:
     if isinstance(fault, OptionsRejected):
-        return _misconfigured(fault, options_at)
-    what = f"`{place.name}` in {place.folder}: {fault.reason}"
+        return _misconfigured(fault, options_position)
+    what = f"`{source.name}` in {source.folder}: {fault.reason}"
     return EngineBroken(f"{what}\n{_searched(home)}.\n\n{fault.traceback}".rstrip())
 
 

@@ -130,10 +130,10 @@ def load_plugins(home: Path, enabled: Sequence[str], *, seconds: float = LOAD_SE
     return plugins
 
 
-def check_plugin(name: str, *, home: Path, beside: Sequence[str]) -> None:
-    """Raise UnknownPlugin or PluginBroken if Hermes could not start with this plugin `beside` the others."""
+def check_plugin(name: str, *, home: Path, enabled: Sequence[str]) -> None:
+    """Raise UnknownPlugin or PluginBroken if Hermes could not start with this plugin and the `enabled` ones."""
     folder = plugin_folder(home, name)
-    plugins, _ = survey_plugins(home, beside)
+    plugins, _ = survey_plugins(home, enabled)
     try:
         _load(name, folder, plugins)
     except PluginFault as fault:

@@ -77,4 +77,13 @@ def build(context: PlatformContext) -> Platform:
     return platform
 
 
-TELEGRAM = PlatformSpec("telegram", "Telegram", TelegramConfig, build, probe=probe, guide=GUIDE, check=check)
+TELEGRAM = PlatformSpec(
+    "telegram",
+    "Telegram",
+    TelegramConfig,
+    build,
+    probe=probe,
+    guide=GUIDE,
+    check=check,
+    command_hyphen="_",  # Telegram links a command only up to its first hyphen: /undo-compress would send /undo
+)

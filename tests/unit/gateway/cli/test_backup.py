@@ -100,7 +100,7 @@ def test_a_configuration_with_a_key_in_it_stays_at_home(state: StateDirectory, e
     made = hermes("backup", "--with-workspaces", str(elsewhere))
     assert made.returncode == 0, made.stderr
     (backup,) = elsewhere.glob("hermes-*.tar.gz")
-    assert "hermes.yaml is not in it, because keys or tokens stand in it." in made.stdout
+    assert "hermes.yaml is not in it, because it contains keys or tokens." in made.stdout
     assert "2 messages, 1 file of workspaces" in made.stdout
     assert members(backup) == {
         "hermes-backup.json", "state.db", "workspaces/conv_1", "workspaces/conv_1/notes.txt"

@@ -141,7 +141,7 @@ def test_a_file_each(store: Path, tmp_path: Path) -> None:
 
 def test_bad_input_and_nothing_yet(private_home: Path, tmp_path: Path) -> None:
     """Sentences; no file is made, and half a file never stays."""
-    assert "Nothing was said yet" in export("-o", str(tmp_path / "x")).stderr
+    assert "There are no conversations yet" in export("-o", str(tmp_path / "x")).stderr
     assert not (tmp_path / "x").exists()
     assert export("--since", "yesterday").returncode == 2
     assert export("--format", "pdf").returncode == 2

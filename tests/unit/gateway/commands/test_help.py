@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from agent.store import Address
 from gateway.commands import Command, CommandContext, Commands
+from gateway.platforms.registry import PlatformRegistry
 from tests.support.command_harness import COMMANDS, CommandHarness, Person
 
 NAMES = """
@@ -53,6 +55,14 @@ async def test_commands_for_admins_are_hidden_from_others(desk: CommandHarness) 
     assert "shutdown" not in await desk.say("/help", guest)
     assert await desk.say("/shutdown", guest) == "Only an admin may use /shutdown."
     assert await desk.say("/shutdown", admin) == "Good night."
+
+
+async def test_platforms_choose_the_hyphen_of_commands(desk: CommandHarness) -> None:
+    """A tap on /undo-compress in Telegram would send /undo."""
+    desk.gateway.commands = Commands(COMMANDS.all, PlatformRegistry().command_hyphens)
+    work = Person(address=Address("telegram/work", "1"), person="telegram:1", author="telegram:1")
+    assert "\n/undo_compress" in await desk.say("/help", work)
+    assert "\n/undo-compress" in await desk.say("/help")
 
 
 def test_each_command_is_documented() -> None:

@@ -28,7 +28,7 @@ def test_doctor_names_the_caps() -> None:
     """A free model, and one whose price is known, need no warning."""
     caps = {"daily_usd_per_person": 0.5, "daily_usd_total": 5}
     sentence = (
-        "daily budget: $0.50 for each person and $5.00 for everybody, from midnight to midnight, local time"
+        "daily budget: $0.50 for each person and $5.00 for everyone, from midnight to midnight, local time"
     )
     for model in (
         {"name": "embedded/smollm2"},

@@ -117,8 +117,8 @@ def test_two_plugins_with_the_same_tool(private_home: Path) -> None:
     with pytest.raises(PluginBroken, match=r"`zeta`.*a tool named `shout` already exists"):
         load_plugins(private_home, ["acme", "zeta"])
     with pytest.raises(PluginBroken):
-        check_plugin("zeta", home=private_home, beside=["acme"])
-    check_plugin("zeta", home=private_home, beside=[])
+        check_plugin("zeta", home=private_home, enabled=["acme"])
+    check_plugin("zeta", home=private_home, enabled=[])
 
 
 HANDLER = """

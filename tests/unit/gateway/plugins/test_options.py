@@ -33,7 +33,7 @@ def new_engine(home: Path, options: Mapping[str, Any] | None = None, **more: Any
 
 def factory(home: Path, options: Mapping[str, Any] | None = None, **more: Any) -> Any:
     given = {"home": home, "plugins": Plugins(), "compressor": no_compressor, "context_length": 8_000} | more
-    return engine_factory("mine", options=options, options_at="hermes.yaml:7", **given)
+    return engine_factory("mine", options=options, options_position="hermes.yaml:7", **given)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_the_built_in_engine_has_settings_of_its_own(private_home: Path) -> None
             compressor=no_compressor,
             context_length=8_000,
             options={"depth": 3},
-            options_at="hermes.yaml:7",
+            options_position="hermes.yaml:7",
         )
 
 
