@@ -18,7 +18,7 @@ _locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
-    """Runs `work` to its end, however often the caller is cancelled meanwhile; the cancellation takes effect then."""
+    """Run `work` to its end even if the caller is cancelled; the cancellation takes effect afterwards."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(mark_exception_seen)
     cancelled: asyncio.CancelledError | None = None
@@ -57,15 +57,14 @@ def run_in_daemon_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
 
 def _harmless(error: BaseException) -> Exception:
-    """No future takes a StopIteration, and a SystemExit would end the process."""
+    """Replace errors that a future cannot hold (StopIteration) or that would end the process (SystemExit)."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__} in a thread")
 
 
 class _Threads:
-    """Daemon threads that wait for more when they are done: to start one costs more than most calls. One that hangs
-    is never asked again."""
+    """Pool of daemon threads, because starting a thread costs more than most calls. A thread that hangs stays out."""
 
     def __init__(self, most_idle: int) -> None:
         self._most_idle = most_idle

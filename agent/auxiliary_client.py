@@ -182,7 +182,7 @@ def bound(
     on_usage: UsageCallback | None = None,
     deadline: Deadline | None = None,
 ) -> Iterator[None]:
-    """Binds for the code inside, and for the threads that get its context. What those ask for ends with it."""
+    """Bind models for the code inside and for threads that inherit its context. Their calls end with the block."""
     binding = _Binding(resolver, loop, on_usage, deadline)
     token = _in_this_context.set(binding)
     try:
@@ -280,7 +280,7 @@ def _response(completion: Completion) -> AuxiliaryResponse:
 
 
 Purpose = Literal["compression", "engine_tool"]
-"""What the calls were for, as the store records it."""
+"""Purpose of the calls, as the store records it."""
 
 
 @asynccontextmanager
@@ -310,5 +310,5 @@ async def models_for_engine(
         with bound(resolver, loop, on_usage=paid, deadline=deadline):
             yield calls
     finally:
-        # What was asked was paid for, whatever becomes of it.
+        # Record the usage even if the result is not used.
         await asyncio.gather(*recording)

@@ -1,8 +1,8 @@
-"""The contract every context engine fulfils: when to make a conversation smaller, and how.
+"""The contract of a context engine: when to make a conversation smaller, and how.
 
 Engines are synchronous and work on message lists in OpenAI's chat format. A conversation has an instance of its own, so
 an engine may keep state. The host may add a durable `"message_id"` to each message, `"created_at"`, when it was said,
-and `"kind"` to those that nobody said; an engine that does not know the keys just keeps the dicts it keeps.
+and `"kind"` to those that an engine wrote. An engine that does not know these keys can ignore them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ContextEngine(ABC):
     compression_count: int = 0
     """How often compress() has made the conversation smaller."""
     last_outcome: CompressionOutcome | None = None
-    """What the last call of compress() did, for the person. None: the host tells by the messages alone."""
+    """Result of the last compress(), for the user. None: the host derives it from the messages."""
     has_fallback_summary: bool = False
     """A summary could not be written, so an extract is in its place. The host calls compress() again while nobody
     waits, so that the engine can replace it."""

@@ -31,15 +31,14 @@ class Queued:
     message_id: str
     text: str
     how: Literal["queue", "steer", "interrupt"]
-    """What becomes of it: it waits, or is given to the model at its next step, or ends the running turn."""
+    """The message waits, is given to the model at its next step, or ends the running turn."""
     ahead: int
     """Turns that come before its own, the running one included."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """The model begins to answer. What it writes will be stored under this id, also if it has to begin again after a
-    crash."""
+    """The model begins to answer. The answer is stored under this id, even if it is written again after a crash."""
 
     message_id: str
 
@@ -94,7 +93,7 @@ class FileSent:
     name: str
     caption: str
     outbox_id: str = ""
-    """Under which it is on its way, where it has to be brought to somebody. So with a notice and a failure."""
+    """Id of its outbox row, if it has to be delivered. Notices and failures have one, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 BOUNDARY = "\x1f"
-"""Set around characters that are words by themselves. The tokenizer sees a separator; nobody types it."""
+"""Set around characters that are words by themselves. The tokenizer sees a separator that people do not type."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer

@@ -55,9 +55,9 @@ class Arrived:
 
     messages: Sequence[Message] = ()
     settles: Sequence[str] = ()
-    """What is dealt with once they are stored."""
+    """Ids of the inbox messages that are done once these are stored."""
     on_stored: Callable[[], None] = lambda: None
-    """Called then: until that moment they wait for a turn of their own."""
+    """Called once they are stored. Until then they wait for a turn of their own."""
 
 
 async def nothing_new() -> Arrived:
@@ -82,12 +82,12 @@ class Turn:
     has_begun: bool = False
     """The message is stored, and perhaps some steps of its answer: Hermes was stopped in the middle."""
     attempt: int = 0
-    """How often it was begun before in this process. What is being said then has a name of its own: what was said of
-    it before may still be on its way out of sight."""
+    """Earlier attempts in this process. Each attempt uses new step ids, because the text of an earlier attempt may not
+    be removed from the chat yet."""
     also_answers: Sequence[str] = ()
     """Other messages that are answered with this one, because they are parts of it."""
     will_resume: Callable[[], bool] = _never
-    """Asked when the turn is cancelled: whether it will be taken up again, so that half an answer is no answer."""
+    """Called when the turn is cancelled. If the turn will resume, its partial answer is not stored."""
 
 
 class Agent:
@@ -127,11 +127,11 @@ class Agent:
         return self._caching.status(model)
 
     async def accept(self, turn: Turn) -> LiveContext:
-        """Stores the message. From here on neither a stop nor a failure can lose it."""
+        """Store the message. After that neither a stop nor a failure can lose it."""
         return await finish_despite_cancel(self._accept(turn))
 
     async def run(self, turn: Turn, live: LiveContext | None = None) -> AsyncGenerator[TurnEvent, None]:
-        """Ends with TurnDone or raises a HermesError. Cancelling keeps what was said so far."""
+        """Run the turn. The last event is TurnDone, or a HermesError is raised. Cancelling keeps the partial answer."""
         live = live or await self.accept(turn)
         for told in await self.auto_compaction.before_turn(live):
             yield told
@@ -172,7 +172,7 @@ class Agent:
                 yield told
 
     async def open(self, conversation: Conversation) -> LiveContext:
-        """The live session with its system prompt pinned, and what the model sees of it."""
+        """Return the live context of the conversation. Pins the system prompt of a new session."""
         session = await self.store.session(conversation.live_session_id)
         if session.system_prompt is None:
             llm = await self.models.of(conversation)
@@ -261,7 +261,7 @@ class Agent:
                         raise ended
 
     async def _end(self, at_once: asyncio.Semaphore, conversation_id: str) -> None:
-        """Side by side: one engine that hangs must not keep the others from storing what they know."""
+        """End one engine. Engines end in parallel, so that one that hangs does not keep the others from saving."""
         async with at_once:
             live = await self.open(await self.store.conversation(conversation_id))
             await self.auto_compaction.compactor.engines.close(live)
@@ -320,7 +320,7 @@ class Agent:
                 if compacted is None:
                     raise
             except (asyncio.CancelledError, HermesError):
-                # After any other error, a bug, the turn is parked: half an answer is no answer.
+                # Any other error is a bug: the turn is parked, and its partial answer is not stored.
                 await self._store_partial(steps, live, shown)
                 await self._recovery.given_up(live, refusals)
                 raise
@@ -402,7 +402,7 @@ def _step_id(turn: Turn, number: int) -> str:
 
 
 def _close_abandoned(history: Sequence[Message]) -> list[Message]:
-    """Results for calls that never got one; nothing is run again."""
+    """Return results for calls that never got one. No call is run again."""
     return [
         Message("tool", _NO_RESULT, tool_call_id=call.id, name=call.name)
         for call in unanswered_calls(history)

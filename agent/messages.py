@@ -19,8 +19,8 @@ Role = Literal["user", "assistant", "tool"]
 """The system prompt is not a message: its bytes are pinned on the session."""
 
 Kind = Literal["said", "summary", "pruned", "note"]
-"""`said` happened in the conversation. A `note` is an engine's word to the model: nobody said it, and nobody is shown
-it. The others exist only in a child session's context. Search finds only what was said."""
+"""`said`: a message of the conversation. `note`: an engine's hint to the model, never shown in the chat. The others
+exist only in a child session's context. Search finds only `said`."""
 
 ChatDict = dict[str, Any]
 """A message in OpenAI's chat format."""
@@ -29,7 +29,7 @@ MESSAGE_ID = "message_id"
 CREATED_AT = "created_at"
 """When it was said, in seconds since 1970."""
 KIND = "kind"
-"""`summary` or `note`, on messages that nobody said."""
+"""`summary` or `note`, on messages that an engine wrote."""
 STATE = "state"
 """On messages that an engine wrote: whatever JSON object the engine put there.
 
@@ -62,7 +62,7 @@ class Message:
     """The tool's name on a tool message; the speaker's in a group."""
     kind: Kind = "said"
     source_id: str | None = None
-    """For a `pruned` copy: the message it stands for."""
+    """For a `pruned` copy: the original message."""
     id: str = field(default_factory=lambda: new_id("msg"))
     created_at: float = field(default_factory=time.time)
     session_id: str = ""

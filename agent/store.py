@@ -48,7 +48,7 @@ class Session:
     system_prompt: str | None = None
     """Rendered once, then these exact bytes every time."""
     prompt_tokens: int | None = None
-    """What the API reported for the last call."""
+    """Tokens that the API reported for the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class LearnedWindow:
     """The provider named the number; else it is a guess from what was refused."""
     learned_at: float
     endpoint: str = ""
-    """Where it was refused: the same name elsewhere may be served with another window."""
+    """The endpoint that refused: another one may serve the same model with another window."""
 
     @property
     def key(self) -> str:

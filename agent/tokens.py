@@ -14,7 +14,7 @@ from agent.messages import ChatDict, call_of
 MESSAGE_TOKENS = 4
 """Role and separators of one message."""
 TOOL_CALL_TOKENS = 8
-"""What frames one call beside its name and arguments."""
+"""Overhead of one call beside its name and arguments."""
 IMAGE_TOKENS = 1_100
 """One image, or another attachment: about a megapixel at either big provider."""
 

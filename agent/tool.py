@@ -64,10 +64,10 @@ class Tool:
     effects: bool
     """It changes something outside the conversation, so it must not silently run a second time."""
     arguments: type[BaseModel] | None
-    """What checks the arguments; None where the function does that itself."""
+    """Model that checks the arguments; None if the function checks them itself."""
     function: ToolFunction
     outside: bool = False
-    """What it returns was written by others, so the model reads it between marks."""
+    """The result is untrusted text, which the model reads between marks."""
 
     @property
     def definition(self) -> ChatDict:

@@ -95,9 +95,9 @@ class Toolbox:
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as exc:  # noqa: BLE001 - foreign code: no error of a tool ends the turn, and `sys.exit()` does not end the process
             result = await _crashed(call, ctx, exc)
-        # Here and nowhere else, before anybody sees the result: what the model never read it cannot repeat. Answers,
-        # summaries, logs, exports and the file that keeps a long result whole are all made of what stands here. It
-        # comes before the cut, which could go through the middle of a key.
+        # The only place where results are redacted: the model cannot repeat a secret that it never read, and answers,
+        # summaries, logs, exports and the file with the whole result are made from this text. Redact before
+        # truncating, which could cut a key in half.
         content = await asyncio.to_thread(redact, _storable(result.content))
         return replace(result, content=await self._bounded(content, call, ctx))
 

@@ -1,9 +1,9 @@
-"""Text that somebody else wrote, as the model gets to read it: between marks that nothing inside can forge.
+"""Marks around untrusted text in prompts, which the text inside cannot forge.
 
-Pages, files, quotes, forwards, what was overheard, what tools bring: it is all information, and none of it is a wish
-of the person. The system prompt says what the marks mean (`agent/system_prompt.py`); summaries and the ledger keep
-apart what stands between them (`agent/compression/`). A mark is made of the text itself, so the same text is marked
-alike whenever it is read again: a prompt that grows must not change where it was cached.
+Web pages, files, quotes, forwards, other people's messages and tool results are information, not instructions of the
+user. The system prompt explains the marks (`agent/system_prompt.py`); summaries and the ledger treat the text between
+them separately (`agent/compression/`). A mark is derived from the text, so the same text always gets the same mark and
+the provider's cached prompt stays valid.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _ROLE_MARKS = re.compile(
     rf"|</?{MARK[1:-1]}-[^<>]*>",
     re.IGNORECASE,
 )
-"""What parts the speakers in a prompt: of chat templates, of tool protocols, and our own."""
+"""Separators of speakers in a prompt: those of chat templates and tool protocols, and our own."""
 _INVISIBLE = re.compile(
     "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f)|[\U000e0000-\U000e0fff]+"
 )
-"""Letters and variants that nobody sees and a model reads. Flags like Scotland's are spelled with a few of them."""
+"""Invisible characters that a model reads. Flags like Scotland's are spelled with a few of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     text: str
     outside: bool
-    """Somebody else's."""
+    """The text is untrusted."""
 
 
 def wrap_untrusted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Waiting longer after each failure, and forgetting failures after a success."""
+"""Back-off after failed compactions, and a memo of the last result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.messages import ChatDict
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3_600.0
 _DOUBLINGS = 10
-"""More would only lead to numbers that nobody can wait for."""
+"""More doublings would only exceed the longest wait."""
 
 
 class Backoff:
@@ -71,7 +71,7 @@ class NoGain(Backoff):
 
 
 class CompactionMemo:
-    """Forgotten with the next model call: by then the conversation has moved on, and the memory can be freed."""
+    """The last compaction, so that the same messages are not compacted twice. The next model call clears it."""
 
     _messages: list[ChatDict]
     _focus: str | None

@@ -31,9 +31,9 @@ from agent.tokens import estimate_message_tokens, estimate_messages_tokens_rough
 PROTECT_FIRST_N = 3
 """The system prompt and the first exchange."""
 _PINNED_SHARE = 0.75
-"""The share of the window up to which an answer stays whole. The rest is for the next answer and for bad estimates."""
+"""Share of the window up to which pinned answers stay whole. The rest is for the next answer and estimation errors."""
 _GOAL = 0.6
-"""The share of its room that a tail fills once messages had to leave it. Else the next turn would do it again."""
+"""Share of its room that a tail fills after messages were dropped, so that the next turn need not drop more."""
 
 Align = Callable[[Sequence[ChatDict], int], int]
 """Moves a boundary back so that it does not part a call from its results."""
@@ -86,7 +86,7 @@ class Cut:
     """Pinned messages, kept ahead of the tail."""
     tail_start: int
     middle: tuple[int, ...]
-    """What is to be summarised; an earlier summary is no part of it."""
+    """Messages to summarise, without an earlier summary."""
     stages: tuple[dict[int, ChatDict], ...]
     """Copies, by index. The first stage has those of the head only; each goes further than the one before."""
     tokens: int
@@ -132,7 +132,7 @@ def find_cut(read: History, limits: Limits, align: Align, *, strikes: int = 0) -
 
 
 class _TailFitter:
-    """Makes a tail fit, step by step."""
+    """Reduces a tail that is too large, step by step."""
 
     def __init__(self, read: History, limits: Limits, align: Align) -> None:
         self._read = read
@@ -150,7 +150,7 @@ class _TailFitter:
         self._ceiling = 0
 
     def bound_head(self) -> None:
-        """The first exchange stays for ever, so a giant in it must not: bound it where it leaves the tail no room."""
+        """Truncate very large messages of the first exchange, which always stays, if they leave the tail no room."""
         exchange = [
             i for i in range(self._head_end) if i not in self._pinned and not is_system(self._messages[i])
         ]
@@ -164,7 +164,7 @@ class _TailFitter:
     def make_room(self, strikes: int) -> None:
         limits = self._limits
         beside_tail = sum(self._sizes[: self._head_end]) + limits.reserve
-        # What is pinned may fill more than the threshold; a little room for what is being worked on stays even then.
+        # Pinned messages may exceed the threshold; some room for the newest messages stays even then.
         pinned = sum(self._sizes[i] for i in self._pinned if i >= self._head_end)
         at_work = min(2 * SMALLEST_BOUND, limits.tail_budget)
         self._ceiling = max(
@@ -185,7 +185,7 @@ class _TailFitter:
         self._shrink(lambda i: True, SMALLEST_BOUND, fairly=False)
 
     def match_roles(self) -> None:
-        """One more message is kept where that lets the summary have a role of its own between its neighbours."""
+        """Keep one more message if the summary's role then differs from both neighbours."""
         begin = self._kept()[0] if self._kept() else len(self._messages)
         wanted = side_after_summary(self._messages[: self._head_end])
         candidate = self._align(self._messages, begin - 1)
@@ -216,7 +216,7 @@ class _TailFitter:
         )
 
     def _affordable(self, pinned: Pinned) -> frozenset[int]:
-        """An answer that would fill the window by itself is treated like any other message."""
+        """Return the pinned messages that fit the window. The newest request always stays pinned."""
         system = (size for size, each in zip(self._sizes, self._messages, strict=True) if is_system(each))
         beside = self._limits.reserve + sum(system)
         room = int(self._limits.window * _PINNED_SHARE) - beside
@@ -229,13 +229,13 @@ class _TailFitter:
         return frozenset(kept)
 
     def _reach_pinned(self) -> None:
-        """A tail that is not much larger with a pinned message and all that follows it begins there."""
+        """Start the tail at a pinned message if that makes the tail only a little larger."""
         for index in sorted(self._pinned, reverse=True):
             if self._first <= index < self._start and sum(self._sizes[index:]) <= self._ceiling // 2:
                 self._start = index
 
     def _give_way(self) -> None:
-        """Groups leave the tail from its front, down to the last one: enough of them that the next turns have room."""
+        """Drop groups from the front of the tail, except the last group, until the next turns have room."""
         if self._tokens() <= self._ceiling:
             return
         goal, end = self._ceiling * _GOAL, next_group(self._messages, self._start)

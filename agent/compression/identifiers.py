@@ -21,7 +21,7 @@ _SHOWN_RESULT = 60
 
 _CANDIDATE = re.compile(
     r"""https?://[^\s"'<>()\[\]{}|\\^`]+"""
-    # What is followed by a quote and a colon is a key of a JSON object.
+    # A word followed by a quote and a colon is a key of a JSON object.
     r"""|[A-Za-z0-9_@~/\\.+\#][A-Za-z0-9_@~/\\.:+\#-]*+(?!["']\s*:)"""
 )
 _DATE_OR_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}(?:[-/.]\d{1,4})?(?:T[\d:.+Zz-]*)?|\d{1,2}(?::\d{2}){1,2}")
@@ -51,7 +51,7 @@ _LABELS = (
 _DATE = r"(?:[0-3]?\d(?:\.[01]?\d\.|/[0-3]?\d/|-[01]?\d-)(?:19|20)\d\d|\d{4}-\d\d-\d\d|\d{1,2}(?:am|pm|st|nd|rd|th))\b"
 _VALUE = rf"(?!{_DATE})(?=[\w./-]{{0,24}}\d)[A-Za-z0-9](?:[A-Za-z0-9/.-]{{0,30}}[A-Za-z0-9])?"
 _MARKER = r"(?:nr|num|number|nummer|id|code|n°|nº|№|номер)\b\.?|no(?:\.|(?=\s?#))|[#№]"
-"""A mere no is a word of its own: "there is no 5pm slot"."""
+"""A plain "no" does not count: "there is no 5pm slot"."""
 _PHRASE = re.compile(
     # Invoice 4711, room 12b, order no. 77-1, flight LH 400
     rf"\b(?:{_LABELS})(?:\s?(?:{_MARKER}|no\b))?[\s:#]{{1,3}}(?-i:[A-Z]{{1,3}}\s)?{_VALUE}"
@@ -81,7 +81,7 @@ _PHRASE_CHARACTERS = 200_000
 """Texts are searched for phrases as far as this, the newest first."""
 
 _OWN_ID = re.compile(r"msg_[0-9a-z]{26}")
-"""Bounded messages name the id of the whole one. That is no concern of the person."""
+"""Ids of original messages, which truncated messages mention. They are not the user's identifiers."""
 
 _READING = (
     "get list search read find fetch lookup look view show check calculate calc compute think query grep ls cat "

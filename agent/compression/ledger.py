@@ -42,8 +42,8 @@ class Ledger:
     effects: tuple[str, ...] = ()
 
     def extended(self, newer: Ledger, *, just_said: bool = False) -> Ledger:
-        """A rule that a newer line clearly takes back is gone. What was just said and takes back something that no rule
-        here is about is left out: "the coupon no longer applies"."""
+        """Add newer entries. A rule that a newer line clearly revokes is removed. With `just_said`, a revocation that
+        concerns no rule here is left out: "the coupon no longer applies"."""
         instructions = dict.fromkeys(self.instructions)
         for line in newer.instructions:
             instructions.pop(line, None)
@@ -63,7 +63,7 @@ class Ledger:
         )
 
     def bounded(self, tokens: int, *, in_summary: Collection[str] = ()) -> Ledger:
-        """The ledger in no more than so many tokens. Identifiers that are not in the summary have the better claim."""
+        """Return the ledger in at most `tokens`. Identifiers that are not in the summary come first."""
         revoking = [line for line in self.instructions if revocation_kind(line)][::-1]
         rules = [line for line in self.instructions if line not in revoking]
         numbered = list(enumerate(rules))
@@ -79,7 +79,7 @@ class Ledger:
         others = ((_PASTED, self.pasted), (_NAMED, self.named), (_SEEN, self.seen), (_EFFECTS, self.effects))
         room = whole = room - sum(_cost(title) for title, entries in others if entries)
         # Under pressure each of the three that matter most has a share of its own; what one leaves is the others'.
-        # What takes a rule back must not be lost before the rule.
+        # A revocation must not be dropped before the rule that it revokes.
         shares = (([*revoking, *remarks], 0.15), (lasting, 0.25), (named, 0.35), (effects, 0.25))
         for items, share in shares:
             room -= _take(items, min(room, int(share * whole)), kept)
@@ -113,8 +113,8 @@ class Ledger:
 
 
 def split_ledger(text: str) -> tuple[str, Ledger]:
-    """The text before the ledger, and the ledger, from a rendered text: of an old version, or of a host that keeps only
-    texts. What follows the ledger is dropped."""
+    """Split a rendered text, from an old version or a host that keeps only texts, into the text before the ledger and
+    the ledger. Text after the ledger is dropped."""
     before, found, after = f"\n{text}".rpartition(f"\n{BEGIN}\n")
     if not found:
         return text, Ledger()
@@ -140,7 +140,7 @@ def split_ledger(text: str) -> tuple[str, Ledger]:
 
 
 def without_ledger_marks(text: str) -> str:
-    """A summary cannot forge a ledger."""
+    """Remove ledger marks, so that a summary cannot forge a ledger."""
     return "\n".join(line for line in text.split("\n") if line not in (BEGIN, END))
 
 

@@ -54,8 +54,8 @@ def outcome_of(
 
 def fallback_detail(reason: str) -> str:
     return (
-        f"No summary could be written ({reason.rstrip('.')}), so an extract of the older messages stands in for it. "
-        "It is replaced at the next chance; nothing is lost."
+        f"No summary could be written ({reason.rstrip('.')}), so an extract of the older messages takes its place. "
+        "Hermes tries again later; nothing is lost."
     )
 
 

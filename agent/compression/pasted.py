@@ -1,8 +1,7 @@
 """Tells what a person typed from what they pasted into the same message.
 
-What others wrote and the host knows of (quotes, forwards, files) is marked and left out before: see
-`agent/untrusted.py`. This is for text that was copied into the message itself: code fences, quoted lines, our own
-blocks, and walls of text.
+Quotes, forwards and files are marked by the host and left out before: see `agent/untrusted.py`. This module handles
+text that was copied into the message itself: code fences, quoted lines, our own blocks, and walls of text.
 """
 
 from __future__ import annotations

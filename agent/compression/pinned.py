@@ -25,7 +25,7 @@ _SEARCHED = 40
 """Messages of user and assistant that are looked through for open options."""
 
 _LABEL_AREA = 24
-"""Characters at the beginning of a line in which the label of an option stands."""
+"""Characters at the beginning of a line that may contain the label of an option."""
 _OPTION = re.compile(
     r"[\s*_#>|(]*(?:[-•·–—*]\s|(?:option\s+)?(?:\d{1,2}|[a-z])[.):\]|*]|[①-⑳]|\d\ufe0f?\u20e3)", re.I
 )
@@ -90,9 +90,9 @@ class Pinned:
 
     request: int | None = None
     note: int | None = None
-    """What an engine said about the request, right behind it."""
+    """The engine's note about the request, right behind it."""
     answer: int | None = None
-    """What the request replies to; once the request is answered, what the next one will reply to."""
+    """The answer that the request replies to; once the request is answered, its own answer."""
     offer: int | None = None
     """The answer whose options are open."""
 

@@ -157,7 +157,7 @@ _GENERAL = re.compile(
     r"|\bi (?:don't|do not|can't|cannot|never) (?:eat|drink|smoke|fly|drive|speak|take|use)\b"
     r"|(?:^|\b(?:and|but|so|as|because) )(?:i|we) (?:\w+ly |always |usually )?prefer\b"
     r"|\bich (?:esse|trinke|nehme|mag) kein"
-    # What holds for all of a kind
+    # Rules for all things of a kind
     r"|\b(?:in|on|with|for) (?:all|every|each|any) (?:of )?my\b|\b(?:in|for) everything you (?:write|send|do)\b"
     r"|^(?:please )?only (?:book|order|use|buy|suggest|recommend|speak|reserve|schedule)\b|\b(?:book|order|use|suggest) only \w+"
     r"|^(?:please )?use \w+ not \w+$|^(?:all|every) \w+(?: \w+)? (?:has to|have to|must|needs? to|should)\b"

@@ -53,17 +53,17 @@ class WindowTooSmall(Exception):
 
 
 def ask_auxiliary(prompt: str, max_tokens: int) -> str | None:
-    """The configured model for `auxiliary.compression`."""
+    """Ask the configured model for `auxiliary.compression`."""
     return _ask(prompt, max_tokens, None)
 
 
 def ask_main(prompt: str, max_tokens: int) -> str | None:
-    """The model that answers people, for when the other one cannot."""
+    """Ask the conversation's model, for when the auxiliary model fails."""
     return _ask(prompt, max_tokens, "main")
 
 
 def ask_as_fork(prompt: str, max_tokens: int) -> str | None:
-    """The model that answers people, with the conversation before it as the provider has it in its cache."""
+    """Ask the conversation's model with the conversation as prefix, so that the provider's cache is reused."""
     return _ask(prompt, max_tokens, "main", task=CACHED_PREFIX_TASK)
 
 
@@ -87,11 +87,11 @@ def window_for(ask: Summarize) -> int | None:
 def first_summary(
     attempts: Iterable[tuple[Summarize, int]], task: SummaryTask, *, smaller_than: int
 ) -> tuple[str | None, str]:
-    """The first good summary, or None and why the last attempt failed. Each attempt has its model's window.
+    """Return the first good summary, or None and the reason of the last failure. Each attempt has its model's window.
 
-    Raises AuthenticationFailed and QuotaExhausted: the person has to put these right, so nothing may cover them up.
+    Raises AuthenticationFailed and QuotaExhausted, because the user has to fix these.
     """
-    reason = "there is no model to write it"
+    reason = "no model is configured to write it"
     for ask, window in attempts:
         try:
             summary = write_summary(ask, task, window)

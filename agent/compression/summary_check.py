@@ -1,10 +1,9 @@
 """Checks a summary before it is used. The work is linear in the size of the summary and of what the user said.
 
-- Marks of our own blocks lose their form, and copied blocks go: the ledger and the host's state stand beside a summary.
+- Marks of our own blocks are defused, and copied blocks removed: ledger and host state are not part of a summary.
 - Orders to the model that the user did not give, and sentences of our own prompts, are removed.
-- A quote attributed to the user must occur in a message of the user. Where it does not, it loses its quotation marks.
-  If the user is even claimed to have said it, and it is not close to what was said, the sentence goes. An earlier
-  summary is no proof.
+- A quote attributed to the user must occur in a message of the user, or it loses its quotation marks. A sentence that
+  claims that the user said it is removed unless a message is close to it. An earlier summary does not count as proof.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _SAID_BEHIND = re.compile(
     r"\s?(?:と(?:言|書|述|尋|頼|話|要求|依頼)|이?라고\s?(?:말|했|요청|물)|(?:gesagt|geschrieben|gefragt|verlangt)\b)",
     re.IGNORECASE,
 )
-"""Where the verb comes last."""
+"""Forms in which the verb comes last."""
 _COLON = re.compile(r"\s?[:：]")
 _USER = re.compile(
     r"\b(?:(?:users?|human)(?:['’]s)?\b|(?:they|he|she)\s(?:said|asked|wrote|told)\b"
@@ -106,7 +105,7 @@ _GAP = re.compile(r"\[?(?:…|\.{3})\]?")
 
 _NOT = r"(?:do\s+not|don['’]t|never|must\s+not|mustn['’]t|should\s+not|may\s+not|not\s+to)"
 _FUNCTIONS = r"functions\b(?=\s*(?:$|[.,;:!\n]|and\b|or\b))"
-"""Of the model. What follows tells them from functions of a program."""
+"""The functions that a model can call. The lookahead tells them from functions of a program."""
 _TEXT_ONLY = (
     r"(?:^|(?<=[.!?;:,\n])\s{0,3})[^\w\n]{0,9}(?:text[-\s]only|nur\s+text)\b(?=\s*(?:$|[.,;:!\n]|and\b|please|bitte))"
     r"|\b(?:respond|reply|answer|wants|wanted|demands|demanded|requires|insists\s+on|must\s+be|should\s+be)\b"
@@ -181,7 +180,7 @@ def check_summary(summary: str, said_by_user: Iterable[str]) -> CheckedSummary:
 
 
 def extract_as_checked(extract: str, quotes: Iterable[str]) -> CheckedSummary:
-    """An extract needs no check. What it shows of the quotes so far, and of the user's messages, stays proven."""
+    """Treat an extract as checked. The quotes and the user's messages that it shows stay proven."""
     runs = groupby(map(_SAID_BY_USER.match, extract.split("\n")), key=bool)
     said = (" ".join(line["said"] for line in lines if line) for is_said, lines in runs if is_said)
     return CheckedSummary(
@@ -260,7 +259,7 @@ class _Proof:
         speakers = Counter(filter(None, map(speaker_in, said))).most_common(_MAX_SPEAKERS)
         names = [rf"\b{re.escape(name)}\b" for name, count in speakers if count > 1]
         self.user = re.compile("|".join((_USER.pattern, *names)), re.IGNORECASE)
-        """Who in a summary is the user: in a group, each who spoke more than once."""
+        """Names of the user in a summary: in a group, everyone who spoke more than once."""
         self._messages: dict[tuple[str, ...], set[int]] = {run: set() for run in wanted}
         """Which messages hold a run."""
         self._texts: dict[int, str] = {}

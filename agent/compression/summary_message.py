@@ -36,7 +36,7 @@ BRIDGE: dict[Side, str] = {
     "assistant": "[I have read the record of the earlier turns.]",
     "user": "[Go on from here.]",
 }
-"""Where no role fits between two neighbours, one of these stands between the summary and what follows it."""
+"""Follows the summary if no role differs from both neighbours."""
 
 _FOREIGN_MARKS = ("[LCM RECORD]",)
 """How the records of other engines begin, for lists whose host does not say what they are."""
@@ -45,10 +45,10 @@ _OF_A_RECORD = re.compile(
 )
 """Lines that the engine writes around its summaries, for readers that have its tools: no words of the conversation."""
 OWN_WORDS = (_INTRODUCTION, _STAND_IN_INTRODUCTION, SYSTEM_NOTE, *BRIDGE.values())
-"""What the host and the engine write around a summary."""
+"""Texts that the host and the engine write around a summary."""
 
 _SEARCHED = 8
-"""The summary follows the protected head, so it is always among the first messages. Somebody may quote one later."""
+"""Messages searched for a summary: it follows the protected head. Later messages may only quote one."""
 _SUMMARY = "summary"
 _IS_STAND_IN = "is_stand_in"
 _LEDGER = "ledger"
@@ -99,7 +99,7 @@ def find_foreign(messages: Sequence[ChatDict], earlier: PreviousSummary | None) 
     for index, message in enumerate(messages):
         if index in known or message.get("role") not in ("user", "assistant"):
             continue
-        # What the user asks just now is a request, whatever it looks like.
+        # The newest message of the user is always a request.
         is_early = index < min(_SEARCHED, newest) and is_by_an_engine(message)
         is_record = is_early and text_of(message).startswith(_FOREIGN_MARKS)
         is_bridge = index - 1 in found and message.get("content") in BRIDGE.values()

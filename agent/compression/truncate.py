@@ -14,13 +14,13 @@ from agent.tokens import MESSAGE_TOKENS, cut_to_tokens, estimate_message_tokens,
 from agent.untrusted import MARK, Part, parts_of, wrap_untrusted
 
 SMALLEST_BOUND = 150
-"""Tokens. Below this the mark would outweigh what it stands beside."""
+"""Tokens. A smaller bound would leave less text than the note about the truncation."""
 _WORTHWHILE = 0.9
 """A copy that is hardly smaller is not worth its mark."""
 _FRAME = estimate_text_tokens(wrap_untrusted(""))
-"""What the marks around somebody else's words take."""
+"""Tokens of the marks around untrusted text."""
 _SMALLEST_PART = 60
-"""Tokens. In less there is no room for words beside the note that some are missing."""
+"""Tokens. A smaller part has no room for text beside the note about the truncation."""
 _FEWEST_PARTS = 3
 """Such as a person's words before and after what they quote."""
 _SHOWN_VALUE = 60

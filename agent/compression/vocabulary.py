@@ -49,9 +49,9 @@ class Vocabulary:
     said_by_user: Sequence[str]
     """Whole messages, the newest first."""
     days: Sequence[str]
-    """When each of them was said, where that is known."""
+    """The day of each user message, if known."""
     answers: Sequence[str]
-    """What the assistant said last before each of them, since the one before."""
+    """The last answer of the assistant before each user message."""
     said_by_assistant: Sequence[str]
     user: Words
     assistant: Words
@@ -78,7 +78,7 @@ def vocabulary_of(messages: Sequence[ChatDict], pruned: Sequence[ChatDict]) -> V
             user.append(_with_name(own_words(text), said.get("name")))
             days.append(day_of(said))
             answers.append("")
-            # Others' words are no instructions of the user, and what they name the user has not named.
+            # Untrusted text contains neither instructions of the user nor identifiers that the user named.
             if others := outside_words(text):
                 results.append(others)
         elif role == "tool":

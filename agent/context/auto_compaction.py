@@ -32,10 +32,10 @@ class AutoCompaction:
     def __init__(self, compactor: Compactor, *, enabled: bool) -> None:
         self.compactor = compactor
         self.enabled = enabled
-        """Whether anything is compacted without being asked for."""
+        """Compact automatically. `/compress` works either way."""
 
     async def before_turn(self, live: LiveContext) -> list[TurnEvent]:
-        """Room for the turn, and then what the engine has to say about the message."""
+        """Compact if needed, and add the engine's hint about the message."""
         told = await self._in_bounds(live)
         if hint := await self._hint(live):
             await self.compactor.add_note(live, hint)
@@ -84,7 +84,7 @@ class AutoCompaction:
             await runner.report(usage)
 
     async def make_room(self, live: LiveContext, usage: Usage) -> list[TurnEvent]:
-        """Before the next call of the same turn: what was reported, and what came since, must fit."""
+        """Compact before the next model call of the turn if the prompt has grown too large."""
         tokens = next_prompt_tokens(live, usage.prompt_tokens)
         with suppress(EngineFailed):
             if self.enabled:
@@ -94,7 +94,7 @@ class AutoCompaction:
         return self.notices(live)
 
     async def after_overflow(self, live: LiveContext) -> list[TurnEvent] | None:
-        """The provider says that it does not fit. None if nothing could be done about it."""
+        """Compact after the provider refused the prompt as too long. None if that is not possible."""
         if not self.enabled:
             return None
         outcome = await self.compactor.compact(live, "overflow")
@@ -109,7 +109,7 @@ class AutoCompaction:
         return self.notices(live)
 
     async def tools(self, live: LiveContext) -> list[Tool]:
-        """The engine's own tools. They need no registration."""
+        """Return the engine's own tools, which need no registration."""
         try:
             runner = await self.compactor.engines.get(live)
             schemas = await runner.tool_schemas()
@@ -137,7 +137,7 @@ class AutoCompaction:
         return outcome
 
     def _told_of(self, live: LiveContext, outcome: Outcome) -> list[TurnEvent]:
-        """Trouble is told once, until it is over."""
+        """Return the events of a compaction. A failure is told once until a compaction works again."""
         troubles, conversation_id = self.compactor.engines.troubles, live.conversation.id
         if outcome.trouble:
             troubles.note(conversation_id, "compress", outcome.detail)

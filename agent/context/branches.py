@@ -36,9 +36,9 @@ class Branch:
 
     session: Session
     name: str
-    """As somebody named it, else empty."""
+    """The name that a person gave the branch, or empty."""
     title: str
-    """The first words somebody said in it."""
+    """The first words of its first message."""
     messages: int
     is_live: bool
 

@@ -1,7 +1,7 @@
-"""Between the store and an engine: messages with their ids in, references and new rows out.
+"""Translation between the store and an engine: stored messages to dicts, and returned dicts to a child session.
 
-An engine knows only dicts. What it returns is turned into a plan for a child session: a message it kept is a
-reference, one it changed is a `pruned` copy, one it wrote is new. Nothing is copied that can be referred to.
+In the plan for a child session, a message that the engine kept is a reference, one that it changed is a `pruned` copy,
+and one that it wrote is a new row.
 """
 
 from __future__ import annotations

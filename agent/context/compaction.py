@@ -42,7 +42,7 @@ Trigger = Literal["loop", "overflow", "background", "hygiene", "command"]
 _REASONS: dict[Trigger, SplitReason] = {"hygiene": "hygiene", "command": "command"}
 
 _UNASKED: tuple[Trigger, ...] = ("loop", "overflow", "hygiene")
-"""Compactions that a turn waits for and nobody asked for."""
+"""Automatic compactions that a turn waits for."""
 
 _PAUSED = "The context engine failed a moment ago, so nothing was compressed; it is tried again later."
 
@@ -55,9 +55,9 @@ class Outcome:
     detail: str
     """A sentence for the person."""
     trouble: bool = False
-    """It did not go as it should, and the person ought to be told."""
+    """Something failed, and the user should be told."""
     advice: str = ""
-    """What the person can do so that it happens less often."""
+    """Advice to the user on how to need fewer compactions."""
 
 
 @dataclass(slots=True)
@@ -68,11 +68,11 @@ class Attempt:
     result: str = "failed"
     """In the end: `ok`, `stand_in`, `nothing`, `lost` or `failed`, or what the engine calls it."""
     seconds: float = 0.0
-    """What the engine took, perhaps before this in the background."""
+    """Time that the engine took, perhaps earlier in the background."""
 
 
 Watch = Callable[[Attempt], AbstractContextManager[object]]
-"""Is around every compaction."""
+"""Returns a context manager that wraps every compaction."""
 
 
 def _unwatched(attempt: Attempt) -> AbstractContextManager[object]:
@@ -106,7 +106,7 @@ class Compactor:
     ) -> None:
         self.engines = engines
         self._auxiliary = auxiliary
-        """Whom an engine asks, given the model that answers in the conversation."""
+        """Returns the models for an engine, given the model of the conversation."""
         self.background_at = background_at
         """The share of the threshold from which on a compaction is prepared between the turns."""
         self._flush_memory = flush_memory
@@ -210,7 +210,7 @@ class Compactor:
         """Begin a compaction in the background, to be published at the threshold."""
         if self._is_paused(live):
             return
-        # A summary that could not be written is tried again while nobody waits.
+        # A summary that failed is retried in the background.
         redo = runner.state.has_fallback_summary
         if not redo and tokens < await self.due_from(live.conversation, runner) * self.background_at:
             self.drafts.forget_size(live)
@@ -284,7 +284,7 @@ class Compactor:
         at_threshold = max(tokens, runner.state.threshold_tokens)
         if await runner.should_compress(at_threshold):
             draft = await self._compress(runner, live, None, tokens, deadline, redo=redo)
-            # An extract can be written at any time: one that nobody waits for is worth nothing.
+            # An extract can be written at any time, so there is no point in preparing one.
             if deadline.is_limited or draft.kind != "stand_in":
                 return draft
         given = for_engine(live.system_prompt, live.history)
@@ -309,7 +309,7 @@ class Compactor:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
         self._summary_timeout.learn(summariser.model, deadline, has_answered=bool(calls))
-        # What cannot be published costs no flush either.
+        # Do not flush the memory for a result that cannot be published.
         is_change = child_session_from(given, returned, live.history) is not None
         if is_change and not redo:
             _check_smaller(given, returned)

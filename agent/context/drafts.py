@@ -19,7 +19,7 @@ from agent.messages import ChatDict
 log = structlog.get_logger(__name__)
 
 _GROWTH = 1.1
-"""What was prepared once is not prepared again until the conversation has grown by so much."""
+"""Growth of the conversation until a compaction is prepared again."""
 _MOST = 64
 """Drafts that are kept. Each holds the messages of a conversation; beyond that the oldest is dropped."""
 
@@ -32,7 +32,7 @@ class Draft:
     given: list[ChatDict]
     returned: list[ChatDict]
     outcome: CompressionOutcome | None
-    """What the engine says about it."""
+    """The engine's own outcome."""
     seconds: float
     cost_usd: float | None
     """Of what the engine asked of models, where prices are known."""

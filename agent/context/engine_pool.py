@@ -1,4 +1,4 @@
-"""The context engines of all conversations: one instance each, replaced where one cannot go on."""
+"""The context engines of all conversations: one instance each, replaced when it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agent.store import Session
 
 
 class Pause:
-    """Keeps what has failed from being tried again for the same message, or too soon."""
+    """Delay after a failure: no retry for the same message, or too soon."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(time.monotonic)
@@ -66,7 +66,7 @@ class Troubles:
             self._told.get(conversation_id, set()).discard(what)
 
     def untold(self, conversation_id: str, what: str = "") -> str | None:
-        """The sentence that is due, or only one about `what`. It is told from now on."""
+        """Return the notice that is due, or only one about `what`, and mark it as told."""
         if conversation_id not in self._untold or what not in ("", self._untold[conversation_id][0]):
             return None
         return self._untold.pop(conversation_id)[1]
@@ -111,7 +111,7 @@ class EnginePool:
         return runner
 
     def peek(self, conversation_id: str) -> EngineRunner | None:
-        """The engine there is, for those who only look: none is made, begun or waited for."""
+        """Return the running engine, if there is one. Starts none and waits for none."""
         return self._runners.get(conversation_id)
 
     async def on_split(self, live: LiveContext) -> None:
@@ -135,7 +135,7 @@ class EnginePool:
                 await self._forget(runner, live)
 
     async def discard(self, left: LiveContext) -> None:
-        """The conversation goes on elsewhere: what its engine has learnt would mislead it, so another takes over."""
+        """Drop the engine when the conversation continues in another session: its state would be wrong there."""
         self._starting.pop(left.conversation.id, None)
         runner = self._runners.pop(left.conversation.id, None)
         if runner is None:
@@ -143,7 +143,7 @@ class EnginePool:
         ending = asyncio.create_task(self._end(runner, replace(left)))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
-        # Nobody waits for a summary that is not wanted any more.
+        # Do not wait for a summary that is not needed any more.
         if not runner.busy:
             await asyncio.shield(ending)
 
@@ -155,7 +155,7 @@ class EnginePool:
         return None
 
     async def close(self, live: LiveContext) -> None:
-        """Shutdown: the session ends and the engine goes."""
+        """End the session and drop the engine, at shutdown."""
         if runner := self._runners.pop(live.conversation.id, None):
             await self._end(runner, live)
 
@@ -245,12 +245,12 @@ class EnginePool:
         )
 
     async def _end(self, runner: EngineRunner, live: LiveContext) -> None:
-        """Its session is over either way."""
+        """Tell the engine that its session ends, and ignore a failure."""
         with suppress(EngineFailed):
             await runner.on_session_end(live.session.id, for_engine(live.system_prompt, live.history))
 
     async def _fit(self, runner: EngineRunner, llm: ModelInUse) -> None:
-        """An engine that does not take another model goes on with what it knows, unless it hangs."""
+        """Tell the engine about the model. An engine that fails keeps its old values, unless it hangs."""
         with suppress(EngineFailed):
             await runner.update_model(llm.model, llm.context_length)
 

@@ -69,7 +69,7 @@ _TICK = 1.0
 _SHORTEST_TICK = 0.02
 _ATTRIBUTES = ("threshold_tokens", "last_outcome", "has_fallback_summary")
 _QUIET = ("hint",)
-"""An extra. What goes wrong with it is worth a line in the log."""
+"""Optional members: their failures are logged, and the user is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class _Returned(Generic[T]):
     value: T | None
     error: HermesError | None
     worked: Sequence[str]
-    """The members that did what they should."""
+    """The members that worked."""
     beside: Sequence[EngineFailed]
-    """What else went wrong: in usage that was told before the call, or in the attributes."""
+    """Other failures: in usage reported before the call, or in the attributes."""
     state: EngineState
 
 
@@ -120,7 +120,7 @@ class EngineRunner:
         self._callers = 0
         self._schemas: list[ChatDict] | None = None
         self._reported: list[dict[str, int]] = []
-        """Usage that came while the engine was at work; it is told before its next call."""
+        """Usage that came while the engine was busy; it is reported before the next call."""
         self._failing: set[str] = set()
         """Members that have failed. Their traceback is in the log already."""
 

@@ -18,7 +18,7 @@ from agent.messages import ChatDict
 T = TypeVar("T")
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What providers accept."""
+"""Tool names that providers accept."""
 _COMMON_STATUS = {
     *("engine", "last_prompt_tokens", "last_completion_tokens", "last_total_tokens", "threshold_tokens"),
     *("context_length", "usage_percent", "compression_count"),

@@ -70,7 +70,7 @@ class MemoryFlush:
     async def _ask(self, live: LiveContext, llm: LLMClient, new: Sequence[Message]) -> None:
         facts = await live.store.facts(live.conversation.person)
         known = "\n".join(f"- {in_a_note(fact.text)}" for fact in facts) or "- nothing yet"
-        # What others wrote is no fact about the person, and would be believed in every session to come.
+        # Untrusted text is left out: a false fact would be believed in every later session.
         spoken = (
             f"{message.role}: {own_words(message.content)}"
             for message in reversed(new)

@@ -1,8 +1,7 @@
-"""Going back before a compaction: an ancestor's whole context is live again, with what was said since behind it.
+"""Undo of a compaction: an ancestor's whole context becomes live again, followed by the messages since.
 
-Nothing is deleted, and nothing that was said leaves the live context. Where the conversation has gone on since, what
-was said goes along by reference into a branch; where it has not, the pointer just moves. What an `/undo` took out
-stays out.
+Nothing is deleted, and no message leaves the live context. If there are messages since the compaction, a branch refers
+to them; otherwise only the pointer moves. Messages that `/undo` removed stay removed.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ async def restore(store: SessionStore, conversation: Conversation, session_id: s
     ids = [session.id for session in line]
     if session_id not in ids[:-1]:
         raise StoreError(
-            f"{session_id} is no ancestor of the live session; `hermes sessions lineage` shows those that are."
+            f"{session_id} is not an ancestor of the live session; `hermes sessions lineage` lists the ancestors."
         )
     earlier = history = await store.history(session_id)
     since, taken_out = list[Message](), set[str]()

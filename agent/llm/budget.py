@@ -75,7 +75,7 @@ class BudgetedLLM(WrappedLLM):
             may_cost = may_cost and (error.may_cost or bool(written))
             raise
         finally:
-            # Whoever stops it in time pays all the same: the provider wants its money.
+            # A cancelled call costs money, too.
             if may_cost:
                 self._abandoned(request, "".join(written))
 

@@ -1,7 +1,7 @@
-"""A chain of models that behaves like one: it retries, falls back, and goes on where a stream was cut.
+"""A chain of models that behaves like one: it retries, falls back, and continues a stream that was cut.
 
-What the person has seen is never taken back and never shown twice. When a stream breaks after some text, the
-model is asked to go on from there, and what it repeats of its own words is dropped.
+Text that was shown is never taken back and never shown twice. When a stream breaks after some text, the model is asked
+to continue from there, and its repetitions are dropped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Answer:
 
     request: ChatRequest
     text: str = ""
-    """What the person has seen."""
+    """Text that was shown to the user."""
     completion: Completion | None = None
     failure: ModelError | None = None
     _trimmer: OverlapTrimmer = field(default_factory=lambda: OverlapTrimmer(""))
@@ -232,7 +232,7 @@ class OverlapTrimmer:
         self._shown = shown
         self._held = ""
         self._at = 0
-        """Where `shown` first has what is held; a longer text is never found earlier."""
+        """Return the first position of the held text in `shown`; a longer text is never found earlier."""
         self._decided = not shown
 
     def feed(self, text: str) -> str:

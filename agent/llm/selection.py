@@ -1,4 +1,4 @@
-"""Which model answers where: the configured one, unless `/model` has chosen another for a conversation."""
+"""Selection of the model per conversation: the configured one, unless `/model` has chosen another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Build = Callable[[str], LLMClient]
 
 @dataclass(frozen=True, slots=True)
 class ModelInUse:
-    """The model a conversation has to fit, and its window in tokens."""
+    """The model that a conversation must fit, and its window in tokens."""
 
     model: str
     context_length: int
@@ -55,7 +55,7 @@ class ModelSelector:
         self.choices = tuple(choices) or (self.default_name,)
         """The configured models. Others can be chosen as well."""
         self.windows = windows
-        """What the models were found to hold, where that is measured."""
+        """The measured context windows of the models, if they are measured."""
         self._default = default
         self._store = store
         self._build = build
@@ -66,7 +66,7 @@ class ModelSelector:
         """By conversation, while another model than the first one answers there."""
 
     async def of(self, conversation: Conversation) -> LLMClient:
-        """The model that answers there."""
+        """Return the model that answers in the conversation."""
         name = self._chosen.get(conversation.id)
         if name is None:
             name = await self._store.load_state(conversation.id, _CHOSEN) or ""
@@ -76,12 +76,12 @@ class ModelSelector:
         try:
             return await self._client(name)
         except ModelNotAvailable:
-            # It could be asked once, before the configuration changed. Nobody's message may be lost over it.
+            # The configuration has changed since the model was chosen; the message must still be answered.
             log.warning("model.gone", conversation=conversation.id, model=name)
             return self._default
 
     async def in_use(self, conversation: Conversation) -> ModelInUse:
-        """The model that answered there last. A fallback elsewhere does not count."""
+        """Return the model that answered last in the conversation. Fallbacks in other conversations do not count."""
         if conversation.id in self._fallen_back:
             return self._fallen_back[conversation.id]
         llm = await self.of(conversation)
@@ -134,7 +134,7 @@ class ModelSelector:
         self._fallen_back.pop(conversation.id, None)
 
     async def _client(self, name: str) -> LLMClient:
-        """One for each model, however its name is written."""
+        """Return the one client of the model, however its name is written."""
         async with keyed_lock("models"):
             if name in self._clients:
                 return self._clients[name]

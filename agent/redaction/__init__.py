@@ -1,11 +1,11 @@
-"""Secrets do not belong into logs, summaries, answers or exports: what looks like one becomes `[redacted]`.
+"""Redaction: replaces what looks like a secret by `[redacted]` in logs, summaries, answers and exports.
 
 A rule fires on a shape that ordinary ids do not have: a provider's own prefix with a long tail, a header, a key block,
 or a random value that is *called* a password or a key. Plain hashes, UUIDs, order numbers, our own message ids and code
 that merely speaks of passwords stay. The secrets of this installation are known word for word.
 
-It keeps secrets from being shown by accident. It does not hold against somebody who writes a key backwards: what must
-not be read at all must not be where tools can read it.
+Redaction prevents accidents. It does not stop a person who writes a key backwards: keep files that must not be read
+out of reach of the tools.
 """
 
 from __future__ import annotations

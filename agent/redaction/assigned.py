@@ -26,7 +26,7 @@ _KEYS = (
     ),
 )
 _IS = r"\\{0,3}[\"']?\]?[ \t]{0,3}(?::=|=>|[:=])(?!=)[ \t]{0,8}(?P<quote>\\{0,3}[\"'`])?"
-"""What stands between a name and its value, in code, JSON (also inside JSON), YAML and on command lines."""
+"""Separators between a name and its value in code, JSON (also inside JSON), YAML and command lines."""
 _PAGE = re.compile(r"(?i)(?:page|next|continuation|cursor|sync|start|marker)[_-]?token\Z")
 """It only says where a list goes on."""
 _HOLDS_A_SECRET = re.compile(

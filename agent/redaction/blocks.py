@@ -10,7 +10,7 @@ from agent.redaction.rules import Rule, Span, shape
 _KIND = r"(?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?"
 _BREAK = r"[ \t]{0,20}(?:\r?\n|(?:\\r)?\\n)"
 _MARGIN = r"[ \t]{0,20}(?:[^\s:]{0,200}:\d+:|\d{1,6}(?=[ \t])|[>|+-])?[ \t]{0,20}"
-"""What `grep`, `cat -n` or a diff put before a line."""
+"""Prefixes that `grep`, `cat -n` or a diff put before a line."""
 _DATA = r"(?:[A-Za-z0-9+/=]{1,200}|[A-Za-z-]{1,40}: [^\n\\]{1,200})?(?=[ \t]{0,20}(?:\r?\n|\\|[\"'`]|\Z))"
 _BLOCK = re.compile(
     rf"-----BEGIN {_KIND}-----(?P<body>(?:{_BREAK}{_MARGIN}{_DATA})*+)(?P<end>{_BREAK}{_MARGIN}-----END {_KIND}-----)?"

@@ -23,18 +23,18 @@ class Rule:
 
     what: str
     find: Find
-    """Where they begin and end, in order and without overlaps."""
+    """Finds start and end of each secret, in order and without overlaps."""
     hints: tuple[str, ...]
     """Lower case, without spaces; one of them is in every text that holds such a secret. They make a miss cheap."""
     one_word: bool = False
-    """What it looks at never reaches across white space, and is long."""
+    """A match is long and contains no white space."""
 
 
 def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) -> Iterator[Rule]:
-    """A rule for each prefix that a provider gives its keys; `KEY` in the tail stands for a character of a key.
+    """Yield a rule for each prefix of a provider's keys; `KEY` in the tail means a character of a key.
 
-    The pattern begins with the bare prefix, because only then does Python look for it fast; whether something stands
-    before it is asked afterwards.
+    The pattern begins with the bare prefix, because Python finds that fast; a look-behind then checks the character
+    before it.
     """
     for prefix in prefixes:
         plain = re.escape(prefix)
@@ -43,7 +43,7 @@ def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) 
 
 
 def phrase(what: str, pattern: str, *hints: str, confirm: Confirm | None = None) -> Rule:
-    """The pattern's group `secret` is the secret; all of it where there is no such group."""
+    """Return a rule for a pattern. Its group `secret` is the secret; without that group, the whole match."""
     return Rule(what, by_pattern(pattern, confirm), hints)
 
 

@@ -1,4 +1,4 @@
-"""Whether a value that is called a secret is one, or only the place of one: `password=os.environ["PASSWORD"]`."""
+"""Checks whether a value with a secret's name is a secret, or only refers to one: `password=os.environ["PASSWORD"]`."""
 
 from __future__ import annotations
 

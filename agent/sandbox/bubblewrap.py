@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOME = "/workspace"
-"""Where the workspace lies in every sandbox. Nothing tells a command where it really lies."""
+"""Path of the workspace in every sandbox. The real path stays hidden from commands."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _MEGABYTE = 1 << 20
 _SHARED_MEMORY = 64 * _MEGABYTE
 _OPEN_FILES = 1024
 _USER = 1000
-"""Who the command believes to be."""
+"""User id that the command sees as its own."""
 
 _NOBODY = 65_534
-"""Who the command is where Hermes runs as root: the kernel exempts root from the limit of processes, and shows
+"""User id of the command if Hermes runs as root: the kernel exempts root from the limit of processes, and shows
 root every file."""
 _CARRIED = "/mnt"
-"""Where such a command reaches the workspace, in a mount namespace that nobody else sees."""
+"""Path of the workspace for such a command, in a private mount namespace."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
@@ -120,9 +120,9 @@ def _masks(hidden: Sequence[Path]) -> Iterator[str]:
 
 
 def _without_root(sandbox: list[str]) -> list[str]:
-    """Where an ordinary user can reach it, shows the workspace, gives it to that user and becomes them.
+    """Return a command that mounts the workspace where an ordinary user can reach it, and drops root for that user.
 
-    All in one process: the sandbox ends when its parent does, and that must be Hermes.
+    One process does all of it: the sandbox ends when its parent ends, and the parent must be Hermes.
     """
     step_down = (
         f"mount --no-canonicalize --bind . {_CARRIED} && cd / "

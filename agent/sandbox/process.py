@@ -171,5 +171,5 @@ def _environment(pid: int) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        # Gone, or somebody else's.
+        # The process has ended, or belongs to another user.
         return []

@@ -109,8 +109,8 @@ class Sandbox:
 
 
 class _Report:
-    """What bubblewrap says of itself, a JSON object per line: its first process, and the exit code of a command that
-    was really run."""
+    """Status output of bubblewrap, a JSON object per line: its first process, and the exit code of a command that
+    was run."""
 
     def __init__(self, opened: ExitStack) -> None:
         self._read_from, self.written_to = os.pipe()

@@ -19,7 +19,7 @@ _CORNERS = (
 _SOCKETS = (1, 2, 10, 16)
 """Local ones, IPv4, IPv6 and the kernel's own, as Linux numbers them: not every system knows their names."""
 
-# What the instructions of a classic BPF program are made of, and what such a program answers.
+# Parts of the instructions of a classic BPF program, and its return values.
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_GREATER_OR_EQUAL, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16

@@ -50,7 +50,7 @@ class _Reader(HTMLParser):
 
     @property
     def stuck(self) -> bool:
-        """A tag this long is hostile: each slice, the parser looks at all of it, and nobody else can run."""
+        """Reject very long tags: the parser scans the whole tag for each slice and blocks everything else."""
         return self.cdata_elem is None and len(self.rawdata) > 4 * _SLICE
 
     def text(self) -> str:

@@ -112,7 +112,7 @@ class Page:
     """The content of a URL."""
 
     url: str
-    """Where the redirects ended."""
+    """The URL after all redirects."""
     status: int
     content_type: str
     text: str

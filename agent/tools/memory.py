@@ -32,7 +32,7 @@ async def memory(
     """Remember lasting facts about the person (preferences, names, circumstances) for later conversations.
     Not for passing matters, and never for secrets such as passwords."""
     if not ctx.person:
-        raise ToolError("nobody is known here whose facts could be kept.")
+        raise ToolError("this conversation belongs to no known person, so facts cannot be kept.")
     if action == "list":
         return _as_text(await ctx.store.facts(ctx.person))
     if action == "forget":

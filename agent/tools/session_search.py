@@ -23,7 +23,7 @@ async def session_search(
     """Search all conversations with this person, also what has left the current context."""
     # Without a person the store would search everybody's conversations.
     if not ctx.person:
-        raise ToolError("nobody is known here whose conversations could be searched.")
+        raise ToolError("this conversation belongs to no known person, so there is nothing to search.")
     hits = await ctx.store.search(query, person=ctx.person, limit=limit)
     if not hits:
         return "Nothing was found. Try other or fewer words."

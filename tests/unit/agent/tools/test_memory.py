@@ -79,5 +79,5 @@ async def test_facts_belong_to_one_person(ctx: ToolContext, run: Run) -> None:
     with pytest.raises(ToolError, match="there is no fact"):
         await memory.call(ben, {"action": "forget", "fact_id": fact.id})
     assert await ctx.store.facts("anna") == [fact]
-    with pytest.raises(ToolError, match="nobody is known here"):
+    with pytest.raises(ToolError, match="no known person"):
         await memory.call(replace(ctx, person=""), {"action": "list"})

@@ -46,7 +46,7 @@ async def test_nobody_elses_words_are_found(ctx: ToolContext, run: Run, tmp_path
     assert (
         await run("session_search", query="ferry")
     ).content == "Nothing was found. Try other or fewer words."
-    with pytest.raises(ToolError, match="nobody is known here"):
+    with pytest.raises(ToolError, match="no known person"):
         await session_search.call(replace(ctx, person=""), {"query": "ferry"})
 
 

@@ -277,7 +277,7 @@ def test_wishes_that_cannot_be_met(archive: Archive) -> None:
     assert "2 sessions begin with 'ses_'" in ambiguous.stderr
     itself = run("restore", "latest", live.id)
     assert itself.returncode == 1
-    assert "is no ancestor of the live session" in itself.stderr
+    assert "is not an ancestor of the live session" in itself.stderr
     assert archive.live() == live
 
 

@@ -279,7 +279,7 @@ async def test_restoring_never_takes_anything_out_of_the_context(room: GatewayHa
     with pytest.raises(StoreError, match=r"messages of the live context are not in"):
         await restore(room.store, conversation, small.id)
     for no_ancestor in (live.id, "ses_unknown"):
-        with pytest.raises(StoreError, match="is no ancestor of the live session"):
+        with pytest.raises(StoreError, match="is not an ancestor of the live session"):
             await restore(room.store, conversation, no_ancestor)
     assert await room.live() == live
 
