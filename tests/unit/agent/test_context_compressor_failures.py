@@ -80,7 +80,7 @@ def test_an_extract_stands_in_and_says_so(summarize: Callable[[str, int], str | 
     ]
     compacted = compressor.compress(messages)
     assert compressor.last_outcome.kind == "stand_in"
-    assert "stands in" in compressor.last_outcome.detail
+    assert "takes its place" in compressor.last_outcome.detail
     compressor.on_session_start("child", boundary_reason="compression")
     assert compressor.has_fallback_summary
     stand_in = text(summary_in(compacted) or {})
