@@ -11,8 +11,7 @@ import structlog
 from agent.context.child_session import for_engine, is_request
 from agent.context.compaction import Compactor, Outcome, Trigger
 from agent.context.engine_runner import HINT_SECONDS, EngineRunner
-from agent.context.live import LiveContext
-from agent.context.prompt_size import believed_usage, next_prompt_tokens
+from agent.context.live import LiveContext, believed_usage, next_prompt_tokens
 from agent.errors import EngineFailed, ToolError
 from agent.events import Notice, TurnEvent
 from agent.llm import Usage

@@ -25,8 +25,7 @@ from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, SummaryTi
 from agent.context.drafts import Draft, Drafts
 from agent.context.engine_pool import EnginePool, Pause
 from agent.context.engine_runner import EngineRunner
-from agent.context.live import LiveContext
-from agent.context.prompt_size import is_plausible
+from agent.context.live import LiveContext, is_plausible
 from agent.context.reinjected_state import carried_state, with_state
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted

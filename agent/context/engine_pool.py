@@ -15,8 +15,7 @@ from agent.aio import mark_exception_seen
 from agent.compression.backoff import Backoff
 from agent.context.child_session import for_engine, newest_request
 from agent.context.engine_runner import DEADLINES, EngineRunner
-from agent.context.live import LiveContext
-from agent.context.prompt_size import last_prompt_tokens
+from agent.context.live import LiveContext, last_prompt_tokens
 from agent.context_engine import ContextEngine
 from agent.errors import EngineFailed
 from agent.llm import Usage

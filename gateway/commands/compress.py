@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from agent.context.live import LiveContext
-from agent.context.prompt_size import last_prompt_tokens
+from agent.context.live import LiveContext, last_prompt_tokens
 from agent.messages import without_notes
 from gateway.commands.registry import Command, CommandContext
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from agent.context.live import LiveContext
+from agent.context.live import LiveContext, last_prompt_tokens
 from agent.context.overflow import in_words
-from agent.context.prompt_size import last_prompt_tokens
 from agent.llm import LLMClient
 from agent.messages import without_notes
 from agent.store import Session

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 
 from agent.context.branches import last_step
 from agent.context.compaction_pace import NEARLY_FULL
-from agent.context.live import LiveContext
-from agent.context.prompt_size import fixed_tokens, last_prompt_tokens
+from agent.context.live import LiveContext, fixed_tokens, last_prompt_tokens
 from agent.events import Notice, TurnEvent
 from agent.loop import Agent
 from agent.store import Conversation

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.context.compaction_pace import CompactionPace, SummaryTimeout
-from agent.context.prompt_size import believed_usage, estimated_tokens, fixed_tokens, next_prompt_tokens
+from agent.context.live import believed_usage, estimated_tokens, fixed_tokens, next_prompt_tokens
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
