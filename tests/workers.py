@@ -1,7 +1,6 @@
-"""Which tests share a worker, and in which order the workers get them.
+"""Schedules tests on workers: tests that share a slow start run on one worker, and those groups run first.
 
-`--dist loadgroup` was for this, but from pytest 9.2 on pytest-xdist 3.8 cannot see its marks any more, and says nothing
-about it. A path is all that is needed.
+`--dist loadgroup` would do the same, but pytest-xdist 3.8 silently ignores its marks under pytest 9.2 and later.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ TOGETHER = (
     "tests/unit/gateway/plugins/test_docs.py",
     "tests/unit/gateway/platforms/web/test_browser",
 )
-"""How the ids begin of tests that share something which takes seconds to start."""
+"""Prefixes of the ids of tests that share something that takes seconds to start."""
 
 
 class SharedStarts(LoadScopeScheduling):
-    """Every other test goes to whichever worker is free. What stays together is begun first, the most tests in front,
-    so that no worker is left with it when the others have nothing more to do."""
+    """Runs each group on one worker, the largest group first; every other test goes to any free worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((beginning for beginning in TOGETHER if nodeid.startswith(beginning)), nodeid)

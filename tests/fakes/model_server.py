@@ -62,7 +62,7 @@ Handler = Callable[[Seen], Reply | Failure]
 
 class ModelServer(ABC):
     path: str
-    """Where the chat endpoint is."""
+    """Path of the chat endpoint."""
 
     def __init__(
         self, *, api_key: str = "test-key", context_length: int = 200_000, models: Sequence[str] = ()
@@ -84,7 +84,7 @@ class ModelServer(ABC):
     @property
     @abstractmethod
     def base_url(self) -> str:
-        """What to put into `model.base_url`."""
+        """Value for `model.base_url`."""
 
     @abstractmethod
     def key_of(self, headers: Mapping[str, str]) -> str | None: ...
@@ -116,7 +116,7 @@ class ModelServer(ABC):
 
     @abstractmethod
     def overflow_failure(self) -> Failure:
-        """What this provider says when the prompt is larger than the window."""
+        """Error of this provider for a prompt larger than the window."""
 
     def reply(self, text: str = "", *, tool_calls: Sequence[Call] = (), **how: Any) -> None:
         """The next request gets this answer. `how`: the other fields of `Reply`."""

@@ -1,4 +1,4 @@
-"""What a test tells a model server to do: a `Reply` with its `Call`s, or a `Failure`."""
+"""Script of a model server: a `Reply` with its `Call`s, or a `Failure`."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def fill(at: AgentHarness, turns: int, tokens: int = 500) -> None:
 
 
 class ForeignEngine(ContextEngine):
-    """As somebody else would write it: fewer optional arguments than ours, and a tool."""
+    """An engine by another author: fewer optional arguments than ours, and a tool."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, ...]] = []

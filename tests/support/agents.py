@@ -1,4 +1,4 @@
-"""An agent put together as `gateway/run.py` does it, around whatever model, store and tools a test brings."""
+"""Builds an agent as `gateway/run.py` does, with the model, store and tools of a test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_agent(
     summary_timeout: SummaryTimeout | None = None,
     deadlines: Mapping[str, float] = DEADLINES,
 ) -> Agent:
-    """The built-in compressor unless the test brings an engine; summaries by the same model unless it brings one.
+    """Make an agent. Defaults: the built-in compressor, and summaries by the same model.
 
     `deadlines`: seconds for each method of the engine.
     """

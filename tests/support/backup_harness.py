@@ -41,7 +41,7 @@ class StateDirectory:
         return texts_in(self.database)
 
     def names(self) -> set[str]:
-        """What lies there, but for locks."""
+        """Return the names of all files except locks."""
         return {path.name for path in self.home.iterdir() if path.suffix != ".lock"}
 
 
@@ -58,7 +58,7 @@ async def say(store: SqliteStore, *texts: str) -> None:
 
 
 def with_texts(home: Path, *texts: str) -> StateDirectory:
-    """As a Hermes leaves it that was stopped in an orderly way."""
+    """Make the state directory of a Hermes that was stopped cleanly."""
 
     async def talk() -> None:
         store = await SqliteStore.open(home / "state.db")

@@ -25,7 +25,7 @@ ON_PAGES = {
     "dashboard-overview-light": "dashboard.png",
     "dashboard-lineage-light": "lineage.png",
 }
-"""Pictures that a page of the documentation shows; `make pictures` takes them anew."""
+"""Pictures in the documentation; `make pictures` retakes them."""
 
 IN_A_BROWSER = [
     pytest.mark.browser,
@@ -95,7 +95,7 @@ class Tab:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.complaints: list[str] = []
-        """What the browser wrote to its console, content security violations among it."""
+        """Lines of the browser console, content security violations included."""
         page.on("console", lambda message: self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 

@@ -29,7 +29,7 @@ def marker_of(message: Chat) -> dict[str, Any] | None:
 
 
 def ttls(messages: list[Chat]) -> dict[int, str]:
-    """Which messages are marked, and for how long."""
+    """Return the marked messages and the lifetime of each marker."""
     return {
         index: marker.get("ttl", "5m")
         for index, message in enumerate(messages)

@@ -92,7 +92,7 @@ class CliHarness:
         self._steps += steps
 
     def told(self, request: int = -1) -> list[str]:
-        """What people said, as the model got it."""
+        """Return the user messages that the model received."""
         messages = self.llm.requests[request].messages
         return [message["content"] for message in messages if message["role"] == "user"]
 

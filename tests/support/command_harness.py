@@ -1,4 +1,4 @@
-"""A person who types at the real gateway: messages, commands, and what comes back as text."""
+"""Harness: sends messages and commands to a real gateway and returns its answers as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at a place."""
+    """A person and the address they write from."""
 
     address: Address = field(default=Address("web", "desk"))
     person: str = OWNER
@@ -55,7 +55,7 @@ class CommandHarness:
     _after: int = 0
 
     async def say(self, text: str, who: Person | None = None) -> str:
-        """The notices and the answer, a line each."""
+        """Send a text; return the notices and the answer, one per line."""
         await self.send(text, who)
         ends = (Notice,) if COMMANDS.overtakes(parse_command(text)) else (TurnDone, TurnFailed)
         return "\n".join(filter(None, map(_text, await self.until(*ends))))
@@ -72,7 +72,7 @@ class CommandHarness:
         )
 
     async def until(self, *kinds: type[TurnEvent]) -> list[TurnEvent]:
-        """What happens up to such an event, since the last one that was waited for."""
+        """Return the events since the last call, up to the first of these kinds."""
         events: list[TurnEvent] = []
         with self.gateway.hub.watch(self.conversation_id, after=self._after) as watcher:
             while not events or not isinstance(events[-1], kinds):
@@ -83,7 +83,7 @@ class CommandHarness:
         return events
 
     async def talk(self, *subjects: str) -> None:
-        """A turn of about 120 tokens about each."""
+        """Run one turn of about 120 tokens per subject."""
         for subject in subjects:
             self.llm.then(Completion(f"About {subject}. " + "detail " * 60, usage=Usage(500, 10)))
             await self.say(f"Tell me of {subject}. " + "word " * 60)
@@ -98,7 +98,7 @@ class CommandHarness:
         return await self.store.sessions.history(await self.live())
 
     async def subjects(self) -> list[str]:
-        """What was asked about, as far as it is in the context."""
+        """Return the subjects of the questions that are in the context."""
         asked = [message.content for message in await self.history() if message.role == "user"]
         return [text.split()[3].rstrip(".") for text in asked if text.startswith("Tell me of")]
 
@@ -107,7 +107,7 @@ class CommandHarness:
 async def opened(
     folder: Path, *others: ScriptedLLM, sessions: SessionsConfig | None = None
 ) -> AsyncIterator[CommandHarness]:
-    """The desk of this folder, with what was said at it before."""
+    """Open a gateway on the store of this folder."""
     llm, by_name = ScriptedLLM(context_length=WINDOW), {each.model: each for each in others}
 
     def build(name: str) -> LLMClient:
@@ -134,7 +134,7 @@ async def furnished(
     sessions: SessionsConfig | None = None,
     auxiliary: LLMClient | None = None,
 ) -> AsyncIterator[CommandHarness]:
-    """With whatever models."""
+    """Open a gateway with these models."""
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(folder / "state.db")
         stack.push_async_callback(store.close)

@@ -1,4 +1,4 @@
-"""A configuration in effect, for a gateway without a file."""
+"""Builds the current configuration of a gateway without a file."""
 
 from __future__ import annotations
 

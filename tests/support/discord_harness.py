@@ -47,7 +47,7 @@ class RecordingReceiver:
         self.since = time.time()
         self.known: dict[Place, str] = {}
         self.refuses = 0
-        """How many of the next messages fail to be stored."""
+        """Number of coming messages that fail to be stored."""
         self.crashes_on = ""
         """A message with this text raises; so does `open()`, if this is `open`."""
         self.opens = True

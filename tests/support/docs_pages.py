@@ -59,14 +59,14 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def spans(page: Path) -> Iterator[str]:
-    """Everything that stands between backticks in a line."""
+    """Return the code spans of a line."""
     for child in _inline(page):
         if child.type == "code_inline":
             yield child.content
 
 
 def links(page: Path) -> Iterator[str]:
-    """Where links and pictures lead, those in HTML too."""
+    """Return the targets of links and images, in Markdown and HTML."""
     for child in _inline(page):
         if child.type in ("link_open", "image"):
             yield str(child.attrs["href" if child.type == "link_open" else "src"])
@@ -78,7 +78,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As the places where Markdown is shown make them from headings."""
+    """Return the anchors that Markdown viewers make from headings."""
     seen: dict[str, int] = {}
     found = set()
     for heading, inline in zip(tokens(page), tokens(page)[1:], strict=False):

@@ -1,4 +1,4 @@
-"""Shell lines on the pages: which are ours, what stands in for placeholders, and whether `hermes` would take them."""
+"""Shell lines on documentation pages: finds ours, fills placeholders, checks the arguments of `hermes`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines(block: Block) -> list[str]:
 
 
 def words(line: str) -> list[str]:
-    """As a shell takes them, operators among them, but for the numbers of streams."""
+    """Split into shell words and operators, without stream numbers."""
     lexer = shlex.shlex(_STREAMS.sub("", line), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     return list(lexer)

@@ -1,4 +1,4 @@
-"""A conversation as the files that are made of it."""
+"""Renders a conversation in the export formats."""
 
 from __future__ import annotations
 

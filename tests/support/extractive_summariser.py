@@ -79,14 +79,14 @@ def _sentences(material: str) -> Iterator[_Sentence]:
 
 
 def _usual(lines: list[str]) -> set[str]:
-    """What stands in many lines, like the name of somebody who is spoken to, tells little about one."""
+    """Weigh words by rarity: a word of many lines says little about one of them."""
     counts = Counter(word for line in lines for word in set(_TELLING.findall(line[:_LOOKED_AT])))
     most = max(_OFTEN, len(lines) // 10)
     return {word for word, count in counts.items() if count > most}
 
 
 def _chosen(sentences: list[_Sentence], room: int) -> list[_Sentence]:
-    """As many as fit, in the order of the record: from each part of it the most telling one, then the next best."""
+    """Return the lines that fit, in order: the best of each part, then the next best."""
     if not sentences:
         return []
     fit = max(1, room * len(sentences) // sum(each.tokens for each in sentences))

@@ -28,14 +28,14 @@ from tests.support.discord_harness import RecordingReceiver
 Trouble = Literal["429", "reset", "timeout", "lost", "lost for good", "500", "503", "400", "403"]
 
 PAUSE = 0.25
-"""What a 429 asks for."""
+"""Seconds that a 429 response asks for."""
 PATIENCE = 1.0
 """What a call that gets no answer is given. A loopback call takes a hundredth of that."""
 PACE = 0.01
 
 
 class Chat(Protocol):
-    """One chat with nobody in it but the bot and a person who reads."""
+    """A chat between the bot and one reader."""
 
     port: ChatPort
     place: Place
@@ -51,12 +51,12 @@ class Chat(Protocol):
 
     @property
     def calls(self) -> list[RecordedCall]:
-        """What the service was asked to send or edit here."""
+        """Return the calls that sent or edited a message in this chat."""
         ...
 
     @property
     def seen(self) -> list[VisibleMessage]:
-        """What the person sees now."""
+        """Return the texts that are visible now."""
         ...
 
     def until(self, condition: Callable[[], bool]) -> Awaitable[object]: ...
@@ -296,7 +296,7 @@ class _PlainChat:
 
 
 def _in_memory(trouble: Trouble) -> DeliveryError:
-    """As an adapter would tell it."""
+    """Convert the fault to the error of an adapter."""
     in_doubt = Unreachable(maybe_done=True)
     return {
         "429": SlowDown(PAUSE),

@@ -1,4 +1,4 @@
-"""Plugins as strangers write them, put into folders."""
+"""Plugins by other authors, written into folders."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MANIFEST = "name: any\ndescription: Made by a stranger.\nversion: 1.2\n"
 
 
 def write(folder: Path, code: str, *, manifest: str | None = MANIFEST, **modules: str) -> Path:
-    """A plugin's folder; `modules` are files beside its `__init__.py`."""
+    """Write a plugin folder; `modules` are files beside its `__init__.py`."""
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(code)
     if manifest is not None:
@@ -79,7 +79,7 @@ def no_compressor() -> ContextEngine:
 def make_engines(
     home: Path, count: int = 1, *, name: str = "mine", plugins: Plugins | None = None, window: int = 8_000
 ) -> list[ContextEngine]:
-    """As many engines as there are conversations, by the way the gateway takes."""
+    """Make `count` engines as the gateway does, one per conversation."""
     make = engine_factory(
         name,
         home=home,

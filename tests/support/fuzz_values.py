@@ -1,4 +1,4 @@
-"""What nobody should send: any JSON, and valid documents in which a few things are wrong."""
+"""Invalid input: any JSON, and valid documents with a few errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the cost of a function grows with the length of a hostile text."""
+"""Measures how the cost of a function grows with the length of a hostile text."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class HermesProcess:
         self._process.send_signal(number)
 
     def configure(self, config: dict[str, Any]) -> None:
-        """As editors do it: the new file takes the place of the old one."""
+        """Replace the file by a new one, as editors do."""
         new = self.config_path.with_suffix(".new")
         new.write_text(yaml.safe_dump(config))
         new.replace(self.config_path)

@@ -12,7 +12,7 @@ from agent.context_engine import ContextEngine
 from agent.messages import ChatDict
 
 Deed = Callable[..., Any]
-"""What a method does instead of its work; gets the method's arguments."""
+"""Replaces the work of a method; receives its arguments."""
 
 SCHEMA = {
     "name": "count_word",
@@ -145,7 +145,7 @@ BAD_LISTS: dict[str, Deed] = {
 
 
 class Hostile(ContextEngine):
-    """Works, but for the deeds. It compacts from 400 tokens on and has a tool and a hint."""
+    """An engine that works except in the methods of `deeds`. It compacts at 400 tokens, has a tool and a hint."""
 
     threshold_tokens = 400
 
@@ -210,7 +210,7 @@ class Hostile(ContextEngine):
 
 
 class SlowButWell(Hostile):
-    """Takes its time in one method."""
+    """A correct engine that is slow in one method."""
 
     def __init__(self, slow: str) -> None:
         self._slow = slow

@@ -111,7 +111,7 @@ class Host:
 
 
 def stored_in(home: Path, conversation: str = "chat-1") -> list[Chat]:
-    """What the engine's database holds of a conversation, in its order."""
+    """Return the messages of a conversation in the engine's database, in order."""
     from plugins.context_engine.lcm.messages import message_from_row
 
     with closing(sqlite3.connect(home / "hermes-lcm.db")) as plain:

@@ -28,7 +28,7 @@ def turn(number: int) -> list[Chat]:
 
 
 def load(home: Path, host: Host) -> int:
-    """How many turns there were."""
+    """Number of turns so far."""
     kept = home / "host.json"
     if not kept.exists():
         return 0

@@ -1,4 +1,4 @@
-"""A gateway with this engine in the test's own process, and somebody who talks to it."""
+"""Harness: a gateway with the lcm engine in the test process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Hermes keeps in `state.db` beside what the engine keeps in `hermes-lcm.db`."""
+"""Compares `state.db` of Hermes with `hermes-lcm.db` of the engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def said(home: Path, conversation: str) -> Books:
 
 
 def kept(home: Path, conversation: str) -> Books:
-    """What the engine has stored of it."""
+    """Return the messages that the engine has stored."""
     with closing(sqlite3.connect(home / "hermes-lcm.db")) as db:
         db.row_factory = sqlite3.Row
         rows = db.execute(

@@ -79,7 +79,7 @@ class HouseholdModel(Model):
 
 
 def said(seen: Seen) -> list[str]:
-    """What people said, without the engine's own texts."""
+    """Return the user messages without texts of the engine."""
     texts = (str(message["content"]) for message in seen.body["messages"] if message["role"] == "user")
     return [text for text in texts if not text.startswith("[LCM ")]
 

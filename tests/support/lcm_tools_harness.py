@@ -37,7 +37,7 @@ class LcmToolsHarness:
 
     home: Path
     prompts: list[str] = field(default_factory=list)
-    """What the auxiliary model was asked."""
+    """Prompts to the auxiliary model."""
     reply: str | Exception = ""
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class LcmToolsHarness:
                 )
 
     def sql(self, *statements: str) -> None:
-        """Whatever a damaged disk or a bug might do: no rule of the schema stands in the way."""
+        """Change the database without schema checks, as a damaged disk or a bug would."""
         with closing(sqlite3.connect(self.database.path, isolation_level=None)) as connection:
             connection.execute("PRAGMA ignore_check_constraints = ON")
             for trigger in ("messages_are_not_updated", "messages_are_not_deleted"):

@@ -60,11 +60,11 @@ class BudgetHarness:
     limits: Limits
     llm: ScriptedLLM
     helper: ScriptedLLM
-    """It writes the summaries."""
+    """The model that writes summaries."""
     other: ScriptedLLM
-    """It can be switched to."""
+    """Another model to switch to."""
     ahead: list[float] = field(default_factory=lambda: [0.0])
-    """What the calendar is ahead of the real one, in seconds."""
+    """Seconds that the calendar is ahead of real time."""
 
     async def say(
         self, text: str, person: str = ANNA, address: Address | None = None, **more: Any

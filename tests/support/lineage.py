@@ -1,4 +1,4 @@
-"""What must hold for the sessions of a database after any number of splits, whatever happened to the process."""
+"""Checks the sessions of a database: invariants after any number of splits and crashes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Style = Literal["human", "json"]
 
 @contextmanager
 def logging_as_configured(level: str, style: Style) -> Iterator[None]:
-    """As `hermes run` does it, with every library unmuted against our own advice; afterwards all is as it was."""
+    """Configure logging as `hermes run` does, with all libraries unmuted; restore it at the end."""
     root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     handlers, root_level = root.handlers[:], root.level
     before = structlog.get_config()

@@ -24,6 +24,6 @@ class Recorder:
 
 
 def engine(context_length: int = 4_000, summarize: Any = None, **options: Any) -> ContextCompressor:
-    """With a summary model that reads everything at once, unless a test says otherwise."""
+    """Make the built-in engine; by default its summary model has a large window."""
     options.setdefault("summary_context_length", 200_000)
     return ContextCompressor(context_length, summarize=summarize or Recorder(), **options)

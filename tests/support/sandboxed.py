@@ -46,7 +46,7 @@ TERMINAL = terminal_in(None if _WHY_NOT else Sandbox())
 
 
 def processes_with(mark: str) -> list[int]:
-    """Those whose command line holds this text, outside and inside of sandboxes; a zombie has none any more."""
+    """Return the processes, sandboxed or not, with this text in their command line; zombies have none."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

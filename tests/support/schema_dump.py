@@ -16,7 +16,7 @@ def frozen(version: int) -> Path:
 
 
 def dump(connection: sqlite3.Connection) -> str:
-    """What it takes to make it again: the statements, the settings of the index and the rows that belong to it."""
+    """Return the schema: statements, index settings and the rows that belong to it."""
     virtual = [
         name
         for (name,) in connection.execute(

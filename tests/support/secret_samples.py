@@ -119,7 +119,7 @@ NAMED: dict[str, list[tuple[str, str]]] = {
     "AzureStorageKeyDetector": [("DefaultEndpointsProtocol=https;AccountKey={}", (MIXED * 4)[:86] + "==")],
     "SlackDetector": [("https://{}", "hooks.slack.com/services/T0FAKE000/B0FAKE000/" + MIXED)],
 }  # fmt: skip
-"""By the name of the rule: what stands around the secret, and the secret."""
+"""By rule name: the text around the secret, and the secret."""
 
 
 SAMPLES = [

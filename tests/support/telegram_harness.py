@@ -26,7 +26,7 @@ class RecordingReceiver:
     def __init__(self) -> None:
         self.opened = 0
         self.refuses = 0
-        """How many of the next messages fail to be stored."""
+        """Number of coming messages that fail to be stored."""
         self.never_refused: set[str] = set()
         self.messages: list[ChatMessage] = []
         self.edits: list[ChatMessage] = []

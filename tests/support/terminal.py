@@ -30,7 +30,7 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[?>]?[\d;]*[ ]?|\][^\x07\x1b]*\x1b?|[()])?\Z
 
 
 class Screen:
-    """As much of a VT100 as line editors use: text, wrapping, cursor movement and erasing."""
+    """The part of a VT100 that line editors use: text, wrapping, cursor movement and erasing."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns

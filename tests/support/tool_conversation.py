@@ -1,4 +1,4 @@
-"""What the tests of tools share: a call by name, and the context of a person's conversation."""
+"""Shared by the tests of tools: call a tool by name, in the context of a conversation."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _one_at_a_time = threading.Lock()
 
 
 class WarmProcess:
-    """As much of `asyncio.subprocess.Process` as tests use."""
+    """The part of `asyncio.subprocess.Process` that tests use."""
 
     def __init__(self, pid: int, told: asyncio.StreamReader, caller: asyncio.StreamWriter) -> None:
         self.pid = pid

@@ -108,7 +108,7 @@ def _accompany(caller: socket.socket, streams: list[int]) -> None:
 
 
 def _become(streams: list[int], request: dict[str, Any]) -> None:
-    """What `exec` would have seen to."""
+    """Do what `exec` would do."""
     _end_with_the_parent()
     if request["new_session"]:
         os.setsid()

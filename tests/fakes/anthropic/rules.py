@@ -1,4 +1,4 @@
-"""What Anthropic refuses, in its own words."""
+"""Requests that Anthropic refuses, with its error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Discord says no: {"message", "code", "errors"} with its own numbers and sentences."""
+"""Discord's error responses: {"message", "code", "errors"} with its numbers and sentences."""
 
 from __future__ import annotations
 

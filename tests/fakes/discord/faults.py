@@ -57,7 +57,7 @@ MODEL_TYPE: Json = {
 
 @dataclass(eq=False)
 class Fault:
-    """What happens to a request instead of, or beside, its proper answer."""
+    """A fault: replaces or accompanies the proper response to a request."""
 
     refusal: Refused | None = None
     retry_after: float | None = None

@@ -26,7 +26,7 @@ APP_MAY_IN_DM = May.EMBED_LINKS | May.ATTACH_FILES | May.PING_ALL
 
 @dataclass(eq=False)
 class Interaction:
-    """What a person did and how the bot has answered it."""
+    """An action of a person and the bot's response."""
 
     id: int
     kind: int
@@ -49,7 +49,7 @@ class Interaction:
 
     @property
     def replies(self) -> list[Message]:
-        """What can be seen of the answer now."""
+        """Visible responses."""
         first = [self.original] if self.original is not None and self.original is not self.message else []
         return [message for message in (*first, *self.followups) if not message.deleted]
 

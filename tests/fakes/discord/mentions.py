@@ -1,4 +1,4 @@
-"""Whom a message would ping: mentions in its text, narrowed by `allowed_mentions` and by permissions."""
+"""Users that a message pings: mentions in its text, narrowed by `allowed_mentions` and permissions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 KINDS = ("users", "roles", "everyone")
 EVERYTHING: Json = {"parse": list(KINDS), "replied_user": True}
-"""What an ordinary message without `allowed_mentions` gets."""
+"""Default for an ordinary message without `allowed_mentions`."""
 ONLY_USERS: Json = {"parse": ["users"]}
-"""What interaction responses and webhooks get."""
+"""Default for interaction responses and webhooks."""
 NOBODY: Json = {"parse": []}
 
 _CODE = re.compile(r"```.*?```|``.*?``|`[^`\n]+`", re.DOTALL)
@@ -26,7 +26,7 @@ _EVERYONE = re.compile(r"@(everyone|here)\b")
 
 @dataclass(frozen=True, slots=True)
 class Pings:
-    """Who gets a notification. Falsy when nobody does."""
+    """Users who get a notification. Falsy when there are none."""
 
     everyone: bool = False
     roles: tuple[int, ...] = ()

@@ -107,9 +107,9 @@ class Message:
     only_for: User | None = None
     """The one person who sees it, when it is ephemeral."""
     pinged: Pings = NO_PINGS
-    """Who was notified when it appeared. Edits notify nobody."""
+    """Users notified when the message appeared. Edits notify no one."""
     mentioned: Pings = NO_PINGS
-    """Whom its present text mentions."""
+    """Users that the current text mentions."""
     edited_at: float | None = None
     deleted: bool = False
     versions: list[str] = field(default_factory=list)
@@ -181,7 +181,7 @@ class Message:
         return message
 
     def event(self, *, has_content_intent: bool) -> Json:
-        """As the gateway sends it: with the guild and the author's membership."""
+        """Return the gateway's form: with the guild and the author's membership."""
         event = {**self.json(has_content_intent=has_content_intent), "channel_type": int(self.channel.kind)}
         guild = self.channel.guild
         if guild is not None:

@@ -1,4 +1,4 @@
-"""Who and where: users, roles, guilds with their members, channels, threads and direct chats."""
+"""Users, roles, guilds with their members, channels, threads and direct chats."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTHING = May(0)
 ORDINARY = (
     May.REACT | May.VIEW | May.SEND | May.EMBED_LINKS | May.ATTACH_FILES | May.READ_HISTORY | May.PING_ALL
 ) | (May.USE_COMMANDS | May.OPEN_THREADS | May.OPEN_PRIVATE_THREADS | May.SEND_IN_THREADS)
-"""What @everyone may do in a new guild, pinging everybody included."""
+"""Permissions of @everyone in a new guild; pinging @everyone is among them."""
 
 
 class Kind(IntEnum):
@@ -221,7 +221,7 @@ class Channel:
 
     @property
     def messages(self) -> list[Message]:
-        """What can be seen now, in order; ephemeral answers too (see `Message.only_for`)."""
+        """Visible messages in order, ephemeral ones included (see `Message.only_for`)."""
         return [message for message in self.history if not message.deleted]
 
     @property

@@ -1,4 +1,4 @@
-"""What a message may look like: lengths, components, embeds, files. Breaking a rule is an error in the form."""
+"""Rules for messages: lengths, components, embeds, files. A violation is a form error."""
 
 from __future__ import annotations
 

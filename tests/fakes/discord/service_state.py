@@ -1,4 +1,4 @@
-"""What there is in the loopback Discord, and how it changes: the gateway and waiting tests are told of it."""
+"""State of the loopback Discord; notifies the gateway and waiting tests of changes."""
 
 from __future__ import annotations
 

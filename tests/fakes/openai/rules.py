@@ -1,4 +1,4 @@
-"""What OpenAI refuses, in its own words."""
+"""Requests that OpenAI refuses, with its error texts."""
 
 from __future__ import annotations
 

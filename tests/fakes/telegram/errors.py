@@ -1,4 +1,4 @@
-"""How the Bot API says no: an exception that becomes its error JSON."""
+"""Errors of the Bot API: exceptions that become its error JSON."""
 
 from __future__ import annotations
 

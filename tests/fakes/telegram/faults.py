@@ -25,7 +25,7 @@ class Call:
     bot_id: int
     at: float = field(default_factory=time.monotonic)
     result: Any = None
-    """What was answered, when it went well."""
+    """The response of a successful call."""
     error: str = ""
     """The description with which it was refused, or what happened to the connection."""
     done: bool = False
@@ -45,7 +45,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to a call instead of, or around, its ordinary end."""
+    """A fault: replaces or surrounds the ordinary end of a call."""
 
     kind: Literal["error", "drop", "lost", "hang", "odd"]
     refusal: Refused | None = None

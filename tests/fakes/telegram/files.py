@@ -38,7 +38,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What hangs on a message: `kind` is the name of the message's field."""
+    """An attachment; `kind` is the name of the message's field."""
 
     kind: str
     file: StoredFile

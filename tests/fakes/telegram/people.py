@@ -127,7 +127,7 @@ class Person:
         return self.sends_callback(message, data)
 
     def sends_callback(self, message: Message, data: str) -> CallbackQuery:
-        """What a forged client could do: any data, also of a button that is no longer there."""
+        """Press a button with any data, as a forged client could, even if the button is gone."""
         bot = next(bot for bot in message.chat.bots if bot.user == message.sender)
         query = CallbackQuery(
             str(4_000_000_000_000 + next(self._scene.numbers)), message, self.user, data, self._scene.watch

@@ -178,7 +178,7 @@ class FakeTelegram(TelegramState):
 
     @property
     def refusals(self) -> list[str]:
-        """What was said to calls that broke a rule."""
+        """Error descriptions of calls that broke a rule."""
         return [call.error for call in self.calls if call.error]
 
     def wait_for(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> Awaitable[bool]:

@@ -188,7 +188,7 @@ def _addresses(bot: BotAccount, text: str, entity: dict[str, Any]) -> bool:
 
 
 def placement(chat: Chat, thread: int | None, reply_to: Message | None) -> dict[str, Any]:
-    """Where in the chat a message stands: its topic, or the thread of replies it belongs to."""
+    """Return the topic or reply thread of a message."""
     if chat.is_forum:
         topic = thread or (reply_to.thread if reply_to is not None else None)
         known = topic if topic not in (None, GENERAL_TOPIC) else None

@@ -1,4 +1,4 @@
-"""Who and what there is: bots, chats, topics, messages, as a person looking at the screen would tell it."""
+"""Bots, chats, topics and messages as a person sees them on the screen."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Message:
     sender: User
     date: int
     text: str = ""
-    """What is read: the text, or the caption of the attachment."""
+    """The text, or the caption of the attachment."""
     entities: list[Entity] = field(default_factory=list)
     keyboard: list[list[dict[str, Any]]] = field(default_factory=list)
     attachment: Attachment | None = None
@@ -188,7 +188,7 @@ class Chat:
         self.person = person
         self.is_forum = is_forum
         self.messages: list[Message] = []
-        """What is visible now, in order."""
+        """Visible messages in order."""
         self.history: list[Seen] = []
         self.actions: list[ChatAction] = []
         """Typing and the like."""
@@ -214,7 +214,7 @@ class Chat:
 
     @property
     def texts(self) -> list[str]:
-        """What the bots' visible messages say."""
+        """Texts of the bots' visible messages."""
         return [message.text for message in self.from_bot]
 
     def find(self, message_id: int) -> Message | None:

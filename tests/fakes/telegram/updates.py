@@ -1,4 +1,4 @@
-"""What waits for a bot: confirmed by the offset of a poll, or pushed to its webhook."""
+"""Pending updates of a bot: confirmed by a poll's offset, or pushed to its webhook."""
 
 from __future__ import annotations
 
