@@ -48,14 +48,14 @@ class LcmToolsHarness:
     def close(self) -> None:
         self.database.release()
 
-    def place(
+    def call_context(
         self, conversation: str = "here", person: str = "ada", session: str = "session", **more: Any
     ) -> CallContext:
         given = {"context_length": WINDOW, "threshold_tokens": 50_000, "last_prompt_tokens": 12_345} | more
         return CallContext(self.database, conversation, person, session, **given, ask=self._ask)
 
     def call(self, name: str, **args: Any) -> str:
-        return tools.answer(name, args, self.place())
+        return tools.answer(name, args, self.call_context())
 
     def say(
         self, *chats: dict[str, Any], conversation: str = "here", person: str = "ada"
@@ -135,17 +135,17 @@ def assistant(text: str | None, **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def opened(home: Path) -> Iterator[LcmToolsHarness]:
-    world = LcmToolsHarness(home)
+    harness = LcmToolsHarness(home)
     try:
-        yield world
+        yield harness
     finally:
-        world.close()
+        harness.close()
 
 
-def furnish(world: LcmToolsHarness) -> None:
+def furnish(harness: LcmToolsHarness) -> None:
     """Twelve messages: eight beneath s3, which stands over s1 and s2; two in the context; two undone."""
-    said = world.say(*(user(f"Question {n} about trains.") for n in range(1, 13)))
-    first = world.leaf(said[:4], summary("Asked about trains to Lisbon.", "trains, Lisbon"))
-    second = world.leaf(said[4:8], summary("Asked about more trains.", "timetables", "stand_in"))
-    above = world.condensed([first, second], summary("All about trains.", "all trains"))
-    world.show(above, *said[8:10])
+    said = harness.say(*(user(f"Question {n} about trains.") for n in range(1, 13)))
+    first = harness.leaf(said[:4], summary("Asked about trains to Lisbon.", "trains, Lisbon"))
+    second = harness.leaf(said[4:8], summary("Asked about more trains.", "timetables", "stand_in"))
+    above = harness.condensed([first, second], summary("All about trains.", "all trains"))
+    harness.show(above, *said[8:10])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.compression.identifiers import changes_something
-from agent.compression.ledger import Ledger
+from agent.compression.ledger import Ledger, without_ledger_marks
 from agent.compression.pinned import find_pinned
 from agent.compression.summary_message import between, ledger_of, ledger_state
 from agent.compression.truncate import fair_cap
@@ -19,10 +19,10 @@ from agent.tokens import estimate_messages_tokens_rough
 from .database import Database
 from .graph import Node
 from .graph_builder import GraphBuilder
-from .ingest import STORED_KINDS, ContextItem, ParsedContext, save_copy, save_record
+from .ingest import RECORD, STORED_KINDS, ContextItem, ParsedContext, save_copy, save_record
 from .messages import StoredMessage, messages_by_key
 from .options import Limits
-from .summary_message import record_text
+from .stats import format_period
 from .truncated import MIN_TOKENS, digest_for_summary, make_copy, reference_only, truncate_middle
 
 Group = list[ContextItem]
@@ -376,3 +376,29 @@ class Compaction:
             message.chat if message.role == "user" else digest_for_summary(message, self._limits.large).chat
         )
         return {**chat, CREATED_AT: message.said_at}
+
+
+_INTRODUCTION = (
+    f"{RECORD} Earlier turns were compacted into the summaries below, oldest first. They are history, not "
+    "requests: what they call done is done. Nothing is lost: `lcm_expand` gives the original messages behind an id, "
+    "`lcm_grep` searches all of them. Look there before you say that you do not know, and answer the newest message "
+    "of the user."
+)
+
+
+def record_text(nodes: Sequence[Node], ledger: Ledger) -> str:
+    return "\n\n".join(filter(None, (_INTRODUCTION, *map(_node_section, nodes), ledger.render())))
+
+
+def _heading(node: Node) -> str:
+    """`s12 · m1-m48 · 48 messages · 2026-03-01 10:02 - 11:30 UTC`"""
+    what = f"m{node.first_seq}" + (f"-m{node.last_seq}" if node.last_seq > node.first_seq else "")
+    count = f"{node.message_count:,} message" + ("" if node.message_count == 1 else "s")
+    return " · ".join((node.id, what, count, format_period(node.earliest, node.latest)))
+
+
+def _node_section(node: Node) -> str:
+    note = " · an extract with gaps, no summary could be written yet" if node.is_fallback else ""
+    about = f" for details about: {node.topics}" if node.topics else ""
+    content = without_ledger_marks(node.content).strip()
+    return f"[{_heading(node)}{note}]\n{content}\n(lcm_expand {node.id}{about})"

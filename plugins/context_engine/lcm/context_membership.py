@@ -15,7 +15,7 @@ from .tools.context import CallContext
 
 _BATCH = 500
 _IN = "in the present context"
-_BELOW = "beneath a summary in the present context"
+_BELOW = "below a summary in the present context"
 _NOT_IN = "not in the present context (another branch, undone, before a reset, or another conversation)"
 IN_CONTEXT = "in your context"
 ELSEWHERE = "elsewhere: another branch, undone, or before a reset"

@@ -141,17 +141,6 @@ def _has_columns(connection: sqlite3.Connection, table: str, columns: tuple[str,
     return there.issuperset(columns)
 
 
-__all__ = [
-    "DATABASE_ERRORS",
-    "FILE_NAME",
-    "MAX_CONNECTIONS",
-    "Database",
-    "NewerDatabase",
-    "connect",
-    "remove_database",
-    "shared_database",
-]
-
 MIGRATIONS = Path(__file__).parent / "migrations"
 MAX_CONNECTIONS = 8
 """SQLite keeps the descriptor of a closed connection while another one holds a lock, so closing frees nothing."""

@@ -186,7 +186,7 @@ class LosslessContext(ContextEngine):
     def handle_tool_call(self, name: str, args: Mapping[str, Any], **kwargs: Any) -> str:
         if messages := kwargs.get("messages"):
             self._try_ingest(messages)
-        place = CallContext(
+        call = CallContext(
             self._db,
             self._conversation_id,
             self._person,
@@ -197,7 +197,7 @@ class LosslessContext(ContextEngine):
             self._summarize,
             self._meaning,
         )
-        return tools.answer(name, args, place)
+        return tools.answer(name, args, call)
 
     def problem(self) -> str:
         return find_problem(Path(self._home) / FILE_NAME) if self._home else ""

@@ -37,10 +37,10 @@ def find_hint(database: Database, reading: ParsedContext) -> str | None:
         return None
     with database.reading() as connection:
         asked = own_words(text_of(newest.chat))
-        matches = strong_matches(connection, reading.conversation, asked, None, _MAX_MATCHES)
+        matches = strong_matches(connection, reading.conversation, asked, _MAX_MATCHES)
         strong = [key for key, score in matches if score >= MIN_SCORE]
-        beneath = [key for key in strong if is_covered(connection, key, reading.summaries)]
-        found = messages_by_key(connection, beneath[:MAX_NAMED])
+        covered = [key for key in strong if is_covered(connection, key, reading.summaries)]
+        found = messages_by_key(connection, covered[:MAX_NAMED])
     fresh = [each for each in found.values() if each.id not in _named_before(reading)]
     if not fresh:
         return None

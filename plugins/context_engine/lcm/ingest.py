@@ -99,7 +99,7 @@ def summarised_counter(
 ) -> Callable[[str], int]:
     """Return a function that counts equal messages below summaries and copies. It queries only for texts seen
     before."""
-    beneath, walked = set(copied), False
+    covered, walked = set(copied), False
 
     def said_before(fingerprint: str) -> int:
         rows = connection.execute(
@@ -109,8 +109,8 @@ def summarised_counter(
         nonlocal walked
         if rows and not walked:
             walked = True
-            beneath.update(key for summary in summaries for key in message_keys_under(connection, summary))
-        return sum(row["key"] in beneath for row in rows)
+            covered.update(key for summary in summaries for key in message_keys_under(connection, summary))
+        return sum(row["key"] in covered for row in rows)
 
     return said_before
 

@@ -167,7 +167,7 @@ def orphans(connection: sqlite3.Connection, conversation: int | None) -> Iterato
     ).fetchall()
     for (key,) in rows:
         for (summary,) in connection.execute(LEFTOVER_SUMMARIES, {"conversation": key}):
-            yield f"Summary s{summary} is in no context and beneath no other summary."
+            yield f"Summary s{summary} is in no context and below no other summary."
 
 
 def token_counts(connection: sqlite3.Connection, conversation: int | None) -> Iterator[Finding]:
@@ -267,8 +267,8 @@ class _Graph:
             self._leaves_of[row["message"]].append(row["summary"])
         self.repeated_sources = [
             f"Summary s{summary} covers the same {kind} more than once."
-            for kind, beneath in (("message", messages), ("summary", self._children))
-            for summary, keys in beneath.items()
+            for kind, sources_of in (("message", messages), ("summary", self._children))
+            for summary, keys in sources_of.items()
             if len(set(keys)) < len(keys)
         ]
         self._shared = [set(leaves) for leaves in self._leaves_of.values() if len(set(leaves)) > 1]
@@ -276,7 +276,7 @@ class _Graph:
     def repeated_in(self, session: str, shown: list[tuple[int | None, int | None]]) -> Iterator[Finding]:
         direct = Counter(message for message, _ in shown if message is not None)
         leaves = Counter(
-            leaf for _, summary in shown if summary is not None for leaf in self.leaves_beneath(summary)
+            leaf for _, summary in shown if summary is not None for leaf in self.leaves_below(summary)
         )
         if repeated := [message for message, number in direct.items() if number > 1]:
             yield f"The context of session {session} holds {len(repeated):,} messages more than once."
@@ -288,12 +288,12 @@ class _Graph:
         if both:
             yield f"The context of session {session} holds {len(both):,} messages that a summary in it also covers."
 
-    def leaves_beneath(self, summary: int) -> tuple[int, ...]:
+    def leaves_below(self, summary: int) -> tuple[int, ...]:
         if summary not in self._leaves:
             # A child has a smaller key than its parent; any other child is damage and could form a cycle.
             children = [child for child in self._children.get(summary, ()) if child < summary]
             self._leaves[summary] = (
-                tuple(leaf for child in set(children) for leaf in self.leaves_beneath(child))
+                tuple(leaf for child in set(children) for leaf in self.leaves_below(child))
                 if children
                 else (summary,)
             )

@@ -115,7 +115,7 @@ class Status:
     """Whether anything of the current session is stored."""
     stored: int
     in_context: int
-    beneath: int
+    below: int
     """Messages that are not in the context but covered by a summary in it."""
     context_tokens: int
     """Tokens of summaries and messages in the context."""
@@ -135,12 +135,12 @@ class Status:
     @property
     def elsewhere(self) -> int:
         """Messages of another branch, undone, or before a reset."""
-        return self.stored - self.in_context - self.beneath
+        return self.stored - self.in_context - self.below
 
     @property
     def coverage(self) -> float:
         """Share of the stored messages that the context holds or covers."""
-        return (self.in_context + self.beneath) / self.stored if self.stored else 1.0
+        return (self.in_context + self.below) / self.stored if self.stored else 1.0
 
     @property
     def ratio(self) -> float:
@@ -195,7 +195,7 @@ def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
         f"{CONTEXT_QUERY} SELECT count(*), coalesce(sum(tokens), 0) FROM items JOIN messages ON key = message",
         here,
     ).fetchone()
-    beneath, tokens_beneath = connection.execute(
+    below, tokens_below = connection.execute(
         f"{CONTEXT_QUERY} SELECT count(*), coalesce(sum(tokens), 0) FROM messages WHERE key IN "
         "(SELECT message FROM summary_messages WHERE summary IN (SELECT summary FROM reached) "
         "EXCEPT SELECT message FROM items)",
@@ -216,9 +216,9 @@ def _status(connection: sqlite3.Connection, call: CallContext) -> Status:
         session_seen=bool(session),
         stored=stored,
         in_context=in_context,
-        beneath=beneath,
+        below=below,
         context_tokens=summary_tokens + tokens_in_context,
-        represented_tokens=tokens_beneath + tokens_in_context,
+        represented_tokens=tokens_below + tokens_in_context,
         depths=tuple(_depths(connection, call)),
         stand_ins=stand_ins,
         compactions=compactions,
@@ -269,7 +269,7 @@ def _lines(now: Status) -> Iterator[str]:
         window += " tokens"
     yield window + (f", compacted from {now.threshold_tokens:,} on" if now.threshold_tokens else "")
     yield (
-        f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.beneath:,} below summaries in it, "
+        f"Messages: {now.stored:,} stored; {now.in_context:,} in the context, {now.below:,} below summaries in it, "
         f"{now.elsewhere:,} elsewhere (another branch, undone, or before a reset)"
     )
     if not now.session_seen:

@@ -1,14 +1,12 @@
-"""Python code: imports and definitions with line numbers, by syntax tree or, where the code was cut, line by line."""
+"""Python code: imports and definitions with line numbers, found line by line, so cut code is described, too."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
-from .layout import Findings, Section, one_line, pluralize
-from .source import Source
+from .source import Findings, Section, Source, one_line, pluralize
 from .text import plain_sections
 
 _SAMPLE_LINES = 600
@@ -20,8 +18,6 @@ _MIN_HINTED_SHARE = 0.02
 _MAX_DEFINITIONS = 2_000
 _MAX_IMPORTS = 40
 _SIGNATURE_LINES, _SIGNATURE_CHARACTERS = 8, 160
-_MAX_PARSED = 200_000
-"""Characters. A syntax tree takes some hundred times the memory of its text."""
 _MAX_DEPTH = 4
 _DEFINES = re.compile(
     r"\s{0,40}(?:async\s+)?def\s+\w{1,80}\s*[(\[]|\s{0,40}class\s+\w{1,80}(?:\([^;]*|\[[^;]*)?:?$"
@@ -33,30 +29,21 @@ _TELLS = re.compile(
 )
 _NOT_PYTHON = re.compile(r"[{;]\s*$")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
-_ESCAPE = re.compile(r"\\N\{[^}\n]{0,100}\}|\\[^\n]")
-_ODD_NUMBER = re.compile(r"(?<![\w.])\.?\d[\w.]{0,60}?(?:and|else|for|if|in|is|not|or)\b")
-_UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _EXTENSIONS = frozenset(("py", "pyi", "pyw"))
 
 
 def read_python(source: Source) -> Findings | None:
     if not _is_python(source):
         return None
-    tree = _parse(source.text)
-    definitions = list(
-        islice(_by_syntax(tree.body, 0) if tree else _by_lines(source.lines), _MAX_DEFINITIONS)
-    )
+    definitions = islice(_definitions(source.lines), _MAX_DEFINITIONS)
     imports = list(dict.fromkeys(_imports(source.lines)))
-    names = _constants(tree) if tree else []
-    lines = source.text.split("\n") if tree else source.lines
     entries = [
-        (depth, f"{'  ' * depth}{source.line_number(index)}: {_signature(lines, index)}")
+        (depth, f"{'  ' * depth}{source.line_number(index)}: {_signature(source.lines, index)}")
         for index, depth in definitions
     ]
     sections = [
         Section("Definitions:", entries),
         Section.flat("", [one_line(f"Imports: {', '.join(imports[:_MAX_IMPORTS])}", 400)] if imports else []),
-        Section.flat("", [one_line(f"Names at the top: {', '.join(names)}", 300)] if names else []),
     ]
     facts = pluralize(len(entries), "definition") if entries else ""
     if not source.is_fully_read:
@@ -90,30 +77,7 @@ def _outside_fences(lines: list[str]) -> Iterator[str]:
             yield line[:_MAX_LINE_CHARACTERS].rstrip()
 
 
-def _parse(text: str) -> ast.Module | None:
-    if len(text) > _MAX_PARSED or _ODD_NUMBER.search(text):
-        return None
-    try:
-        # Unknown escapes and numbers that run into a word cause warnings, and a warning filter applies to all threads.
-        # No definition depends on an escape, so escapes are masked.
-        return ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), text))
-    except _UNPARSABLE:
-        return None
-
-
-def _by_syntax(body: list[ast.stmt], depth: int) -> Iterator[tuple[int, int]]:
-    """Line index and depth of each definition, also of those under a condition or in a `try`."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno - 1, depth
-            if isinstance(node, ast.ClassDef) and depth < _MAX_DEPTH:
-                yield from _by_syntax(node.body, depth + 1)
-        elif isinstance(node, ast.If | ast.Try) and depth < _MAX_DEPTH:
-            yield from _by_syntax(node.body, depth)
-            yield from _by_syntax(node.orelse, depth)
-
-
-def _by_lines(lines: list[str]) -> Iterator[tuple[int, int]]:
+def _definitions(lines: list[str]) -> Iterator[tuple[int, int]]:
     for index, line in enumerate(islice(lines, _MAX_LINES)):
         if _DEFINES.match(line[:_MAX_LINE_CHARACTERS].rstrip()):
             yield index, min(_MAX_DEPTH, (len(line) - len(line.lstrip())) // 4)
@@ -123,16 +87,6 @@ def _imports(lines: list[str]) -> Iterator[str]:
     for line in islice(lines, _MAX_LINES):
         if found := _IMPORTS.match(line[:_MAX_LINE_CHARACTERS]):
             yield found[1] or found[2]
-
-
-def _constants(tree: ast.Module) -> list[str]:
-    names: dict[str, None] = {}
-    for node in tree.body:
-        targets: Sequence[ast.expr] = node.targets if isinstance(node, ast.Assign) else ()
-        if isinstance(node, ast.AnnAssign):
-            targets = (node.target,)
-        names.update((target.id, None) for target in targets if isinstance(target, ast.Name))
-    return list(names)
 
 
 def _signature(lines: list[str], index: int) -> str:

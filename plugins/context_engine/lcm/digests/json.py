@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from .layout import Findings, Section, one_line, pluralize, short_value
-from .source import CUT, Source
+from .source import CUT, Findings, Section, Source, one_line, pluralize, short_value
 
 _MAX_READ = 1_000_000
 """Characters. Of a longer text the beginning is described."""

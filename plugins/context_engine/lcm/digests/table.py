@@ -11,8 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from .layout import Findings, Section, one_line, pluralize, short_value
-from .source import Source
+from .source import Findings, Section, Source, one_line, pluralize, short_value
 
 _SAMPLE_CHARACTERS = 200_000
 _SAMPLE_ROWS = 2_000

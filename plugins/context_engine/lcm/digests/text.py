@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .layout import Findings, Section, one_line, pluralize, verbatim_line
-from .source import Source
+from .source import Findings, Section, Source, one_line, pluralize, verbatim_line
 
 MARKDOWN_EXTENSIONS = frozenset(("md", "markdown", "mdx"))
 _SHOWN_HEAD, _SHOWN_TAIL = 60, 30

@@ -350,9 +350,9 @@ _NARROW_WEIGHTS = replace(DEFAULT_WEIGHTS, window=DEFAULT_WEIGHTS.window[:2])
 
 
 def strong_matches(
-    connection: sqlite3.Connection, conversation: int, text: str, among: AbstractSet[int] | None, limit: int
+    connection: sqlite3.Connection, conversation: int, text: str, limit: int
 ) -> list[tuple[int, float]]:
-    """Return message keys with a match strength from 0 to 1, best first; only keys in `among`, if given.
+    """Return message keys with a match strength from 0 to 1, best first.
 
     The strength is high where a message has most of the text's words and where these are rare enough.
     """
@@ -370,7 +370,6 @@ def strong_matches(
     matches = [
         (key, math.sqrt(min(1.0, score / whole) * min(1.0, score / (_ENOUGH_RARE_WORDS * rarest))))
         for key, score in postings.scores(_NARROW_WEIGHTS).items()
-        if among is None or key in among
     ]
     matches.sort(key=lambda match: (-match[1], -match[0]))
     return matches[:limit]

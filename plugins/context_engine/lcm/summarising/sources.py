@@ -54,7 +54,7 @@ def split_topics(answer: str) -> tuple[str, str]:
     found = _TOPICS_LINE.sub("", lines[last], count=1)
     rest = lines[last + 1 :]
     if not found.strip():
-        # Some models write a list beneath it.
+        # Some models write a list below it.
         found, rest = ", ".join(line.strip(_AROUND_A_TOPIC) for line in rest if line.strip()), []
     return "\n".join((*lines[:last], *rest)).strip(), clean_topics(found)
 

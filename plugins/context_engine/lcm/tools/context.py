@@ -13,7 +13,6 @@ from agent.tokens import cut_to_tokens, estimate_text_tokens
 
 from ..database import Database
 from ..graph import Node, node_from_row
-from ..messages import StoredMessage, messages_between
 from ..search.semantic import SemanticSearch, update_embeddings
 
 if TYPE_CHECKING:
@@ -182,10 +181,6 @@ def resolve_id(connection: sqlite3.Connection, call: CallContext, written: str) 
     if match[2] == "s":
         return _summary(connection, call, conversation, prefix, number)
     return _messages(connection, conversation, prefix, number, int(match[5] or number))
-
-
-def load_range(connection: sqlite3.Connection, target: MessageRange) -> list[StoredMessage]:
-    return messages_between(connection, target.conversation, target.first, target.last)
 
 
 def _messages(

@@ -77,7 +77,7 @@ def _of_summary(
     yield f"Above it: {', '.join(above) or 'nothing'}"
     children = children_of(connection, summary.key)
     if children:
-        yield f"Beneath it: {pluralize(len(children), 'summary', 'summaries')}, {summary.source_tokens:,} tokens"
+        yield f"Below it: {pluralize(len(children), 'summary', 'summaries')}, {summary.source_tokens:,} tokens"
         yield from (_summary_line(child, prefix) for child in children)
 
 
@@ -210,7 +210,7 @@ TOOL = EngineTool(
     "lcm_describe",
     (
         "Says what an id is, without its whole text: of a summary its messages, times, size, topics, and the "
-        "summaries above and beneath it; of a message its role, time, size, and the summaries that cover it; and "
+        "summaries above and below it; of a message its role, time, size, and the summaries that cover it; and "
         "whether it is in the present context. Without an id: an overview of the present context, with its summaries "
         "from old to new. Use it to decide what to expand."
     ),

@@ -15,7 +15,7 @@ TOOL = EngineTool(
     "lcm_status",
     (
         "Says how full the context is and what is stored of this conversation: tokens, messages in the context and "
-        "beneath summaries, summaries by depth, the last compaction."
+        "below summaries, summaries by depth, the last compaction."
     ),
     Arguments,
     run,

@@ -94,8 +94,8 @@ async def test_the_state_while_the_engine_rests(desk: LcmCommandHarness, tmp_pat
     conversation, session = desk.conversation_id, await desk.live()
 
     def earlier_run() -> None:
-        with opened(tmp_path) as world:
-            _fill(world, conversation, session)
+        with opened(tmp_path) as harness:
+            _fill(harness, conversation, session)
 
     await asyncio.to_thread(earlier_run)
     told = await desk.lcm()
@@ -114,9 +114,9 @@ async def test_the_doctor_in_a_chat(desk: LcmCommandHarness, tmp_path: Path) -> 
     conversation, session = desk.conversation_id, await desk.live()
 
     def damaged() -> None:
-        with opened(tmp_path) as world:
-            _fill(world, conversation, session)
-            world.sql("UPDATE messages SET seq = 9 WHERE seq = 4")
+        with opened(tmp_path) as harness:
+            _fill(harness, conversation, session)
+            harness.sql("UPDATE messages SET seq = 9 WHERE seq = 4")
 
     await asyncio.to_thread(damaged)
     told = await desk.lcm("doctor")
@@ -131,9 +131,9 @@ async def test_what_else_may_stand_behind_it(desk: LcmCommandHarness, tmp_path: 
     assert "cannot be read" in await desk.lcm()
 
 
-def _fill(world: LcmToolsHarness, conversation: str, session: str) -> None:
-    said = world.say(
+def _fill(harness: LcmToolsHarness, conversation: str, session: str) -> None:
+    said = harness.say(
         *({"role": "user", "content": f"The harbour, {n}."} for n in range(4)), conversation=conversation
     )
-    node = world.leaf(said[:2], summary("The harbour.", "harbours"), conversation)
-    world.show(node, said[2], session=session, conversation=conversation)
+    node = harness.leaf(said[:2], summary("The harbour.", "harbours"), conversation)
+    harness.show(node, said[2], session=session, conversation=conversation)

@@ -104,19 +104,19 @@ def test_prose_with_commas_is_no_table() -> None:
     assert digest(text, tokens=200).kind == "text"
 
 
-def test_python_by_its_grammar() -> None:
-    """What only looks like a definition, because it stands in a string, is none; signatures are as written."""
+def test_python() -> None:
+    """Definitions with their line numbers, as written. A string is not a definition."""
     made = digest(PYTHON, tokens=300)
     assert made.kind == "code (Python)"
     assert "11: class Keeper" in made.text
     assert '  14: def keep(self, thing: str, sep: str = "\\n") -> None' in made.text
     assert "25: async def main(*names: str) -> int" in made.text
-    assert "hidden" not in made.text and "not_a_function" not in made.text
-    assert "Imports: re, dataclasses" in made.text and "LIMIT" in made.text
+    assert "not_a_function" not in made.text
+    assert "Imports: re, dataclasses" in made.text
 
 
 def test_python_that_was_cut() -> None:
-    """Without a syntax tree there are still lines."""
+    """Code that cannot be parsed is described, too."""
     made = digest(PYTHON + "\nx = (", tokens=300)
     assert made.kind == "code (Python)"
     assert "class Keeper" in made.text and "async def main(*names: str) -> int" in made.text

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from agent.redaction import redact
 from agent.tokens import estimate_text_tokens
 from agent.untrusted import MARK, outside_words, own_words, wrap_untrusted
-from plugins.context_engine.lcm.digests import digest
-from plugins.context_engine.lcm.digests.detect import detect
+from plugins.context_engine.lcm.digests import detect, digest
 from plugins.context_engine.lcm.digests.source import read_source
 from tests.support.lcm_digest_samples import ORDERS, PYTHON
 

@@ -23,33 +23,33 @@ WITHOUT_RULES = "CREATE TABLE other AS SELECT * FROM {0}; DROP TABLE {0}; ALTER 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LcmToolsHarness]:
+def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     """Of another person there is a conversation as well."""
-    with opened(tmp_path) as world:
-        furnish(world)
-        said = world.say(*(user(f"theirs {n}") for n in range(4)), conversation="theirs", person="eve")
-        world.show(world.leaf(said[:2], summary("Theirs."), "theirs"), *said[2:], conversation="theirs")
-        yield world
+    with opened(tmp_path) as harness:
+        furnish(harness)
+        said = harness.say(*(user(f"theirs {n}") for n in range(4)), conversation="theirs", person="eve")
+        harness.show(harness.leaf(said[:2], summary("Theirs."), "theirs"), *said[2:], conversation="theirs")
+        yield harness
 
 
-def problems(world: LcmToolsHarness, conversation: int | None = None) -> list[Problem]:
-    with world.database.reading() as connection:
+def problems(harness: LcmToolsHarness, conversation: int | None = None) -> list[Problem]:
+    with harness.database.reading() as connection:
         return check(connection, conversation)
 
 
-def failed(world: LcmToolsHarness, conversation: int | None = None) -> set[str]:
-    return {problem.check for problem in problems(world, conversation)}
+def failed(harness: LcmToolsHarness, conversation: int | None = None) -> set[str]:
+    return {problem.check for problem in problems(harness, conversation)}
 
 
-def without_rules(world: LcmToolsHarness, table: str) -> None:
-    world.sql(*WITHOUT_RULES.format(table).split("; "))
+def without_rules(harness: LcmToolsHarness, table: str) -> None:
+    harness.sql(*WITHOUT_RULES.format(table).split("; "))
 
 
-def test_a_good_store_passes(world: LcmToolsHarness) -> None:
+def test_a_good_store_passes(harness: LcmToolsHarness) -> None:
     """All together, and each conversation; there are the eight checks, and two of the file."""
-    assert [problems(world, each) for each in (None, 1, 2)] == [[], [], []]
+    assert [problems(harness, each) for each in (None, 1, 2)] == [[], [], []]
     assert len(CHECKS) == 10
-    assert "All is well: 10 checks" in world.call("lcm_doctor")
+    assert "All is well: 10 checks" in harness.call("lcm_doctor")
 
 
 COUNTS = ("source_tokens", "message_tokens", "message_count", "first_seq", "last_seq")
@@ -94,98 +94,98 @@ DAMAGE = [
 @pytest.mark.parametrize(
     ("name", "damage"), DAMAGE, ids=[f"{name} {n}" for n, (name, _) in enumerate(DAMAGE)]
 )
-def test_damage_is_found_by_its_check_alone(world: LcmToolsHarness, name: str, damage: str) -> None:
+def test_damage_is_found_by_its_check_alone(harness: LcmToolsHarness, name: str, damage: str) -> None:
     """In the conversation that has it and in a check of everything; the other conversation is still well."""
-    world.sql(*damage.split(";"))
-    assert failed(world) == {name}
-    assert failed(world, 1) == {name}
-    assert problems(world, 2) == []
+    harness.sql(*damage.split(";"))
+    assert failed(harness) == {name}
+    assert failed(harness, 1) == {name}
+    assert problems(harness, 2) == []
 
 
-def test_a_source_twice(world: LcmToolsHarness) -> None:
+def test_a_source_twice(harness: LcmToolsHarness) -> None:
     """Where the schema's own rule is gone."""
-    without_rules(world, "summary_messages")
-    world.sql(
+    without_rules(harness, "summary_messages")
+    harness.sql(
         "INSERT INTO summary_messages (summary, position, message) VALUES (1, 9, 2)",
         "UPDATE summaries SET source_tokens = source_tokens + 10, message_tokens = message_tokens + 10, "
         "message_count = message_count + 1 WHERE key = 1",
         "UPDATE summaries SET message_tokens = message_tokens + 10, message_count = message_count + 1 WHERE key = 3",
     )
-    assert failed(world, 1) == {"duplicate references"}
+    assert failed(harness, 1) == {"duplicate references"}
 
 
-def test_summaries_in_one_context_that_share_a_message(world: LcmToolsHarness) -> None:
+def test_summaries_in_one_context_that_share_a_message(harness: LcmToolsHarness) -> None:
     """In different contexts they may: after a branch, the same messages are summarised in other pieces."""
-    with world.database.reading() as connection:
+    with harness.database.reading() as connection:
         overlapping = messages_between(connection, 1, 8, 9)
-    other = world.leaf(overlapping, summary("Overlaps."))
-    world.show(other, session="branch")
-    assert failed(world) == set()
-    world.sql(
+    other = harness.leaf(overlapping, summary("Overlaps."))
+    harness.show(other, session="branch")
+    assert failed(harness) == set()
+    harness.sql(
         "DELETE FROM context_items WHERE session = 1 AND position = 1",
         "UPDATE context_items SET position = 1 WHERE session = 1 AND position = 2",
         f"INSERT INTO context_items (session, position, summary) VALUES (1, 2, {other.key})",
     )
-    assert failed(world, 1) == {"duplicate references"}
+    assert failed(harness, 1) == {"duplicate references"}
 
 
-def test_what_the_last_two_compactions_made_is_no_orphan(world: LcmToolsHarness) -> None:
+def test_what_the_last_two_compactions_made_is_no_orphan(harness: LcmToolsHarness) -> None:
     """It is written before a context shows it. One that a record shows may come back with that."""
-    world.sql("DELETE FROM context_items WHERE session = 1")
-    assert problems(world) == []
-    world.sql(TWO_COMPACTIONS)
-    assert [problem.what for problem in problems(world)] == [
-        "Summary s3 is in no context and beneath no other summary."
+    harness.sql("DELETE FROM context_items WHERE session = 1")
+    assert problems(harness) == []
+    harness.sql(TWO_COMPACTIONS)
+    assert [problem.what for problem in problems(harness)] == [
+        "Summary s3 is in no context and below no other summary."
     ]
-    world.sql(
+    harness.sql(
         "INSERT INTO written (key, conversation, fingerprint, kind) VALUES (1, 1, 'x', 'record')",
         "INSERT INTO written_summaries (written, position, summary) VALUES (1, 0, 3)",
     )
-    assert problems(world) == []
+    assert problems(harness) == []
 
 
-def test_what_belongs_to_nothing(world: LcmToolsHarness) -> None:
+def test_what_belongs_to_nothing(harness: LcmToolsHarness) -> None:
     """Rows whose owner is gone belong to no conversation, so only a check of everything sees them."""
-    world.sql("INSERT INTO context_items (session, position, message) VALUES (77, 0, 1)")
-    assert failed(world) == {"references"}
-    assert problems(world, 1) == []
+    harness.sql("INSERT INTO context_items (session, position, message) VALUES (77, 0, 1)")
+    assert failed(harness) == {"references"}
+    assert problems(harness, 1) == []
 
 
-def test_a_page_of_the_file_that_was_overwritten(world: LcmToolsHarness) -> None:
+def test_a_page_of_the_file_that_was_overwritten(harness: LcmToolsHarness) -> None:
     """SQLite's own check finds what none of the others looks at; for a large file it can be left out."""
-    world.close()
-    world.sql("PRAGMA journal_mode = DELETE")
-    with closing(connect(world.database.path)) as connection:
+    harness.close()
+    harness.sql("PRAGMA journal_mode = DELETE")
+    with closing(connect(harness.database.path)) as connection:
         (page,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'conversations_person'"
         ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-    world.sql("PRAGMA journal_mode = DELETE")
-    data = world.database.path.read_bytes()
+    harness.sql("PRAGMA journal_mode = DELETE")
+    data = harness.database.path.read_bytes()
     index = data[(page - 1) * size : page * size]
-    world.database.path.write_bytes(data.replace(index, index.replace(b"eve", b"evf")))
-    assert failed(world) == {"database file"}
-    assert "`hermes restore`" in world.call("lcm_doctor")
-    with world.database.reading() as connection:
+    harness.database.path.write_bytes(data.replace(index, index.replace(b"eve", b"evf")))
+    assert failed(harness) == {"database file"}
+    assert "`hermes restore`" in harness.call("lcm_doctor")
+    with harness.database.reading() as connection:
         assert check(connection, file=False) == []
 
 
-def test_the_doctor_tells_this_conversation_in_words(world: LcmToolsHarness) -> None:
+def test_the_doctor_tells_this_conversation_in_words(harness: LcmToolsHarness) -> None:
     """What is wrong, how often, and what to do; nothing of what was said, and nothing of others."""
-    world.sql("UPDATE summaries SET tokens = 900", "DELETE FROM summary_messages WHERE summary = 4")
-    told = world.call("lcm_doctor")
+    harness.sql("UPDATE summaries SET tokens = 900", "DELETE FROM summary_messages WHERE summary = 4")
+    told = harness.call("lcm_doctor")
     assert told.startswith("1 of 10 checks found something:\n- token counts: Summary s1 counts 900 tokens")
     assert "Nothing is lost, and nothing needs to be done" in told
     assert "s4" not in told and "trains" not in told
 
 
-def test_much_damage_is_told_briefly(world: LcmToolsHarness) -> None:
+def test_much_damage_is_told_briefly(harness: LcmToolsHarness) -> None:
     """The first few, and how many there are."""
-    world.sql("UPDATE context_items SET message = 1000 + position, summary = NULL WHERE session = 1")
+    harness.sql("UPDATE context_items SET message = 1000 + position, summary = NULL WHERE session = 1")
     for position in range(3, 40):
-        world.sql(
+        harness.sql(
             f"INSERT INTO context_items (session, position, message) VALUES (1, {position}, {9000 + position})"
         )
-    found = [problem.what for problem in problems(world, 1) if problem.check == "references"]
+    found = [problem.what for problem in problems(harness, 1) if problem.check == "references"]
     assert len(found) == 6
     assert found[-1] == "And 35 more of this kind."

@@ -17,12 +17,12 @@ from tests.contract.platforms.terminal_driver import TerminalSurface
 from tests.contract.platforms.web_driver import WebSurface
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Reply
-from tests.support import lcm_household_book as books
-from tests.support.lcm_household_model import (
+from tests.support import lcm_running_store as stored
+from tests.support.lcm_running_model import (
     CALLED,
     HINT,
     WINDOW,
-    HouseholdModel,
+    LogKeepingModel,
     breaks,
     noted,
     page,
@@ -56,7 +56,7 @@ LCM = {
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ContractHarness]:
     world = FakeOpenAI(context_length=WINDOW)
     different = {**LCM, "model": {"context_length": WINDOW}}
-    async with open_harness(tmp_path_factory.mktemp("lcm"), world, HouseholdModel, different) as house:
+    async with open_harness(tmp_path_factory.mktemp("lcm"), world, LogKeepingModel, different) as house:
         await house.warms_up()
         yield house
 
@@ -78,8 +78,8 @@ def surface(request: pytest.FixtureRequest, surfaces: dict[str, Surface]) -> Sur
 
 
 @pytest.fixture
-def model(house: ContractHarness) -> Iterator[HouseholdModel]:
-    assert isinstance(house.model, HouseholdModel)
+def model(house: ContractHarness) -> Iterator[LogKeepingModel]:
+    assert isinstance(house.model, LogKeepingModel)
     house.model.forget()
     yield house.model
     assert house.model.refusals == [], "Hermes asked its model something malformed, or too much"
@@ -101,7 +101,7 @@ async def is_told(person: Person, command: str, words: str) -> str:
 
 @ON_ALL
 async def test_what_left_the_window_is_found_again(
-    surface: Surface, house: ContractHarness, model: HouseholdModel
+    surface: Surface, house: ContractHarness, model: LogKeepingModel
 ) -> None:
     """Said at the beginning, gone from the request, searched in natural words, read whole, told to the person."""
     colour, person = COLOURS[surface.name], await surface.person()
@@ -123,16 +123,16 @@ async def test_what_left_the_window_is_found_again(
     for seen in (searched, read):
         assert tool_result(seen).startswith("<outside-") and colour in tool_result(seen)
     home = house.hermes.home
-    conversation = books.conversation_of(home, colour)
-    happened = books.compactions(home, conversation)
+    conversation = stored.conversation_of(home, colour)
+    happened = stored.compactions(home, conversation)
     assert happened >= 3
     assert breaks(model.conversation) == happened, "between compactions a request only grows at its end"
-    assert await books.agree(home, conversation)
+    assert await stored.agree(home, conversation)
     assert not any("[LCM " in text for text in person.visible())
 
 
 @ON_ALL
-async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: HouseholdModel) -> None:
+async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: LogKeepingModel) -> None:
     """The model is reminded of what comes up again, and nobody sees that. `/lcm` waits for nobody."""
     person = await surface.person()
     await person.says("My cousin Ottilie keeps her accordion in the attic of the lighthouse.")
@@ -157,7 +157,7 @@ async def test_a_hint_and_the_state_while_a_turn_runs(surface: Surface, model: H
 
 
 async def test_nobody_reads_what_another_said(
-    surfaces: dict[str, Surface], house: ContractHarness, model: HouseholdModel
+    surfaces: dict[str, Surface], house: ContractHarness, model: LogKeepingModel
 ) -> None:
     """Not with `everywhere`, and not with ids that are guessed: as if there were nothing."""
     ben = await surfaces["telegram"].person("Ben")
@@ -170,7 +170,7 @@ async def test_nobody_reads_what_another_said(
     await anna.is_answered("I hear you")
     before = len(model.requests())
 
-    key, summaries = books.keys_of(house.hermes.home, books.conversation_of(house.hermes.home, "marzipan"))
+    key, summaries = stored.keys_of(house.hermes.home, stored.conversation_of(house.hermes.home, "marzipan"))
     ids = [f"c{key}.m1", f"c{key}.m1-m9", *(f"{c}s{s}" for s in summaries for c in ("", f"c{key}."))]
     queries: list[dict[str, Any]] = [
         {"query": "What opens the safe behind the oven?"},

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from tests.fakes.openai.server import FakeOpenAI
-from tests.support import lcm_household_book as books
-from tests.support.lcm_household_model import WINDOW, HouseholdModel
-from tests.support.lcm_household_settings import with_lcm
+from tests.support import lcm_running_store as stored
+from tests.support.lcm_running_model import WINDOW, LogKeepingModel, with_lcm
 from tests.support.ordinary_user import hermes
 
 FAILED = "The context engine failed; the conversation goes on, and the log says more."
@@ -22,7 +21,7 @@ FAILED = "The context engine failed; the conversation goes on, and the log says 
 @pytest.fixture
 def world() -> Iterator[FakeOpenAI]:
     with FakeOpenAI(context_length=WINDOW).in_thread() as world:
-        HouseholdModel(world)
+        LogKeepingModel(world)
         yield world
 
 
@@ -78,9 +77,9 @@ async def test_there_and_back(home: Path, world: FakeOpenAI) -> None:
     configured(home, with_lcm(world))
     for number in range(3):
         asked(f"Something to keep, {number}.")
-    (conversation,) = books.conversations(home)
-    kept = books.kept(home, conversation)
-    assert len(kept) == 6 and await books.agree(home, conversation, at_the_end=True)
+    (conversation,) = stored.conversations(home)
+    kept = stored.kept(home, conversation)
+    assert len(kept) == 6 and await stored.agree(home, conversation, at_the_end=True)
     assert hermes("backup").returncode == 0
     (backup,) = (home / "backups").iterdir()
     asked("Something that is not in it.")
@@ -88,12 +87,12 @@ async def test_there_and_back(home: Path, world: FakeOpenAI) -> None:
         (home / name).unlink(missing_ok=True)
     restored = hermes("restore", str(backup))
     assert restored.returncode == 0, restored.stderr
-    assert books.kept(home, conversation) == kept
+    assert stored.kept(home, conversation) == kept
     assert "Messages: 6 stored" in asked("/lcm").stdout
     asked("It goes on.")
     checked = hermes("doctor").stdout
     assert "context engine: lcm" in checked and "hermes-lcm.db of a context engine is sound" in checked
-    assert await books.agree(home, conversation, at_the_end=True)
+    assert await stored.agree(home, conversation, at_the_end=True)
 
 
 def _make_read_only(database: Path) -> None:
@@ -116,4 +115,4 @@ def test_a_database_that_cannot_be_used(home: Path, world: FakeOpenAI, spoil: Ca
     assert "And after it." in hermes("sessions", "show", "latest").stdout
     if spoil is _damage:
         assert "cannot be read" in asked("/lcm").stdout
-        assert "hermes-lcm.db is no SQLite database" in hermes("doctor").stdout
+        assert "hermes-lcm.db is not a SQLite database" in hermes("doctor").stdout

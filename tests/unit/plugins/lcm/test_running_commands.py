@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 
 from tests.fakes.openai.server import FakeOpenAI
-from tests.support import lcm_household_book as books
+from tests.support import lcm_running_store as stored
 from tests.support.hermes_process import HermesProcess, environment, hermes
-from tests.support.lcm_household_model import (
+from tests.support.lcm_running_model import (
     WINDOW,
-    HouseholdModel,
+    LogKeepingModel,
     breaks,
     hints,
     noted,
@@ -23,8 +23,8 @@ from tests.support.lcm_household_model import (
     records,
     said,
     tool_result,
+    with_lcm,
 )
-from tests.support.lcm_household_settings import with_lcm
 from tests.support.long_chat import Chat, chat
 from tests.support.warm import HERMES, run
 
@@ -49,8 +49,8 @@ async def process(
 
 
 @pytest.fixture
-def model(world: FakeOpenAI) -> Iterator[HouseholdModel]:
-    model = HouseholdModel(world)
+def model(world: FakeOpenAI) -> Iterator[LogKeepingModel]:
+    model = LogKeepingModel(world)
     model.forget()
     yield model
     assert model.refusals == []
@@ -69,7 +69,7 @@ async def long_ago(person: Chat) -> None:
     assert (await person.told_at_once("/compress")).startswith("Compressed:")
 
 
-async def test_a_topic_for_the_summary(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_a_topic_for_the_summary(process: HermesProcess, model: LogKeepingModel) -> None:
     """It stands in what the summariser is asked, and the person is told."""
     async with chat(process.url, "topic") as person:
         await person.say(FACT)
@@ -80,7 +80,7 @@ async def test_a_topic_for_the_summary(process: HermesProcess, model: HouseholdM
         assert focused and all("billing" in prompt for prompt in focused)
 
 
-async def test_a_hint_stays_where_it_is(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_a_hint_stays_where_it_is(process: HermesProcess, model: LogKeepingModel) -> None:
     """At the end of its request, in the same place of all that follow, and nowhere that a person looks."""
     async with chat(process.url, "hint") as person:
         await long_ago(person)
@@ -91,7 +91,7 @@ async def test_a_hint_stays_where_it_is(process: HermesProcess, model: Household
         await person.say("Thank you.")
         await person.say(QUESTION)
         assert hints(model.conversation[-1]) == [hint], "what was named once is not named again"
-        assert breaks(model.conversation) == books.compactions(process.home, person.conversation_id) == 1
+        assert breaks(model.conversation) == stored.compactions(process.home, person.conversation_id) == 1
 
         shown = [json.dumps(events), json.dumps(await person.transcript())]
         shown.append(await person.told_at_once("/search fathoms"))
@@ -112,7 +112,7 @@ async def test_a_hint_stays_where_it_is(process: HermesProcess, model: Household
     assert all("fathoms" in text for text in shown[1:3] + shown[4:])
 
 
-async def test_without_hints(world: FakeOpenAI, model: HouseholdModel, tmp_path: Path) -> None:
+async def test_without_hints(world: FakeOpenAI, model: LogKeepingModel, tmp_path: Path) -> None:
     """`recall_hints: false`."""
     running = hermes(tmp_path / "home", with_lcm(world, recall_hints=False))
     async with running as process, chat(process.url, "hint") as person:
@@ -121,7 +121,7 @@ async def test_without_hints(world: FakeOpenAI, model: HouseholdModel, tmp_path:
     assert records(model.conversation[-1]) and not hints(model.conversation[-1])
 
 
-async def test_after_a_reset(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_after_a_reset(process: HermesProcess, model: LogKeepingModel) -> None:
     """The model knows nothing of before, nothing reminds it, and what it searches is marked as lying elsewhere."""
     async with chat(process.url, "reset") as person:
         await long_ago(person)
@@ -137,10 +137,10 @@ async def test_after_a_reset(process: HermesProcess, model: HouseholdModel) -> N
         assert (await person.told_at_once("/compress")).startswith("Compressed:")
         await person.say(QUESTION)
         assert not any("fathoms" in hint for hint in hints(model.conversation[-1]))
-    assert await books.agree(process.home, person.conversation_id)
+    assert await stored.agree(process.home, person.conversation_id)
 
 
-async def test_back_and_forth(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_back_and_forth(process: HermesProcess, model: LogKeepingModel) -> None:
     """Undo, branch and undone compaction around compactions: each message is stored once and asked about once."""
     async with chat(process.url, "back and forth") as person:
         await long_ago(person)
@@ -163,14 +163,14 @@ async def test_back_and_forth(process: HermesProcess, model: HouseholdModel) -> 
         assert "All is well" in await person.told_at_once("/lcm doctor")
         told = await person.told_at_once("/lcm")
         assert "4 elsewhere" in told, told
-    assert await books.agree(process.home, person.conversation_id)
+    assert await stored.agree(process.home, person.conversation_id)
 
 
-async def test_other_conversations_of_the_same_person(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_other_conversations_of_the_same_person(process: HermesProcess, model: LogKeepingModel) -> None:
     """Found with `everywhere`, read by the id that was given for it."""
     async with chat(process.url, "first of two") as person:
         await person.say("The password of the pantry is butterscotch.")
-    key, _ = books.keys_of(process.home, person.conversation_id)
+    key, _ = stored.keys_of(process.home, person.conversation_id)
     async with chat(process.url, "second of two") as person:
         await person.say(please_call("lcm_grep", {"query": "password pantry"}))
         assert "butterscotch" not in tool_result(model.conversation[-1])
@@ -181,22 +181,22 @@ async def test_other_conversations_of_the_same_person(process: HermesProcess, mo
         assert "butterscotch" in tool_result(model.conversation[-1])
 
 
-async def test_others_may_look_at_the_file_meanwhile(process: HermesProcess, model: HouseholdModel) -> None:
+async def test_others_may_look_at_the_file_meanwhile(process: HermesProcess, model: LogKeepingModel) -> None:
     """Another process opens it and closes it again, as `hermes doctor` does: what is said then is kept, too."""
     async with chat(process.url, "looked at") as person:
         for number in range(3):
             await person.say(f"Somebody looks, {number}.")
             assert "Messages:" in await person.told_at_once("/lcm")
-            assert await books.agree(process.home, person.conversation_id)
+            assert await stored.agree(process.home, person.conversation_id)
 
 
 async def test_when_all_is_said(process: HermesProcess) -> None:
     """Hermes is stopped: of all conversations above, both databases hold the same."""
     assert await process.stop() == 0
-    conversations = books.conversations(process.home)
+    conversations = stored.conversations(process.home)
     assert len(conversations) > 4
     for conversation in conversations:
-        assert await books.agree(process.home, conversation, at_the_end=True)
+        assert await stored.agree(process.home, conversation, at_the_end=True)
 
 
 async def _session(person: Chat) -> str:

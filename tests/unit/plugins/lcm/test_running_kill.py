@@ -6,10 +6,9 @@ import signal
 from pathlib import Path
 
 from tests.fakes.openai.server import FakeOpenAI
-from tests.support import lcm_household_book as books
+from tests.support import lcm_running_store as stored
 from tests.support.hermes_process import hermes
-from tests.support.lcm_household_model import WINDOW, HouseholdModel, noted, page, records, said
-from tests.support.lcm_household_settings import with_lcm
+from tests.support.lcm_running_model import WINDOW, LogKeepingModel, noted, page, records, said, with_lcm
 from tests.support.lineage import sound_lineages
 from tests.support.long_chat import chat
 
@@ -20,7 +19,7 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
     """All is as before, goes on, and is compacted later; nothing is kept twice, and the graph is whole."""
     home = tmp_path / "home"
     async with FakeOpenAI(context_length=WINDOW) as world:
-        model = HouseholdModel(world)
+        model = LogKeepingModel(world)
         model.holds_summaries = True
         async with hermes(home, with_lcm(world)) as process:
             for waiting, place in enumerate(PLACES, start=1):
@@ -42,12 +41,12 @@ async def test_killed_while_summarising(tmp_path: Path) -> None:
                     for number in range(10, 15):
                         done = (await person.say(page(number)))[-1]
                         assert done["text"].startswith(noted(number))
-                    assert books.compactions(home, person.conversation_id) > 0
+                    assert stored.compactions(home, person.conversation_id) > 0
                     assert records(model.conversation[-1]) and said(model.conversation[-1])[-1] == page(14)
                     assert "All is well: 10 checks" in await person.told_at_once("/lcm doctor")
                     assert len(await person.transcript()) == before + 10
-                assert await books.agree(home, person.conversation_id)
-    for conversation in books.conversations(home):
-        assert await books.agree(home, conversation, at_the_end=True)
+                assert await stored.agree(home, person.conversation_id)
+    for conversation in stored.conversations(home):
+        assert await stored.agree(home, conversation, at_the_end=True)
     assert world.refusals == []
     sound_lineages(home / "state.db")

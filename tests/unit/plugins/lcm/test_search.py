@@ -19,37 +19,37 @@ MAY, JUNE = (datetime(2023, month, 12, tzinfo=UTC).timestamp() for month in (5, 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LcmToolsHarness]:
+def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     with opened(tmp_path / "home") as made:
         yield made
 
 
-def found(world: LcmToolsHarness, text: str, **more: object) -> list[int]:
+def found(harness: LcmToolsHarness, text: str, **more: object) -> list[int]:
     """Numbers of the messages, best first."""
-    with world.database.reading() as connection:
+    with harness.database.reading() as connection:
         return [hit.seq for hit in search(connection, [1], SearchRequest(text, **more)).hits]  # type: ignore[arg-type]
 
 
-def test_whose_message_it_is_counts_if_the_question_names_somebody(world: LcmToolsHarness) -> None:
-    world.say(
+def test_whose_message_it_is_counts_if_the_question_names_somebody(harness: LcmToolsHarness) -> None:
+    harness.say(
         *(each for n in range(6) for each in (user(f"Anna: so {n}"), assistant(f"Bob: well {n}"))),
         user("Anna: I like my bicycle."),
         assistant("Bob: I like my bicycle."),
         *(each for n in range(6) for each in (user(f"Anna: then {n}"), assistant(f"Bob: there {n}"))),
     )
-    assert found(world, "What does Bob like, a bicycle?")[0] == 14
-    assert found(world, "What does Anna like, a bicycle?")[0] == 13
+    assert found(harness, "What does Bob like, a bicycle?")[0] == 14
+    assert found(harness, "What does Anna like, a bicycle?")[0] == 13
 
 
-def test_a_rare_word_says_more_than_a_frequent_one(world: LcmToolsHarness) -> None:
+def test_a_rare_word_says_more_than_a_frequent_one(harness: LcmToolsHarness) -> None:
     far = [user("market day") for _ in range(12)]
-    world.say(user("zebra"), *far, user("market"), *far)
-    assert found(world, "zebra market")[0] == 1
+    harness.say(user("zebra"), *far, user("market"), *far)
+    assert found(harness, "zebra market")[0] == 1
 
 
-def test_days_in_the_question_raise_what_was_said_around_them(world: LcmToolsHarness) -> None:
+def test_days_in_the_question_raise_what_was_said_around_them(harness: LcmToolsHarness) -> None:
     """Both say the same; the month tells them apart, and neither says it."""
-    with world.database.writing() as connection:
+    with harness.database.writing() as connection:
         here = conversation_key(connection, "here", person="ada", now=0.0)
         times = [MAY] * 20 + [JUNE] * 20
         chats = [user("We went sailing." if n in (10, 30) else f"Filler {n}.") for n in range(40)]
@@ -58,10 +58,12 @@ def test_days_in_the_question_raise_what_was_said_around_them(world: LcmToolsHar
             here,
             [NewMessage(f"i{n}", c, t) for n, (c, t) in enumerate(zip(chats, times, strict=True))],
         )
-    assert found(world, "Where did they go sailing in May 2023?")[0] == 11
-    assert found(world, "Where did they go sailing in June 2023?")[0] == 31
-    assert found(world, "sailing on 2023-06-12")[0] == 31
-    assert found(world, "What happened on 2023-05-12?") == list(range(1, 21)), "no word to go by but the day"
+    assert found(harness, "Where did they go sailing in May 2023?")[0] == 11
+    assert found(harness, "Where did they go sailing in June 2023?")[0] == 31
+    assert found(harness, "sailing on 2023-06-12")[0] == 31
+    assert found(harness, "What happened on 2023-05-12?") == list(range(1, 21)), (
+        "no word to go by but the day"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,13 +89,13 @@ def test_days_that_do_not_exist_do_no_harm(days: Days) -> None:
     days.includes(datetime(9999, 12, 31, tzinfo=UTC))
 
 
-def test_a_word_that_nearly_everything_has_is_left_out(world: LcmToolsHarness) -> None:
+def test_a_word_that_nearly_everything_has_is_left_out(harness: LcmToolsHarness) -> None:
     """Looking at all of them would take long, and they would say little."""
-    world.say(
+    harness.say(
         *(user(f"market {n}") for n in range(40)), user("zebra"), *(user(f"market {n}.") for n in range(40))
     )
     few = Weights(max_postings=10, window=())
-    with world.database.reading() as connection:
+    with harness.database.reading() as connection:
         hits = ranked_search(connection, [1], SearchRequest("zebra market"), few).hits
         assert [hit.seq for hit in hits] == [41]
         assert ranked_search(connection, [1], SearchRequest("market"), few).hits, (
@@ -101,17 +103,17 @@ def test_a_word_that_nearly_everything_has_is_left_out(world: LcmToolsHarness) -
         )
 
 
-def test_only_so_many_messages_are_looked_at_closely(world: LcmToolsHarness) -> None:
-    world.say(*(user(f"apples {n}") for n in range(300)))
+def test_only_so_many_messages_are_looked_at_closely(harness: LcmToolsHarness) -> None:
+    harness.say(*(user(f"apples {n}") for n in range(300)))
     few = Weights(max_anchors=5, window=())
-    with world.database.reading() as connection:
+    with harness.database.reading() as connection:
         hits = ranked_search(connection, [1], SearchRequest("apples"), few).hits
     assert [hit.seq for hit in hits] == [300, 299, 298, 297, 296]
 
 
-def test_a_search_for_a_pattern_that_runs_out_of_time_says_where(world: LcmToolsHarness) -> None:
-    said = world.say(*(user("apples") for _ in range(20)))
-    with world.database.reading() as connection:
+def test_a_search_for_a_pattern_that_runs_out_of_time_says_where(harness: LcmToolsHarness) -> None:
+    said = harness.say(*(user("apples") for _ in range(20)))
+    with harness.database.reading() as connection:
         stopped: SearchResult = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=0.0)
         whole = regex_search(connection, [1], SearchRequest("pears", "regex"), seconds=60)
     assert stopped.searched_back_to == said[-1].said_at
@@ -122,7 +124,7 @@ REMEMBERED = "We decided to rent the lighthouse near Bergen for the workshop in 
 
 
 @pytest.fixture
-def history(world: LcmToolsHarness) -> LcmToolsHarness:
+def history(harness: LcmToolsHarness) -> LcmToolsHarness:
     chatter = [
         "Thanks a lot, that sounds great!",
         "What do you think?",
@@ -131,25 +133,19 @@ def history(world: LcmToolsHarness) -> LcmToolsHarness:
     ]
     said = [user(f"{chatter[n % 4]} Number {n}.") for n in range(60)]
     said[20] = user(REMEMBERED)
-    world.say(*said)
-    return world
+    harness.say(*said)
+    return harness
 
 
-def reminded(world: LcmToolsHarness, text: str, among: set[int] | None = None) -> list[tuple[int, float]]:
-    with world.database.reading() as connection:
-        return strong_matches(connection, 1, text, among, 3)
+def reminded(harness: LcmToolsHarness, text: str) -> list[tuple[int, float]]:
+    with harness.database.reading() as connection:
+        return strong_matches(connection, 1, text, 3)
 
 
 def test_a_message_reminds_of_what_it_speaks_of(history: LcmToolsHarness) -> None:
     (key, score), *_ = reminded(history, "Which lighthouse near Bergen did we rent for the workshop?")
     assert key == 21
     assert score >= 0.7
-
-
-def test_only_what_is_asked_for_is_remembered(history: LcmToolsHarness) -> None:
-    text = "Which lighthouse near Bergen did we rent?"
-    assert not [score for _, score in reminded(history, text, {1, 2, 3}) if score >= 0.5]
-    assert [key for key, _ in reminded(history, text, {21})] == [21]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +165,13 @@ def test_small_talk_reminds_of_nothing(history: LcmToolsHarness, text: str) -> N
     assert not [score for _, score in reminded(history, text) if score >= 0.5]
 
 
-def test_small_talk_is_known_where_it_is_rare(world: LcmToolsHarness) -> None:
+def test_small_talk_is_known_where_it_is_rare(harness: LcmToolsHarness) -> None:
     """Among technical messages the words of a farewell are as rare as any."""
-    world.say(
+    harness.say(
         *(user(f"Compile module {n} and link it.") for n in range(50)),
         user("Thanks, sounds great, talk soon!"),
     )
-    assert not [score for _, score in reminded(world, "Great, thanks! Talk soon.") if score >= 0.5]
+    assert not [score for _, score in reminded(harness, "Great, thanks! Talk soon.") if score >= 0.5]
 
 
 def test_more_words_in_common_are_stronger(history: LcmToolsHarness) -> None:

@@ -35,87 +35,87 @@ ASKED = "Did somebody buy a boat?"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[LcmToolsHarness]:
+def harness(tmp_path: Path) -> Iterator[LcmToolsHarness]:
     with opened(tmp_path / "home") as made:
         yield made
 
 
-def grep(world: LcmToolsHarness, query: str, *, meaning: SemanticSearch = ON, **args: object) -> str:
-    return answer("lcm_grep", {"query": query, **args}, world.place(meaning=meaning))
+def grep(harness: LcmToolsHarness, query: str, *, meaning: SemanticSearch = ON, **args: object) -> str:
+    return answer("lcm_grep", {"query": query, **args}, harness.call_context(meaning=meaning))
 
 
 def hits(told: str) -> list[str]:
     return [line for line in told.splitlines()[1:] if line.startswith(("m", "c"))]
 
 
-def test_what_shares_no_word_with_the_question_is_found(world: LcmToolsHarness) -> None:
+def test_what_shares_no_word_with_the_question_is_found(harness: LcmToolsHarness) -> None:
     """Words alone find nothing here."""
-    world.say(*map(user, TALK))
-    assert "Nothing found" in grep(world, ASKED, meaning=SemanticSearch("off"))
-    assert "sailing yacht" in hits(grep(world, ASKED, limit=1))[0]
+    harness.say(*map(user, TALK))
+    assert "Nothing found" in grep(harness, ASKED, meaning=SemanticSearch("off"))
+    assert "sailing yacht" in hits(grep(harness, ASKED, limit=1))[0]
 
 
-def test_what_has_nothing_to_do_with_anything_is_not(world: LcmToolsHarness) -> None:
+def test_what_has_nothing_to_do_with_anything_is_not(harness: LcmToolsHarness) -> None:
     """The nearest of what is far away is no answer."""
-    world.say(*map(user, TALK))
+    harness.say(*map(user, TALK))
     for question in ("kubernetes ingress controller", "qzxv blorf", "photosynthesis of algae"):
-        assert "Nothing found" in grep(world, question)
+        assert "Nothing found" in grep(harness, question)
 
 
-def test_words_count_more(world: LcmToolsHarness) -> None:
+def test_words_count_more(harness: LcmToolsHarness) -> None:
     """A name that was said is found, whatever else is near."""
-    world.say(*map(user, TALK), user("Zygmunt called."), *map(user, TALK))
-    assert "Zygmunt" in hits(grep(world, "buying boats with Zygmunt", limit=1))[0]
+    harness.say(*map(user, TALK), user("Zygmunt called."), *map(user, TALK))
+    assert "Zygmunt" in hits(grep(harness, "buying boats with Zygmunt", limit=1))[0]
 
 
-def test_exact_modes_know_no_meaning(world: LcmToolsHarness) -> None:
+def test_exact_modes_know_no_meaning(harness: LcmToolsHarness) -> None:
     """Who asks for a phrase wants that phrase."""
-    world.say(*map(user, TALK))
+    harness.say(*map(user, TALK))
     for mode in ("phrase", "all", "regex"):
-        assert "Nothing found" in grep(world, "boat", mode=mode)
+        assert "Nothing found" in grep(harness, "boat", mode=mode)
 
 
-def test_role_and_time_hold_for_meaning_too(world: LcmToolsHarness) -> None:
+def test_role_and_time_hold_for_meaning_too(harness: LcmToolsHarness) -> None:
     """One message a minute was said, from 2026-02-02 02:40 on."""
-    world.say(*map(user, TALK), assistant("A yacht needs a mooring in the harbour."))
-    assert hits(grep(world, ASKED, role="assistant")) == [
+    harness.say(*map(user, TALK), assistant("A yacht needs a mooring in the harbour."))
+    assert hits(grep(harness, ASKED, role="assistant")) == [
         "m9 2026-02-02 a: A yacht needs a mooring in the harbour."
     ]
-    assert "sailing yacht" not in grep(world, ASKED, since="2026-02-02T02:44")
-    assert "mooring" not in grep(world, ASKED, until="2026-02-02T02:44")
+    assert "sailing yacht" not in grep(harness, ASKED, since="2026-02-02T02:44")
+    assert "mooring" not in grep(harness, ASKED, until="2026-02-02T02:44")
 
 
-def test_other_people_stay_apart(world: LcmToolsHarness) -> None:
+def test_other_people_stay_apart(harness: LcmToolsHarness) -> None:
     """Everywhere is everywhere of this person."""
-    world.say(*map(user, TALK[4:]))
-    world.say(*map(user, TALK[:4]), conversation="hers", person="ada")
-    world.say(user("A boat of my own, bought yesterday."), conversation="his", person="bob")
+    harness.say(*map(user, TALK[4:]))
+    harness.say(*map(user, TALK[:4]), conversation="hers", person="ada")
+    harness.say(user("A boat of my own, bought yesterday."), conversation="his", person="bob")
     for conversation, person in (("hers", "ada"), ("his", "bob")):
-        place = world.place(conversation=conversation, person=person, meaning=ON)
-        answer("lcm_grep", {"query": "boat"}, place)
-    assert "yacht" not in grep(world, ASKED)
-    told = grep(world, ASKED, everywhere=True)
+        call = harness.call_context(conversation=conversation, person=person, meaning=ON)
+        answer("lcm_grep", {"query": "boat"}, call)
+    assert "yacht" not in grep(harness, ASKED)
+    told = grep(harness, ASKED, everywhere=True)
     assert "yacht" in told and "my own" not in told
 
 
-def test_the_question_itself_raises_nothing_around_it(world: LcmToolsHarness) -> None:
+def test_the_question_itself_raises_nothing_around_it(harness: LcmToolsHarness) -> None:
     """What was said just before it has not become an answer by that."""
-    said = world.say(*map(user, TALK), *(user(f"Small talk, {n}.") for n in range(20)), user(ASKED))
-    world.show(*said)
+    said = harness.say(*map(user, TALK), *(user(f"Small talk, {n}.") for n in range(20)), user(ASKED))
+    harness.show(*said)
     for meaning in (ON, SemanticSearch("off")):
-        assert "Small talk" not in grep(world, f"{ASKED} A yacht?", meaning=meaning, limit=3)
+        assert "Small talk" not in grep(harness, f"{ASKED} A yacht?", meaning=meaning, limit=3)
 
 
-def test_vectors_follow_the_messages(world: LcmToolsHarness) -> None:
+def test_vectors_follow_the_messages(harness: LcmToolsHarness) -> None:
     """Over several blocks, with a last one that grows; what a search of ours found says nothing."""
-    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
-    grep(world, ASKED)
-    assert vectors_are_right(world.home) == EMBEDDING_BLOCK + 40
-    world.say(*(assistant(f"Answer {n}") for n in range(EMBEDDING_BLOCK)))
-    grep(world, ASKED)
-    assert vectors_are_right(world.home) == 2 * EMBEDDING_BLOCK + 40
+    harness.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
+    grep(harness, ASKED)
+    assert vectors_are_right(harness.home) == EMBEDDING_BLOCK + 40
+    harness.say(*(assistant(f"Answer {n}") for n in range(EMBEDDING_BLOCK)))
+    grep(harness, ASKED)
+    assert vectors_are_right(harness.home) == 2 * EMBEDDING_BLOCK + 40
     assert "Search: by words and by meaning (552 of 552 messages so far)" in answer(
-        "lcm_status", {}, world.place(meaning=ON)
+        "lcm_status", {}, harness.call_context(meaning=ON)
     )
 
 
@@ -128,13 +128,13 @@ def test_vectors_follow_the_messages(world: LcmToolsHarness) -> None:
         "UPDATE meanings SET messages = 1, vectors = substr(vectors, 1, 128)",
     ],
 )
-def test_what_is_missing_is_made_again(world: LcmToolsHarness, damage: str) -> None:
+def test_what_is_missing_is_made_again(harness: LcmToolsHarness, damage: str) -> None:
     """A block that is lost, of another model, broken or half done."""
-    world.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
-    grep(world, ASKED)
-    world.sql(damage)
-    assert "yacht" in grep(world, ASKED)
-    assert vectors_are_right(world.home) == EMBEDDING_BLOCK + 40
+    harness.say(*(user(f"Number {n} is about {TALK[n % 8]}") for n in range(EMBEDDING_BLOCK + 40)))
+    grep(harness, ASKED)
+    harness.sql(damage)
+    assert "yacht" in grep(harness, ASKED)
+    assert vectors_are_right(harness.home) == EMBEDDING_BLOCK + 40
 
 
 def test_a_compaction_works_them_out(tmp_path: Path) -> None:
@@ -149,11 +149,11 @@ def test_a_compaction_works_them_out(tmp_path: Path) -> None:
         host.close()
 
 
-def test_a_file_from_before_gets_them(world: LcmToolsHarness) -> None:
+def test_a_file_from_before_gets_them(harness: LcmToolsHarness) -> None:
     """The schema grows, and nothing that was said changes."""
-    world.say(*map(user, TALK))
-    world.sql("DROP TABLE meanings", "PRAGMA user_version = 1")
-    with opened(world.home) as again:
+    harness.say(*map(user, TALK))
+    harness.sql("DROP TABLE meanings", "PRAGMA user_version = 1")
+    with opened(harness.home) as again:
         assert "sailing yacht" in hits(grep(again, ASKED, limit=1))[0]
 
 

@@ -22,17 +22,17 @@ HOST_SHOWS = inspect.signature(Toolbox).parameters["result_limit"].default
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LcmToolsHarness]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LcmToolsHarness]:
     """For tests that only ask."""
-    with opened(tmp_path_factory.mktemp("small")) as world:
-        furnish(world)
-        yield world
+    with opened(tmp_path_factory.mktemp("small")) as harness:
+        furnish(harness)
+        yield harness
 
 
 @pytest.fixture
 def own_world(tmp_path: Path) -> Iterator[LcmToolsHarness]:
-    with opened(tmp_path) as world:
-        yield world
+    with opened(tmp_path) as harness:
+        yield harness
 
 
 def error(told: str) -> str:
@@ -76,99 +76,99 @@ def test_the_tools_stand_in_a_fixed_order() -> None:
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(
-    world: LcmToolsHarness, name: str, args: dict[str, object], told: str
+    harness: LcmToolsHarness, name: str, args: dict[str, object], told: str
 ) -> None:
     """It says what to do next, as JSON, and is no exception."""
-    assert told in error(tools.answer(name, args, world.place()))
+    assert told in error(tools.answer(name, args, harness.call_context()))
 
 
 @pytest.mark.parametrize("written", ["m3", "M3", "[m3]", "`m3`", " m3. ", "c1.m3", "m3-m3", "m3-3"])
-def test_ids_as_models_write_them(world: LcmToolsHarness, written: str) -> None:
+def test_ids_as_models_write_them(harness: LcmToolsHarness, written: str) -> None:
     """Nobody has to be told twice because of a bracket."""
-    assert list(world.originals(id=written)) == ["m3"]
+    assert list(harness.originals(id=written)) == ["m3"]
 
 
 @pytest.mark.parametrize("written", ["m3-m5", "m5-m3", "m3 - m5", "m3–m5", "m3-5", "c1.m3-c1.m5"])
-def test_ranges_as_models_write_them(world: LcmToolsHarness, written: str) -> None:
+def test_ranges_as_models_write_them(harness: LcmToolsHarness, written: str) -> None:
     """In either direction."""
-    assert list(world.originals(id=written)) == ["m3", "m4", "m5"]
+    assert list(harness.originals(id=written)) == ["m3", "m4", "m5"]
 
 
-def test_a_range_ends_with_the_conversation(world: LcmToolsHarness) -> None:
+def test_a_range_ends_with_the_conversation(harness: LcmToolsHarness) -> None:
     """Its beginning is there, so that is given."""
-    assert list(world.originals(id="m11-m500")) == ["m11", "m12"]
+    assert list(harness.originals(id="m11-m500")) == ["m11", "m12"]
 
 
-def test_numbers_and_truths_as_text(world: LcmToolsHarness) -> None:
+def test_numbers_and_truths_as_text(harness: LcmToolsHarness) -> None:
     """Models put quotes around them."""
-    told = world.call("lcm_expand", id="s3", originals="true", page="1", max_tokens="600")
+    told = harness.call("lcm_expand", id="s3", originals="true", page="1", max_tokens="600")
     assert "[m1 user" in told
 
 
 def test_another_persons_conversation_is_not_there(own_world: LcmToolsHarness) -> None:
     """Not by its own ids, not with the name of the conversation, and the answer is as if it did not exist."""
-    world = own_world
-    furnish(world)
-    said = world.say(user("My secret is blue."), conversation="theirs", person="eve")
-    theirs = world.leaf(said, summary("A secret."), "theirs")
+    harness = own_world
+    furnish(harness)
+    said = harness.say(user("My secret is blue."), conversation="theirs", person="eve")
+    theirs = harness.leaf(said, summary("A secret."), "theirs")
     for name in ("lcm_expand", "lcm_describe"):
         for written in (theirs.id, f"c2.{theirs.id}", "c2.m1", "c2.m1-m5"):
-            told = world.call(name, id=written)
+            told = harness.call(name, id=written)
             assert "secret" not in told
             assert error(told).replace("c2", "c77").replace(theirs.id, "s77") == error(
-                world.call(name, id=written.replace("c2", "c77").replace(theirs.id, "s77"))
+                harness.call(name, id=written.replace("c2", "c77").replace(theirs.id, "s77"))
             )
-    told = world.call("lcm_expand_query", question="What is the secret?", ids=["c2.m1"])
+    told = harness.call("lcm_expand_query", question="What is the secret?", ids=["c2.m1"])
     assert "There is no conversation" in error(told)
 
 
 def test_another_conversation_of_the_same_person(own_world: LcmToolsHarness) -> None:
     """Under its own name; a summary's number alone says where it is."""
-    world = own_world
-    furnish(world)
-    said = world.say(user("The other chat."), conversation="there")
-    node = world.leaf(said, summary("Other."), "there")
-    assert world.originals(id="c2.m1")["c2.m1"].content == "The other chat."
-    assert world.originals(id=f"c2.{node.id}")["c2.m1"].content == "The other chat."
-    assert f"ask for `c2.{node.id}`" in error(world.call("lcm_expand", id=node.id))
-    assert "c2.m1" in world.call("lcm_describe", id="c2.m1")
+    harness = own_world
+    furnish(harness)
+    said = harness.say(user("The other chat."), conversation="there")
+    node = harness.leaf(said, summary("Other."), "there")
+    assert harness.originals(id="c2.m1")["c2.m1"].content == "The other chat."
+    assert harness.originals(id=f"c2.{node.id}")["c2.m1"].content == "The other chat."
+    assert f"ask for `c2.{node.id}`" in error(harness.call("lcm_expand", id=node.id))
+    assert "c2.m1" in harness.call("lcm_describe", id="c2.m1")
     # Where the host says no name, nobody is the same person.
-    nameless = world.place(person="")
+    nameless = harness.call_context(person="")
     assert "no conversation" in error(tools.answer("lcm_expand", {"id": "c2.m1"}, nameless))
 
 
 def test_before_anything_is_stored(own_world: LcmToolsHarness) -> None:
     """A new conversation is told so by every tool."""
-    world = own_world
-    assert "Nothing of this conversation is stored yet" in error(world.call("lcm_expand", id="m1"))
-    assert "Nothing of this conversation is stored yet" in error(world.call("lcm_describe"))
-    assert "Nothing of this conversation is stored yet" in world.call("lcm_doctor")
-    assert "Messages: 0 stored" in world.call("lcm_status")
+    harness = own_world
+    assert "Nothing of this conversation is stored yet" in error(harness.call("lcm_expand", id="m1"))
+    assert "Nothing of this conversation is stored yet" in error(harness.call("lcm_describe"))
+    assert "Nothing of this conversation is stored yet" in harness.call("lcm_doctor")
+    assert "Messages: 0 stored" in harness.call("lcm_status")
 
 
 def test_a_file_that_is_no_database(own_world: LcmToolsHarness) -> None:
     """What cannot be read is said to the model, and the turn goes on."""
-    world = own_world
-    world.database.path.write_bytes(b"not a database at all, " * 100)
+    harness = own_world
+    harness.database.path.write_bytes(b"not a database at all, " * 100)
     for name, args in {"lcm_expand": {"id": "m1"}, "lcm_status": {}, "lcm_doctor": {}}.items():
-        assert "could not be read" in error(world.call(name, **args))
+        assert "could not be read" in error(harness.call(name, **args))
 
 
 def test_a_database_of_a_later_version(own_world: LcmToolsHarness) -> None:
     """It is left alone, and the sentence says what to do."""
-    world = own_world
-    furnish(world)
-    world.close()  # or it would go on with the file it has open
-    world.sql("PRAGMA user_version = 999")
-    assert "Install the newer Hermes" in error(world.call("lcm_status"))
+    harness = own_world
+    furnish(harness)
+    harness.close()  # or it would go on with the file it has open
+    harness.sql("PRAGMA user_version = 999")
+    assert "Install the newer Hermes" in error(harness.call("lcm_status"))
 
 
 def test_no_result_is_larger_than_it_may_be(own_world: LcmToolsHarness) -> None:
     """Neither than the host shows in one piece, nor than a third of the window."""
-    world = own_world
-    said = world.say(*(user(f"{n} " + "word 漢字 " * 300, name="Anna" * 50) for n in range(240)))
-    leaves = [world.leaf(said[n : n + 12], summary("s " * 2_000, "t " * 500)) for n in range(0, 240, 12)]
-    world.show(world.condensed(leaves, summary("x", "t" * 900)), *said[-4:])
+    harness = own_world
+    said = harness.say(*(user(f"{n} " + "word 漢字 " * 300, name="Anna" * 50) for n in range(240)))
+    leaves = [harness.leaf(said[n : n + 12], summary("s " * 2_000, "t " * 500)) for n in range(0, 240, 12)]
+    harness.show(harness.condensed(leaves, summary("x", "t" * 900)), *said[-4:])
     calls = [
         ("lcm_describe", {}),
         ("lcm_describe", {"id": "m1-m240"}),
@@ -181,7 +181,7 @@ def test_no_result_is_larger_than_it_may_be(own_world: LcmToolsHarness) -> None:
     ]
     for window in (2_000, 8_000, 200_000):
         for name, args in calls:
-            told = tools.answer(name, args, world.place(context_length=window))
+            told = tools.answer(name, args, harness.call_context(context_length=window))
             assert "error" not in told[:10], told
             assert len(told) <= HOST_SHOWS
             assert estimate_text_tokens(told) <= max(500, min(12_000, window // 3)), (name, args)
@@ -205,9 +205,9 @@ ids = st.from_regex(r"(c\d\.)?[msx]-?\d{0,3}(-m\d{0,3})?", fullmatch=True)
     ),
 )
 def test_whatever_a_model_calls_it_gets_text(
-    world: LcmToolsHarness, name: str, args: dict[str, object]
+    harness: LcmToolsHarness, name: str, args: dict[str, object]
 ) -> None:
     """An error says so in JSON; none of them is about a fault of ours."""
-    told = tools.answer(name, args, world.place())
+    told = tools.answer(name, args, harness.call_context())
     assert isinstance(told, str) and told
     assert "could not be read" not in told

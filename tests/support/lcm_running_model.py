@@ -1,4 +1,5 @@
-"""The model of the running house: it keeps a log, writes summaries without a detail, and looks up what it forgot."""
+"""The model and the configuration of a running Hermes with this engine: the model keeps a log, writes summaries without
+details, and looks up what left its context."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tests.contract.platforms.scripted_model import Model, Step
 from tests.fakes.model_server import Seen
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Call, Reply
+from tests.support.long_chat import small_window
 
 WINDOW = 8192
 RECORD = "[LCM RECORD]"
@@ -47,7 +49,7 @@ def please_call(tool: str, *arguments: dict[str, Any]) -> str:
     return f"Please call {tool} with {json.dumps(arguments)}"
 
 
-class HouseholdModel(Model):
+class LogKeepingModel(Model):
     def __init__(self, world: FakeOpenAI) -> None:
         super().__init__(world)
         self.holds_summaries = False
@@ -168,3 +170,11 @@ def _chatter(number: int, sentences: int) -> str:
 
 def _at_once(text: str) -> Reply:
     return Reply(chunks=[text])
+
+
+def with_lcm(world: FakeOpenAI, **options: Any) -> dict[str, Any]:
+    """Return a configuration with this engine and a small window. `options` are those of the engine."""
+    return {
+        **small_window(world, memory_flush=False),
+        "context": {"engine": "lcm", **({"options": options} if options else {})},
+    }

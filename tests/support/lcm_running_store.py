@@ -12,7 +12,7 @@ from gateway.store.sqlite.store import SqliteStore
 from plugins.context_engine.lcm.messages import message_from_row
 from tests.support.lcm_chats import plain_chat
 
-Books = list[tuple[str, dict[str, Any]]]
+Messages = list[tuple[str, dict[str, Any]]]
 """Id and words of each message, in order."""
 
 
@@ -45,7 +45,7 @@ def keys_of(home: Path, conversation: str) -> tuple[int, list[int]]:
     return key, [summary for (summary,) in summaries]
 
 
-async def said(home: Path, conversation: str) -> Books:
+async def said(home: Path, conversation: str) -> Messages:
     """All that was ever said in it, in every branch."""
     store = await SqliteStore.open(home / "state.db", read_only=True)
     try:
@@ -58,7 +58,7 @@ async def said(home: Path, conversation: str) -> Books:
     return [(id, plain_chat(chat)) for id, chat in known.items()]
 
 
-def kept(home: Path, conversation: str) -> Books:
+def kept(home: Path, conversation: str) -> Messages:
     """Return the messages that the engine has stored."""
     with closing(sqlite3.connect(home / "hermes-lcm.db")) as db:
         db.row_factory = sqlite3.Row
