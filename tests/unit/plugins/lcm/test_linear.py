@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.compression.ledger import Ledger
+from plugins.context_engine.lcm.compaction import record_text
 from plugins.context_engine.lcm.digests import digest
 from plugins.context_engine.lcm.graph import Node
 from plugins.context_engine.lcm.hints import _quote
@@ -30,7 +31,6 @@ from plugins.context_engine.lcm.summarising.sources import (
     truncate_topics,
 )
 from plugins.context_engine.lcm.summarising.topics import find_topics, topics_in
-from plugins.context_engine.lcm.summary_message import record_text
 from plugins.context_engine.lcm.tools.expand import message_sections
 from plugins.context_engine.lcm.tools.expand_query import check_citations, split_ids
 from tests.support.extractive_summariser import extractive_summary
