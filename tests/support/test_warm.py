@@ -41,5 +41,5 @@ async def test_it_is_a_process_of_its_own(private_home: Path) -> None:
     assert await killed.communicate() == (b"", b"")
     assert await killed.wait() == killed.returncode == -signal.SIGKILL
     _, said = await asyncio.wait_for(waiting.communicate(b" \n"), 30)
-    assert b"nothing to ask" in said
+    assert b"There is no question" in said
     assert waiting.returncode == 2
