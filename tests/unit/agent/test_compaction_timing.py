@@ -87,7 +87,9 @@ async def test_a_turn_waits_only_a_while_for_what_is_being_prepared(tmp_path: Pa
     )
     events = await asyncio.wait_for(at.say("B"), 30)
     assert compacted(events) and events[-1] == TurnDone("Done.")
-    assert len(auxiliary.requests) == 1, "it was not asked twice"
+    # The redo in the background may already have asked for a summary of the extract.
+    first = [request for request in auxiliary.requests if "END OF EXTRACT" not in str(request.messages)]
+    assert len(first) == 1, "it was not asked twice"
 
 
 async def test_an_extract_that_nobody_waited_for_is_no_draft(tmp_path: Path) -> None:
