@@ -35,10 +35,6 @@ KEYS = (
 # Plugins that others may write are refused, whatever umask the person has who runs the tests.
 os.umask(0o022)
 
-# How long an example takes depends on what else the machine is doing; figures belong in bench/.
-settings.register_profile("hermes", deadline=None)
-settings.load_profile("hermes")
-
 
 # As `configure_logging` does: at the first retry the library would look for others' hooks, and read files for that.
 stamina.instrumentation.set_on_retry_hooks([])
@@ -53,6 +49,16 @@ def default_logging() -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run what is marked `long`, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`make test` tries the same examples each time; `make test-long` and `make fuzz` look for new ones.
+
+    An example has no deadline: its time depends on what else the machine does, and figures belong in bench/.
+    """
+    looks_for_new = config.getoption("--long") or "HERMES_FUZZ" in os.environ
+    settings.register_profile("hermes", deadline=None, derandomize=not looks_for_new)
+    settings.load_profile("hermes")
 
 
 @pytest.hookimpl(optionalhook=True)

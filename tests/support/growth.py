@@ -67,7 +67,7 @@ def grows_too_fast(work: Work, text: Callable[[int], str]) -> str:
     if cost <= allowance:
         return ""
     small = text(SMALL)
-    for _ in range(3):
+    for _ in range(12):
         cost = min(cost, _cost(work, large))
         if cost <= allowance:
             return ""

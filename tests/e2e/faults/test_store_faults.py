@@ -123,6 +123,16 @@ async def told_to_wait(service: ChatService) -> None:
     await until(lambda: _STORE_UNAVAILABLE in service.texts())
 
 
+async def shown_and_noted(it: Bot, service: ChatService) -> None:
+    """Wait until the person sees the beginning of the answer and the outbox knows where."""
+    await until(lambda: any("This is the" in text for text in service.texts()))
+    async with asyncio.timeout(10):
+        while not any(  # noqa: ASYNC110 - the outbox is another task's; only its rows tell
+            item.progress.shown_in for item in await it.at.store.outbox.undelivered(service.platform)
+        ):
+            await asyncio.sleep(0.005)
+
+
 @faults
 async def test_in_the_middle_of_a_turn(disk: Path, service: ChatService, fault: Fault) -> None:
     """What the tool did cannot be written down: its author is told, and once it can the turn goes on by itself."""
@@ -148,7 +158,7 @@ async def test_when_the_answer_is_stored(disk: Path, service: ChatService, fault
     gate = asyncio.Event()
     async with bot(disk, service, ["This is the", gate, " answer."], "This is the answer, again.") as it:
         turning = asyncio.create_task(it.at.turn("What is it?"))
-        await until(lambda: any("This is the" in text for text in service.texts()))
+        await shown_and_noted(it, service)
         async with trouble(fault, it.home):
             gate.set()
             await told_to_wait(service)
@@ -167,7 +177,7 @@ async def test_when_it_does_not_end_before_the_next_start(
     gate = asyncio.Event()
     async with bot(disk, service, ["This is the", gate, " answer."]) as it:
         turning = asyncio.create_task(it.at.turn("What is it?"))
-        await until(lambda: any("This is the" in text for text in service.texts()))
+        await shown_and_noted(it, service)
         async with trouble(fault, it.home):
             gate.set()
             await told_to_wait(service)

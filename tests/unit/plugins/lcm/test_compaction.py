@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import AuthenticationFailed, NetworkFailed
@@ -239,11 +239,15 @@ sizes = st.lists(
 @pytest.mark.parametrize("summariser", ["echoing", "empty", "failing", "greedy"])
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=sizes, window=st.integers(4_000, 16_000))
+@example(history=[("assistant", 2630)], window=4_000)
 def test_it_converges(
     tmp_path_factory: pytest.TempPathFactory, summariser: str, history: list[tuple[str, int]], window: int
 ) -> None:
-    """Any conversation fits the window after one compaction, whatever the summariser does; and it is below the
-    threshold as soon as nobody works on what is large any more."""
+    """Any conversation fits the window after one compaction, whatever the summariser does.
+
+    The answer that the person replies to stays whole, so one large answer may keep it above the threshold until the
+    next reply.
+    """
 
     def ask(prompt: str, max_tokens: int) -> str:
         if summariser == "failing":
@@ -262,7 +266,7 @@ def test_it_converges(
     tokens = tokens_in(host.messages)
     if tokens < host.engine.threshold_tokens:
         return
-    assert host.compress(current_tokens=tokens)
+    host.compress(current_tokens=tokens)
     assert tokens_in(host.messages) < 0.8 * window
     check_sendable(host.messages)
     assert host.messages[-1]["content"] == "And now?"
