@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,10 +128,9 @@ async def test_our_errors_come_through() -> None:
 async def test_a_timeout_cancels_the_request() -> None:
     """The thread is told in time, and nobody goes on paying for the answer."""
     bind_to(never_answering())
-    began = time.monotonic()
-    with pytest.raises(NetworkFailed, match=r"within 0\.05 seconds"):
+    with pytest.raises(NetworkFailed, match=r"within 0\.05 seconds") as caught:
         await in_thread(timeout=0.05)
-    assert time.monotonic() - began < 4, "the loop keeps the time, not the thread's second line of defence"
+    assert caught.traceback[-1].name != "_wait_for", "the loop reports the timeout before the thread gives up"
     assert asyncio.all_tasks() == {asyncio.current_task()}, "the request is gone"
 
 
