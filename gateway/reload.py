@@ -21,8 +21,9 @@ from agent.errors import HermesError, ModelNotAvailable, UnknownTool
 from agent.redaction import keeping_secret
 from agent.tool import discover
 from agent.toolbox import choose_tools
+from gateway.config.environment import provider_keys
 from gateway.config.fields import differences, in_effect
-from gateway.config.loader import LoadedConfig, find_config, load, provider_keys
+from gateway.config.loader import LoadedConfig, find_config, load
 from gateway.config.schema import Config
 from gateway.config.secrets import all_secrets
 from gateway.config.validate import describe_type, dotted, schema_at

@@ -37,7 +37,7 @@ def check(ctx: click.Context) -> None:
 @click.pass_obj
 def show(options: Options) -> None:
     """Print the configuration in effect and where each value comes from. Secrets are masked."""
-    from gateway.config.effective_config import effective_lines  # noqa: PLC0415
+    from gateway.config.secrets import effective_lines  # noqa: PLC0415
 
     loaded = loaded_for(options)
     out = console()

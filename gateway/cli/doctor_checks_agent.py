@@ -17,7 +17,8 @@ from agent.toolbox import choose_tools
 from agent.tools.terminal import terminal
 from gateway.app import build_sandbox
 from gateway.cli.model_probe import ask_model
-from gateway.config.loader import LoadedConfig, provider_keys
+from gateway.config.environment import provider_keys
+from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
 from gateway.errors import EngineBroken, UnknownEngine
 from gateway.limits.budget import format_usd

@@ -15,9 +15,8 @@ from typing import Literal
 import gateway
 from agent.errors import HermesError
 from gateway.cli import ignored_sentence
-from gateway.config import loader as configuration_files
-from gateway.config.environment import relative_pythonpath
-from gateway.config.loader import LoadedConfig, load
+from gateway.config import environment
+from gateway.config.loader import LoadedConfig, ensure_home, load
 from gateway.errors import ConfigError
 from gateway.platforms.base import Finding
 
@@ -47,7 +46,7 @@ def packages() -> Iterator[Finding]:
             )
     if not any(strangers.values()):
         yield Finding("ok", f"Hermes is installed in {Path(gateway.__path__[0]).parent}")
-    for entry in relative_pythonpath():
+    for entry in environment.relative_pythonpath():
         what = f"the relative entry {entry!r}" if entry else "an empty entry"
         yield Finding(
             "warn", f"PYTHONPATH has {what}: Python runs code from the folder you start Hermes in; remove it"
@@ -56,11 +55,11 @@ def packages() -> Iterator[Finding]:
 
 def state_directory() -> Iterator[Finding]:
     try:
-        home = configuration_files.state_directory()
+        home = environment.state_directory()
         if not home.exists():
             yield _to_be_made(home)
             return
-        configuration_files.ensure_home(home)
+        ensure_home(home)
         yield from private(home, "chmod 700")
         if (home / ".env").exists():
             yield from private(home / ".env", "chmod 600")
@@ -83,7 +82,7 @@ def _to_be_made(home: Path) -> Finding:
 def disk() -> Iterator[Finding]:
     """Warn about low disk space before messages are rejected because of it."""
     try:
-        ground = nearest_folder(configuration_files.state_directory())
+        ground = nearest_folder(environment.state_directory())
         free = shutil.disk_usage(ground).free // _MEGABYTE
     except (HermesError, OSError):
         return  # said in the line about the state directory

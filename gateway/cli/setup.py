@@ -11,7 +11,8 @@ import click
 from pydantic import SecretStr
 
 from gateway.cli import Options, tell_ignored
-from gateway.config.loader import ensure_home, find_config, ignored_file, load, state_directory
+from gateway.config.environment import state_directory
+from gateway.config.loader import ensure_home, find_config, ignored_file, load
 from gateway.config.schema import Config, PlatformSections
 from gateway.errors import ConfigError
 from gateway.platforms.registry import PlatformRegistry

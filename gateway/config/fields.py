@@ -31,11 +31,21 @@ Reload = Literal["live", "restart"]
 """When a change to the file takes effect: from the next message on, or at the next start."""
 
 
-def setting(default: Any, *, reload: Reload, description: str, validate_default: bool | None = None) -> Any:
-    """Declare a key of the configuration."""
+def setting(
+    default: Any,
+    description: str,
+    *,
+    within: tuple[float, float | None] | None = None,
+    reload: Reload = "restart",
+    validate_default: bool = False,
+) -> Any:
+    """Declare a key of the configuration. `within` is the range of a number that is never empty."""
+    low, high = within or (None, None)
     return Field(
         default=default,
         description=description,
+        ge=low,
+        le=high,
         validate_default=validate_default,
         json_schema_extra={"reload": reload},
     )
@@ -48,11 +58,10 @@ def reload_mode(field: FieldInfo) -> Reload:
 
 
 Name = Annotated[str, Field(min_length=1)]
+Whole = Annotated[int, BeforeValidator(reject_booleans)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(reject_booleans)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(reject_booleans)]
-Steps = Annotated[int, Field(ge=1, le=1000), BeforeValidator(reject_booleans)]
 Port = Annotated[int, Field(ge=0, le=65535), BeforeValidator(reject_booleans)]
-Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False), BeforeValidator(reject_booleans)]
-TailShare = Annotated[float, Field(ge=0.10, le=0.80, allow_inf_nan=False), BeforeValidator(reject_booleans)]
 Url = Annotated[str, Field(pattern=URL_PATTERN)]
 
 

@@ -17,25 +17,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gateway.config.environment import environment, provider_keys, state_directory
+from gateway.config.environment import environment, state_directory
 from gateway.config.schema import Config, PlatformSections, config_with
 from gateway.config.schema_platforms import PlatformsConfig, is_platform_name, token_variables
 from gateway.config.validate import dotted, problem_lines, validate
 from gateway.config.yaml_document import Document, parse
 from gateway.errors import ConfigError, StateDirectoryUnusable
-
-__all__ = [
-    "SHIPPED",
-    "LoadedConfig",
-    "ensure_home",
-    "find_config",
-    "ignored_file",
-    "load",
-    "load_lenient",
-    "provider_keys",
-    "read_text",
-    "state_directory",
-]
 
 SHIPPED = Path(__file__).parents[2] / "hermes.yaml"
 """The documented defaults, beside the package in a clone and in an installed wheel."""
@@ -106,7 +93,7 @@ def load(
     document = parse(read_text(source), known)
     unchecked = () if strict else _unknown_platforms(document.tree, sections)
     config_type = config_with(sections, unchecked=unchecked)
-    _fill_in_tokens(document, known, {**token_variables(), **_plugin_variables(sections)})
+    _fill_in_tokens(document, known, sections)
     config = validate(document, config_type)
     if config is None:
         raise ConfigError(problems=problem_lines(document, str(source)))
@@ -232,14 +219,9 @@ def _unknown_platforms(tree: Any, sections: PlatformSections) -> list[str]:
     ]
 
 
-def _plugin_variables(sections: PlatformSections) -> dict[str, str]:
-    variables = {name: getattr(model, "token_variable", "") for name, model in sections.items()}
-    return {name: variable for name, variable in variables.items() if variable}
-
-
-def _fill_in_tokens(document: Document, known: Mapping[str, str], variables: Mapping[str, str]) -> None:
+def _fill_in_tokens(document: Document, known: Mapping[str, str], sections: PlatformSections) -> None:
     """Set the token of each platform from its usual variable, unless the file sets it."""
-    for platform, variable in variables.items():
+    for platform, variable in token_variables(sections).items():
         settings = _section(_section(document.tree, "platforms"), platform)
         if known.get(variable) and settings is not None and "token" not in settings:
             settings["token"] = known[variable]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from gateway.config.fields import Count, Name, Port, Section, Url, reject_booleans, setting
+from gateway.config.fields import Name, Port, Section, Url, Whole, setting
 
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised here, never chosen
 _ID = re.compile(r"[!-~]{1,128}")
@@ -79,7 +79,6 @@ NumericUserId = Annotated[NumericId, AfterValidator(_user_number)]
 TelegramGroupId = Annotated[NumericId, AfterValidator(_telegram_group)]
 DiscordServerId = Annotated[NumericId, AfterValidator(_discord_server)]
 Socket = Annotated[str, AfterValidator(_web_socket)]
-GroupContextSize = Annotated[int, Field(ge=0, le=200), BeforeValidator(reject_booleans)]
 
 _MIN_OPEN_TOKEN = 16
 """Shortest token of a page that other machines can reach, because they can guess without limit."""
@@ -88,25 +87,17 @@ _MIN_OPEN_TOKEN = 16
 class WebConfig(Section):
     """The chat page."""
 
-    enabled: bool = setting(default=True, reload="restart", description="Whether the chat page is served.")
+    enabled: bool = setting(True, "Whether the chat page is served.")
     host: Name = setting(
-        default="127.0.0.1",
-        reload="restart",
-        description="The address to listen on. Any but a loopback address needs a token of at least 16 characters.",
+        "127.0.0.1",
+        "The address to listen on. Any but a loopback address needs a token of at least 16 characters.",
     )
-    port: Port = setting(
-        default=8686, reload="restart", description="The port to listen on. 0 takes any free one."
-    )
+    port: Port = setting(8686, "The port to listen on. 0 takes any free one.")
     token: SecretStr | None = setting(
-        default=None,
-        reload="restart",
-        validate_default=True,
-        description="The password of the chat page and the dashboard. Empty: no password.",
+        None, "The password of the chat page and the dashboard. Empty: no password.", validate_default=True
     )
     read_token: SecretStr | None = setting(
-        default=None,
-        reload="restart",
-        description="A second password that opens the dashboard for reading only. It needs `token`.",
+        None, "A second password that opens the dashboard for reading only. It needs `token`."
     )
 
     @field_validator("token")
@@ -142,30 +133,24 @@ def _long_enough(token: SecretStr | None, host: str) -> SecretStr | None:
 
 def _allowed_users(kind: str) -> Any:
     return setting(
-        default=(),
-        reload="live",
-        description=f"Users who may talk to the bot in a direct chat, by {kind}. Others may not.",
+        (), f"Users who may talk to the bot in a direct chat, by {kind}. Others may not.", reload="live"
     )
 
 
 def _admins(kind: str) -> Any:
     return setting(
-        default=(),
+        (),
+        f"Users who may approve newcomers and change the model, by {kind}. They are allowed users too.",
         reload="live",
-        description=f"Users who may approve newcomers and change the model, by {kind}. They are allowed users too.",
     )
 
 
 def _allowed_groups(what: str) -> Any:
-    return setting(default=(), reload="live", description=f"{what} in which the bot answers.")
+    return setting((), f"{what} in which the bot answers.", reload="live")
 
 
 def _more_bots() -> Any:
-    return setting(
-        default={},
-        reload="restart",
-        description="More bots, by a name of your choice, each with the keys above.",
-    )
+    return setting({}, "More bots, by a name of your choice, each with the keys above.")
 
 
 class BotConfig(Section):
@@ -174,40 +159,31 @@ class BotConfig(Section):
     token_variable: ClassVar[str] = ""
     """Environment variable that holds the token if the file has none; empty for a bot with a name."""
 
-    enabled: bool | None = setting(
-        default=None,
-        reload="restart",
-        description="Whether the bot is started. Empty: yes if it has a token.",
-    )
-    token: SecretStr | None = setting(
-        default=None, reload="restart", validate_default=True, description="The bot's token."
-    )
+    enabled: bool | None = setting(None, "Whether the bot is started. Empty: yes if it has a token.")
+    token: SecretStr | None = setting(None, "The bot's token.", validate_default=True)
     allowed_users: tuple[Id, ...] = _allowed_users("id")
     allowed_groups: tuple[Id, ...] = _allowed_groups("Groups, by id,")
     group_members: Literal["everyone", "allowed_users"] = setting(
-        default="everyone", reload="live", description="Who may talk to the bot in an allowed group."
+        "everyone", "Who may talk to the bot in an allowed group.", reload="live"
     )
     admins: tuple[Id, ...] = _admins("id")
     pairing: bool = setting(
-        default=True,
-        reload="live",
-        description="Whether a stranger in a direct chat gets a code that the owner can approve with "
+        True,
+        "Whether a stranger in a direct chat gets a code that the owner can approve with "
         "`hermes pairing approve`. Otherwise the bot does not answer strangers.",
+        reload="live",
     )
     groups: Literal["shared", "per_person"] = setting(
-        default="shared",
-        reload="restart",
-        description="Whether a group is one conversation, or each of its members has one.",
+        "shared", "Whether a group is one conversation, or each of its members has one."
     )
-    group_context: GroupContextSize = setting(
-        default=20,
+    group_context: Whole = setting(
+        20,
+        "How many earlier group messages, not addressed to the bot, the model sees when it is addressed.",
+        within=(0, 200),
         reload="live",
-        description="How many earlier group messages, not addressed to the bot, the model sees when it is addressed.",
     )
     streaming: bool = setting(
-        default=True,
-        reload="live",
-        description="Whether an answer grows as it is written, or appears when it is complete.",
+        True, "Whether an answer grows as it is written, or appears when it is complete.", reload="live"
     )
 
     @classmethod
@@ -234,18 +210,13 @@ class WebhookConfig(Section):
     """A server that Telegram calls, in place of polling."""
 
     url: Url | None = setting(
-        default=None,
-        reload="restart",
-        description="The public https address that leads to `host` and `port`. Empty: Hermes polls for messages.",
+        None, "The public https address that leads to `host` and `port`. Empty: Hermes polls for messages."
     )
     secret: SecretStr | None = setting(
-        default=None,
-        reload="restart",
-        validate_default=True,
-        description="Proves that a call comes from Telegram. Needed with `url`.",
+        None, "Proves that a call comes from Telegram. Needed with `url`.", validate_default=True
     )
-    host: Name = setting(default="127.0.0.1", reload="restart", description="The address to listen on.")
-    port: Port = setting(default=8687, reload="restart", description="The port to listen on.")
+    host: Name = setting("127.0.0.1", "The address to listen on.")
+    port: Port = setting(8687, "The port to listen on.")
 
     @field_validator("secret")
     @classmethod
@@ -270,11 +241,7 @@ class TelegramBotConfig(_NumericBotConfig):
     """A Telegram bot."""
 
     allowed_groups: tuple[TelegramGroupId, ...] = _allowed_groups("Groups, by numeric id,")
-    base_url: Url = setting(
-        default="https://api.telegram.org",
-        reload="restart",
-        description="The Bot API server, such as one of your own.",
-    )
+    base_url: Url = setting("https://api.telegram.org", "The Bot API server, such as one of your own.")
     webhook: WebhookConfig = Field(default_factory=WebhookConfig)
 
     @classmethod
@@ -296,12 +263,8 @@ class DiscordBotConfig(_NumericBotConfig):
     """A Discord bot."""
 
     allowed_groups: tuple[DiscordServerId, ...] = _allowed_groups("Servers, by numeric id,")
-    api_base: Url = setting(
-        default="https://discord.com/api/v10", reload="restart", description="Discord's REST interface."
-    )
-    gateway_url: Socket = setting(
-        default="wss://gateway.discord.gg/", reload="restart", description="Discord's gateway."
-    )
+    api_base: Url = setting("https://discord.com/api/v10", "Discord's REST interface.")
+    gateway_url: Socket = setting("wss://gateway.discord.gg/", "Discord's gateway.")
 
 
 class DiscordConfig(DiscordBotConfig):
@@ -318,54 +281,6 @@ class PlatformsConfig(Section):
     web: WebConfig = Field(default_factory=WebConfig)
     telegram: TelegramConfig = Field(default_factory=TelegramConfig)
     discord: DiscordConfig = Field(default_factory=DiscordConfig)
-
-
-Hour = Annotated[int, Field(ge=0, le=23), BeforeValidator(reject_booleans)]
-
-
-class SessionsConfig(Section):
-    """When a conversation starts a new session by itself. Nothing is deleted, and the chat is told."""
-
-    reset: Literal["none", "idle", "daily"] = setting(
-        default="none",
-        reload="live",
-        description="`none`, `idle` (after a pause) or `daily` (with the first message of the day).",
-    )
-    idle_minutes: Count = setting(
-        default=1440, reload="live", description="The pause after which `idle` starts a new session."
-    )
-    daily_hour: Hour = setting(
-        default=4,
-        reload="live",
-        description="The hour, in local time, at which a new day begins for `daily`.",
-    )
-
-
-Seconds = Annotated[float, Field(ge=0.0, le=10.0, allow_inf_nan=False), BeforeValidator(reject_booleans)]
-DrainSeconds = Annotated[
-    float, Field(ge=0.0, le=600.0, allow_inf_nan=False), BeforeValidator(reject_booleans)
-]
-
-
-class GatewayConfig(Section):
-    """How messages are received."""
-
-    busy: Literal["queue", "steer", "interrupt"] = setting(
-        default="queue",
-        reload="live",
-        description="What happens to a message that arrives while an answer is being written: it waits (`queue`), "
-        "goes to the model at its next step (`steer`), or cancels the answer and takes its place (`interrupt`).",
-    )
-    join_seconds: Seconds = setting(
-        default=1.0,
-        reload="live",
-        description="Parts of a long paste or an album that arrive within this time of each other are one message.",
-    )
-    drain_seconds: DrainSeconds = setting(
-        default=8.0,
-        reload="live",
-        description="How long running answers may continue when Hermes stops. The others resume at the next start.",
-    )
 
 
 def bot_configs(platforms: PlatformsConfig) -> Iterator[tuple[str, BotConfig]]:
@@ -396,13 +311,10 @@ def section_key(platform: str) -> str:
     return f"platforms.{service}.bots.{name}" if name else f"platforms.{service}"
 
 
-def token_variables(platforms: type[PlatformsConfig] = PlatformsConfig) -> dict[str, str]:
-    """Return the environment variable of each platform's token, by platform."""
-    variables = {
-        name: field.annotation.token_variable
-        for name, field in platforms.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BotConfig)
-    }
+def token_variables(more: Mapping[str, type[Section]] = {}) -> dict[str, str]:
+    """Return the environment variable of each platform's token, by platform. `more` are the sections of plugins."""
+    sections = {name: field.annotation for name, field in PlatformsConfig.model_fields.items()} | dict(more)
+    variables = {name: getattr(section, "token_variable", "") for name, section in sections.items()}
     return {name: variable for name, variable in variables.items() if variable}
 
 

@@ -17,7 +17,7 @@ from agent.context.live import LiveContext, fixed_tokens, last_prompt_tokens
 from agent.events import Notice, TurnEvent
 from agent.loop import Agent
 from agent.store import Conversation
-from gateway.config.schema_platforms import SessionsConfig
+from gateway.config.schema import SessionsConfig
 
 
 async def reset_if_due(agent: Agent, conversation: Conversation, settings: SessionsConfig) -> str | None:

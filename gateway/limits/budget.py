@@ -16,7 +16,7 @@ import structlog
 from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import SessionStore
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 
 
 @dataclass(frozen=True, slots=True)

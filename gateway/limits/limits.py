@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from agent.store import SessionStore
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.errors import QueueFull
 from gateway.limits.budget import DailyBudget
 from gateway.limits.rate import RateLimit, Refusal

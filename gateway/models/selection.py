@@ -13,8 +13,7 @@ from agent.auxiliary_client import Resolver
 from agent.errors import ModelNotAvailable
 from agent.llm import LLMClient
 from agent.llm.retry import RetryingLLM
-from gateway.config.environment import PROVIDER_KEYS
-from gateway.config.loader import provider_keys
+from gateway.config.environment import PROVIDER_KEYS, provider_keys
 from gateway.config.schema import AuxiliaryModelConfig, ModelChoice, ModelConfig
 from gateway.config.schema_platforms import is_loopback
 from gateway.models import embedded

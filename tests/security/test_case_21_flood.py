@@ -21,7 +21,7 @@ from agent.llm import ChatRequest
 from agent.llm.budget import spender
 from agent.messages import Message
 from agent.store import Address
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.limits import Limits
 from gateway.types import Attachment, Author, ChatMessage, Place
 from tests.support.chat_service import ChatService

@@ -19,7 +19,7 @@ from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tools.todo import todo
 from gateway.commands import Commands
-from gateway.config.schema_platforms import SessionsConfig
+from gateway.config.schema import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore

@@ -22,7 +22,7 @@ from agent.testing import ScriptedLLM
 from agent.tool import Tool, ToolContext, tool
 from agent.tools.memory import memory
 from gateway.commands import Commands
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.core.gateway import Gateway
 from gateway.limits import Limits
 from gateway.plugins import Plugins

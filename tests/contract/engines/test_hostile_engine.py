@@ -26,7 +26,7 @@ from agent.messages import Message, ToolCall
 from agent.store import Address
 from agent.testing import ScriptedLLM, Step
 from gateway.commands import Commands
-from gateway.config.schema_platforms import SessionsConfig
+from gateway.config.schema import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.plugins import Plugins
 from gateway.store.sqlite.store import SqliteStore

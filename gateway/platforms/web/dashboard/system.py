@@ -15,7 +15,7 @@ from aiohttp import web
 
 from agent.redaction import redact
 from agent.tool import Tool
-from gateway.config.effective_config import Line, effective_lines
+from gateway.config.secrets import ConfigLine, effective_lines
 from gateway.platforms.web.dashboard.page import DashboardContext, PageRenderer
 from gateway.plugins import list_engines
 
@@ -59,16 +59,16 @@ def _variables(context: DashboardContext) -> dict[str, Any]:
     }
 
 
-def _sections(lines: Sequence[Line]) -> dict[str, list[Line]]:
+def _sections(lines: Sequence[ConfigLine]) -> dict[str, list[ConfigLine]]:
     """Group the values by the first word of their key."""
-    sections: dict[str, list[Line]] = {}
+    sections: dict[str, list[ConfigLine]] = {}
     for line in lines:
         if line.origin:
             sections.setdefault(line.key.partition(".")[0], []).append(line)
     return sections
 
 
-def _redact_line(line: Line) -> Line:
+def _redact_line(line: ConfigLine) -> ConfigLine:
     """Redact the value again: a secret may be in an unexpected key."""
     return replace(line, value=redact(line.value))
 

@@ -11,7 +11,7 @@ import pytest
 from agent.events import TextDelta, TurnDone
 from agent.messages import Message
 from agent.store import Address
-from gateway.config.schema_platforms import SessionsConfig
+from gateway.config.schema import SessionsConfig
 from tests.support.command_harness import CommandHarness, Person, opened
 
 UNKNOWN = "There is no such session in this conversation; /sessions lists them."

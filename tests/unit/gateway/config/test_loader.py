@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.loader import SHIPPED, ensure_home, load, provider_keys
+from gateway.config.environment import provider_keys
+from gateway.config.loader import SHIPPED, ensure_home, load
 from gateway.config.schema import Config
 from gateway.errors import ConfigError, StateDirectoryUnusable
 from tests.support.ordinary_user import hermes

@@ -14,7 +14,7 @@ from agent.messages import Message
 from agent.store import Address
 from agent.testing import ScriptedLLM
 from gateway.commands import Commands
-from gateway.config.schema_platforms import SessionsConfig
+from gateway.config.schema import SessionsConfig
 from gateway.core.gateway import Gateway
 from gateway.core.session_policy import is_due
 from gateway.plugins import Plugins

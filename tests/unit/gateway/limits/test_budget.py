@@ -14,7 +14,7 @@ import pytest
 from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address, Conversation
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.limits.budget import DailyBudget, Day, format_duration, format_usd
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.stores import temporary_store

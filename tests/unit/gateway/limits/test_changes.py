@@ -7,7 +7,7 @@ import pytest
 from agent.errors import BudgetReached
 from agent.llm import Usage
 from agent.store import Address
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.limits import Limits
 from gateway.types import OWNER
 from tests.support.stores import temporary_store

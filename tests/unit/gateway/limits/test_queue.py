@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.events import TextDelta
 from agent.store import Address
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig
 from gateway.errors import QueueFull
 from gateway.limits import Limits
 from gateway.types import OWNER, InboundMessage

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from agent.llm import ChatRequest
 from gateway.cli.doctor_checks_agent import limits as examined
-from gateway.config.schema import Config
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import Config, LimitsConfig
 from gateway.limits import Limits
 from gateway.platforms.base import Finding
 from tests.support.web_harness import web_world

@@ -13,8 +13,7 @@ from agent.errors import BadRequest, BudgetReached, ModelError, NetworkFailed
 from agent.llm import ChatRequest
 from agent.llm.budget import spending_for
 from agent.store import Address, Spent
-from gateway.config.schema import TranscriptionConfig
-from gateway.config.schema_limits import LimitsConfig
+from gateway.config.schema import LimitsConfig, TranscriptionConfig
 from gateway.limits import Limits
 from gateway.models.litellm_runtime import close_connections
 from gateway.models.selection import ModelSpec, build_llm, is_local
