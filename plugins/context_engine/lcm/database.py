@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -249,13 +248,12 @@ def shared_database(path: Path) -> Database:
         return database
 
 
-def remove_database(folder: Path) -> None:
-    """Delete a temporary folder and close its database."""
+def close_database(folder: Path) -> None:
+    """Close the database in this folder, even where it is in use."""
     with _open_lock:
         database = _open.pop(folder / FILE_NAME, None)
     while database and database.is_in_use:
         database.release()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from agent.tokens import estimate_messages_tokens_rough
 
 from . import tools
 from .compaction import Compaction, CompactionResult
-from .database import DATABASE_ERRORS, FILE_NAME, Database, find_problem, remove_database, shared_database
+from .database import DATABASE_ERRORS, FILE_NAME, Database, close_database, find_problem, shared_database
 from .graph import summaries_by_key
 from .graph_builder import GraphBuilder
 from .hints import find_hint
@@ -274,12 +275,12 @@ class LosslessContext(ContextEngine):
         return self._database
 
     def _folder(self) -> Path:
-        """Return the state directory, or a temporary folder that is deleted with the engine."""
+        """Return the state directory, or a temporary folder that is deleted when the process ends."""
         if self._home and Path(self._home).is_dir():
             return Path(self._home)
         if self._temporary_folder is None:
-            self._temporary_folder = Path(tempfile.mkdtemp(prefix="hermes-lcm-"))
-            weakref.finalize(self, remove_database, self._temporary_folder)
+            self._temporary_folder = Path(tempfile.mkdtemp(dir=_temporary_root().name))
+            weakref.finalize(self, close_database, self._temporary_folder)
         return self._temporary_folder
 
     def _set_window(self, context_length: int) -> None:
@@ -294,3 +295,8 @@ class LosslessContext(ContextEngine):
         self._fallbacks = Backoff(time.monotonic)
         self._no_gain = NoGain(time.monotonic)
         self._refusals = Backoff(time.monotonic)
+
+
+@cache
+def _temporary_root() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="hermes-lcm-")

@@ -26,10 +26,10 @@ async def test_a_query_that_meets_the_page(tmp_path: Path) -> None:
     """From then on messages are not taken as if nothing were wrong."""
     database = tmp_path / "state.db"
     session = await _filled(database)
-    await asyncio.to_thread(_damage, database, "messages")
     store = await SqliteStore.open(database)
     async with metrics_harness(tmp_path, store=store) as world:
         assert (await world.get("/readyz"))[0] == 200
+        await asyncio.to_thread(_damage, database, "messages")
         with pytest.raises(StoreCorrupt):
             await store.sessions.history(session)
         await _told_on_readyz(world)
