@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from agent.aio import finish_despite_cancel
-from agent.context.auto_compaction import AutoCompaction
+from agent.context.auto_compaction import AutoCompaction, OverflowRecovery, Refusals
 from agent.context.compaction import EngineStatus, Outcome
 from agent.context.compaction_pace import CompactionPace
 from agent.context.live import LiveContext
-from agent.context.overflow import OverflowRecovery, Refusals
 from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed, HermesError
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
@@ -28,7 +27,7 @@ from agent.llm.budget import spender
 from agent.llm.selection import ModelSelector
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.prompt_caching import PromptCaching
-from agent.redaction.stream import StreamRedactor
+from agent.redaction.known import StreamRedactor
 from agent.remembered import to_tell
 from agent.store import Conversation, SessionStore, Split
 from agent.system_prompt import render_system_prompt

@@ -68,7 +68,7 @@ class Message:
     session_id: str = ""
     """Set by the store."""
     state: ChatDict | None = None
-    """Data beside a summary: see `agent/compression/summary_state.py`. None for other messages and for summaries of
+    """Data beside a summary: see `agent/compression/summary_message.py`. None for other messages and for summaries of
     old versions."""
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from agent.compression import ledger, prompt, summary_message
 from agent.compression.revocations import speaker_in
-from agent.compression.summary_state import MARKS as STATE_MARKS
+from agent.compression.summary_message import MARKS as STATE_MARKS
 from agent.untrusted import strip_role_markers
 
 _MAX_QUOTES = 100

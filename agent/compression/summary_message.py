@@ -1,20 +1,22 @@
-"""The message that takes the place of compacted turns, and how to know it again after a restart.
+"""The message that replaces compacted turns, and how to recognise it after a restart.
 
-Its text, for the model, is: a fixed introduction, the summary, the ledger. The engine reads the same things back from
-`STATE`, the data beside the message. Only a summary without data is read from its text: one stored by an old version,
-or one that a host kept as text alone. A message that a person or a tool wrote has a `message_id` and no `STATE`, so no
-mark in it counts.
+Its text, for the model, is a fixed introduction, the summary and the ledger. The engine reads them back from `STATE`,
+the data beside the message; only a summary without data, from an old version or a host that keeps texts alone, is read
+from its text. A message of a person or a tool has a `message_id` and no `STATE`, so no mark in it counts.
+
+The host may add a block of its own behind the summary. Stored, the `state` of a summary has the engine's data and the
+text of this block; engines get their own part back and never see the block.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.compression.ledger import Ledger, split_ledger, without_ledger_marks
-from agent.messages import KIND, MESSAGE_ID, STATE, ChatDict, text_of
+from agent.messages import KIND, MESSAGE_ID, OUTSIDE, STATE, ChatDict, Message, text_of
 from agent.untrusted import own_words
 
 Side = Literal["user", "assistant"]
@@ -202,3 +204,39 @@ def between(
     if not rest or side_of(rest[0]) == after:
         return [summary]
     return [summary, {"role": after, "content": BRIDGE[after]}]
+
+
+_BEGIN = "\n\n[STATE CARRIED OVER]\n"
+_END = "\n[END OF STATE]"
+MARKS = (_BEGIN.strip(), _END.strip())
+_ENGINE = "engine"
+_BLOCK = "block"
+
+
+def new_state(of_engine: ChatDict, *, outside: bool) -> ChatDict:
+    """`outside`: text of others was in the messages that the summary replaces. No later summary forgets it."""
+    return {_ENGINE: of_engine, _BLOCK: "", OUTSIDE: outside}
+
+
+def with_block(summary: Message, state: str) -> Message:
+    block = f"{_BEGIN}{state}{_END}"
+    return replace(summary, content=summary.content + block, state={**(summary.state or {}), _BLOCK: block})
+
+
+def block_of(summary: Message) -> str:
+    """The block with its marks. In summaries of old versions it is what follows the last mark."""
+    if summary.state is not None:
+        return str(summary.state.get(_BLOCK, ""))
+    text = summary.content
+    at = text.rfind(_BEGIN) if text.endswith(_END) else -1
+    return text[at:] if at >= 0 else ""
+
+
+def text_of_engine(summary: Message) -> str:
+    """The content as the engine wrote it."""
+    return summary.content.removesuffix(block_of(summary))
+
+
+def state_of_engine(summary: Message) -> ChatDict:
+    found = (summary.state or {}).get(_ENGINE)
+    return found if isinstance(found, dict) else {}

@@ -20,13 +20,12 @@ import structlog
 from agent import auxiliary_client
 from agent.auxiliary_client import models_for_engine
 from agent.compression.outcome import NOTHING_TO_DO, in_numbers
-from agent.context.child_session import child_session_from, for_engine
+from agent.context.child_session import carried_state, child_session_from, for_engine, with_state
 from agent.context.compaction_pace import NEARLY_FULL, CompactionPace, SummaryTimeout, advice
 from agent.context.drafts import Draft, Drafts
 from agent.context.engine_pool import EnginePool, Pause
 from agent.context.engine_runner import EngineRunner
 from agent.context.live import LiveContext, is_plausible
-from agent.context.reinjected_state import carried_state, with_state
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import LLMClient

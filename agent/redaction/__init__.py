@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent.messages import ChatDict, call_of
-from agent.redaction import assigned, blocks, library, shapes
+from agent.redaction import assigned, library, shapes
 from agent.redaction.known import keeping_secret, known_rules
-from agent.redaction.rules import Rule
+from agent.redaction.rules import REDACTED, Rule
 
 __all__ = [
     "REDACTED",
@@ -30,11 +30,10 @@ __all__ = [
     "rules_that_may_fire",
 ]
 
-REDACTED = "[redacted]"
 _SHORTEST_KEY = 15
 """Characters that a key of any provider has at least, by the rules for shapes."""
 
-_OURS = (*blocks.RULES, *shapes.RULES, *assigned.RULES)
+_OURS = (*shapes.RULES, *assigned.RULES)
 
 
 def own_rules() -> tuple[Rule, ...]:
@@ -70,12 +69,12 @@ def _without(text: str, rule: Rule) -> str:
     parts: list[str] = []
     end = 0
     for start, stop in rule.find(text):
-        parts += [text[end:start], _stand_in(text[start:stop])]
+        parts += [text[end:start], _placeholder(text[start:stop])]
         end = stop
     return "".join((*parts, text[end:])) if parts else text
 
 
-def _stand_in(secret: str) -> str:
+def _placeholder(secret: str) -> str:
     """Return a placeholder with as many lines, so that line numbers stay the same."""
     return "\n".join(REDACTED if line.strip() else line for line in secret.split("\n"))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
-from agent.redaction.rules import Rule, named, phrase
-from agent.redaction.values import (
+from agent.redaction.rules import (
+    Rule,
     has_digit,
     is_expression,
+    is_placeholder,
     is_reference,
     looks_random,
+    named,
     names_a_secret,
-    stands_for_a_secret,
+    phrase,
 )
 
 _PASSWORDS = ("password", "passwd", "passphrase", "passwort", "pwd")
@@ -41,7 +43,7 @@ _OPTION = re.compile(r"[\"'`]?--?[a-z][a-z-]*")
 
 def _is_password(match: re.Match[str]) -> bool:
     value = match["secret"]
-    if stands_for_a_secret(value):
+    if is_placeholder(value):
         return False
     if match["quote"]:
         return not (value.istitle() and value.isalpha()) and not names_a_secret(value)
@@ -51,7 +53,7 @@ def _is_password(match: re.Match[str]) -> bool:
 
 def _is_key(match: re.Match[str]) -> bool:
     value = match["secret"]
-    if not looks_random(value) or is_reference(value) or stands_for_a_secret(value):
+    if not looks_random(value) or is_reference(value) or is_placeholder(value):
         return False
     is_page = _PAGE.search(match.string, max(0, match.start() - 25), match.start()) is not None
     return not is_page and not is_expression(value, match)
@@ -60,7 +62,7 @@ def _is_key(match: re.Match[str]) -> bool:
 def _is_given(match: re.Match[str]) -> bool:
     """To a variable or an option: whatever is not plainly something else."""
     value = match["secret"]
-    if stands_for_a_secret(value) or value.isupper() or value.startswith(("/", "~", "-")):
+    if is_placeholder(value) or value.isupper() or value.startswith(("/", "~", "-")):
         return False
     return not value.endswith(",") and not (is_reference(value) and names_a_secret(value))
 
@@ -82,13 +84,13 @@ def _is_option(match: re.Match[str]) -> bool:
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["secret"]
     if match["scheme"].strip().lower() == "basic":
-        return value != value.lower() and not stands_for_a_secret(value)
+        return value != value.lower() and not is_placeholder(value)
     return _is_bearer(match)
 
 
 def _is_bearer(match: re.Match[str]) -> bool:
     value = match["secret"]
-    if is_reference(value) or stands_for_a_secret(value):
+    if is_reference(value) or is_placeholder(value):
         return False
     return has_digit(value) or looks_random(value)
 
@@ -98,7 +100,7 @@ def _is_random(match: re.Match[str]) -> bool:
 
 
 def _is_told(match: re.Match[str]) -> bool:
-    return not stands_for_a_secret(match["secret"])
+    return not is_placeholder(match["secret"])
 
 
 def _is_said(match: re.Match[str]) -> bool:

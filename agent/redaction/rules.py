@@ -1,4 +1,4 @@
-"""Rules of redaction and how to build them."""
+"""Rules of redaction: how to build them, and how to tell a secret from a reference to one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Span = tuple[int, int]
 Find = Callable[[str], Iterable[Span]]
 Confirm = Callable[[re.Match[str]], bool]
 
-_KEY = "[A-Za-z0-9_-]"
+REDACTED = "[redacted]"
+_KEY_CHARACTER = "[A-Za-z0-9_-]"
 _LOOKED_AT = 250
 """Characters after a name by which it is decided whether a secret follows. One endless word may be full of names;
 without a limit each of them would be followed to its end."""
@@ -38,7 +39,7 @@ def shape(what: str, *prefixes: str, tail: str, confirm: Confirm | None = None) 
     """
     for prefix in prefixes:
         plain = re.escape(prefix)
-        pattern = f"{plain}(?<!{_KEY}{plain})(?:{tail.replace('KEY', _KEY)})"
+        pattern = f"{plain}(?<!{_KEY_CHARACTER}{plain})(?:{tail.replace('KEY', _KEY_CHARACTER)})"
         yield Rule(what, by_pattern(pattern, confirm), (prefix.lower(),), one_word=True)
 
 
@@ -101,3 +102,66 @@ def by_pattern(pattern: str, confirm: Confirm | None = None) -> Find:
 def _when_needed(pattern: str) -> Callable[[], re.Pattern[str]]:
     """Together they take longer to compile than a command should take to start, and few are ever needed."""
     return cache(lambda: re.compile(pattern))
+
+
+_RUN = re.compile(r"[A-Za-z0-9]{8,}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_CHANGES = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])|[A-Z]{2}(?=[a-z])|[0-9](?=[A-Za-z])")
+_RANDOM_LOOKED_AT = 1_000
+"""Characters that tell whether a value is random."""
+_LONG_RUN = 12
+"""From this length on, letters alone can be told from words."""
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_REFERENCE = re.compile(rf"{_NAME}(?:[.:/-]{{1,2}}{_NAME})*")
+_EXPRESSION = re.compile(rf"{_NAME}(?:\?[.?]|\.[A-Za-z_]|={{2,}})")
+_CALLS = ("(", "[")
+_NAMES_A_SECRET = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
+_PLACEHOLDER = re.compile(
+    r"(?i)\$[a-z_{(]|%[(\w]|[<{\[)}\],]|\*{3}|x{3}|\.{3}|(?:your|my|the|some|enter|insert)[-_ ]"
+    r"|(?:change|replace)[-_]?(?:me|this)"
+    r"|(?:example|dummy|placeholder|none|null|true|false|undefined|optional|required|nullable|string|text|hidden)\b"
+)
+
+
+def is_placeholder(value: str) -> bool:
+    """A variable, a placeholder, an example: what templates and documentation have in its place."""
+    return _PLACEHOLDER.match(value) is not None
+
+
+def is_reference(value: str) -> bool:
+    """The name of something that holds the value, or of its type: without digits, or named after a secret."""
+    if not _REFERENCE.fullmatch(value) or looks_random(value):
+        return False
+    return not has_digit(value) or names_a_secret(value)
+
+
+def is_expression(value: str, match: re.Match[str]) -> bool:
+    """Code that yields the value: a call, an index, an attribute."""
+    follows = match.string[match.end() : match.end() + 1]
+    return follows in _CALLS or _EXPRESSION.match(value) is not None
+
+
+def has_digit(value: str) -> bool:
+    return any(map(str.isdigit, value))
+
+
+def names_a_secret(value: str) -> bool:
+    return _NAMES_A_SECRET.search(value) is not None
+
+
+def looks_random(value: str) -> bool:
+    """Letters and digits in an order that no word, name or number has."""
+    beginning = value[:_RANDOM_LOOKED_AT]
+    return _UUID.search(beginning) is not None or any(map(_is_random, _RUN.findall(beginning)))
+
+
+def _is_random(run: str) -> bool:
+    if run.isalpha() and (run.islower() or run.isupper()):
+        return False  # Words, mostly; the rest takes ten times as long to find out.
+    digits, changes = sum(map(str.isdigit, run)), len(_CHANGES.findall(run))
+    if digits == len(run):
+        return False
+    if digits < 2:
+        return len(run) >= _LONG_RUN and changes >= len(run) / 4
+    return digits >= 4 or changes >= 3

@@ -1,12 +1,11 @@
-"""Secrets that are known by their shape: the prefix of a provider and a long tail, a bot's token, a key block."""
+"""Secrets that are known by their shape: a provider's prefix with a long tail, a bot's token, a private key."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from agent.redaction.rules import Rule, Span, phrase, shape
-from agent.redaction.values import looks_random, stands_for_a_secret
+from agent.redaction.rules import Rule, Span, is_placeholder, looks_random, phrase, shape
 
 _KEY = "A-Za-z0-9_-"
 _LONGEST_NUMBER, _SHORTEST_NUMBER = 12, 6
@@ -42,13 +41,53 @@ _BOT = re.compile(rf"(?<![.{_KEY}])[MNO][{_KEY}]{{23,27}}\Z")
 
 def _is_password(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    return not stands_for_a_secret(secret) and secret.lower() not in _EXAMPLES
+    return not is_placeholder(secret) and secret.lower() not in _EXAMPLES
 
 
 _EXAMPLES = ("pass", "password", "passwd", "pwd", "secret", "token", "port", "pw", "repo")
 
+_KIND = r"(?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?"
+_BREAK = r"[ \t]{0,20}(?:\r?\n|(?:\\r)?\\n)"
+_MARGIN = r"[ \t]{0,20}(?:[^\s:]{0,200}:\d+:|\d{1,6}(?=[ \t])|[>|+-])?[ \t]{0,20}"
+"""Prefixes that `grep`, `cat -n` or a diff put before a line."""
+_DATA = r"(?:[A-Za-z0-9+/=]{1,200}|[A-Za-z-]{1,40}: [^\n\\]{1,200})?(?=[ \t]{0,20}(?:\r?\n|\\|[\"'`]|\Z))"
+_BLOCK = re.compile(
+    rf"-----BEGIN {_KIND}-----(?P<body>(?:{_BREAK}{_MARGIN}{_DATA})*+)(?P<end>{_BREAK}{_MARGIN}-----END {_KIND}-----)?"
+)
+_KEY_END = re.compile(rf"-----END {_KIND}-----")
+_KEY_LINE = re.compile(rf"{_MARGIN}[A-Za-z0-9+/=]{{1,200}}[ \t]{{0,20}}\r?")
+_ENOUGH = re.compile(r"[A-Za-z0-9+/=]{30}")
+"""Of a body without an end: what a sentence about keys does not have."""
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    done = 0
+    for match in _BLOCK.finditer(text):
+        yield from _rests(text, done, match.start())
+        if match["body"].strip() and (match["end"] or _ENOUGH.search(match["body"])):
+            yield match.span("body")
+        done = match.end()
+    yield from _rests(text, done, len(text))
+
+
+def _rests(text: str, begin: int, end: int) -> Iterator[Span]:
+    """Between these, the lines above an end whose beginning is not here."""
+    for match in _KEY_END.finditer(text, begin, end):
+        last = first = text.rfind("\n", begin, match.start())
+        while first > begin:
+            line = text.rfind("\n", begin, first) + 1 or begin
+            if not _KEY_LINE.fullmatch(text, line, first):
+                break
+            first = line - 1
+        if first < last:
+            yield max(begin, first + 1), last
+        begin = match.end()
+
 
 RULES: tuple[Rule, ...] = (
+    Rule("private key", _private_keys, ("-----begin", "-----end")),
+    # `-----BEGIN ` in base64, as in the files of Kubernetes; a certificate would go on with a D.
+    *shape("private key in base64", "LS0tLS1CRUdJTiB", tail="(?!D)[A-Za-z0-9+/=]{30,}"),
     *shape("OpenAI, Anthropic or OpenRouter key", "sk-", tail="KEY{16,}", confirm=_random),
     *shape("Stripe key", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_", tail="[A-Za-z0-9]{16,}"),
     *shape("GitHub token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", tail="[A-Za-z0-9]{30,}"),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.context.overflow import in_words
+from agent.context.auto_compaction import in_words
 from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
 from agent.llm.windows import counts
 from agent.store import LearnedWindow

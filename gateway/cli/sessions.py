@@ -16,7 +16,7 @@ from gateway.cli.output import console, print_json, print_rows
 from gateway.cli.store_access import NOTHING_YET, begins, find_overview, read_store
 
 if TYPE_CHECKING:
-    from agent.context.undo_compaction import UndoResult
+    from agent.context.branches import UndoResult
     from agent.store import Conversation, SearchHit, Session, SessionStore
     from gateway.cli.lineage import Lineage
     from gateway.cli.sessions_format import Record
@@ -152,17 +152,17 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
 
     What was said since comes along, and nothing is deleted. While Hermes runs, type /undo-compress in the chat.
     """
-    from agent.context import undo_compaction as rewind  # noqa: PLC0415
+    from agent.context import branches  # noqa: PLC0415
 
     async def go_back(store: SessionStore) -> UndoResult | None:
         conversation = await _conversation(store, wanted)
         if session is None:
-            return await rewind.undo_compaction(store, conversation)
-        return await rewind.restore(store, conversation, (await _session(store, conversation, session)).id)
+            return await branches.undo_compaction(store, conversation)
+        return await branches.restore(store, conversation, (await _session(store, conversation, session)).id)
 
     rewound = _change(options, go_back)
     if rewound is None:
-        click.echo(rewind.NOTHING_TO_UNDO, err=True)
+        click.echo(branches.NOTHING_TO_UNDO, err=True)
     else:
         click.echo(f"Restored: {rewound}; {rewound.live.session.id} is live.")
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+from agent.context.auto_compaction import in_words
 from agent.context.live import LiveContext, last_prompt_tokens
-from agent.context.overflow import in_words
 from agent.llm import LLMClient
 from agent.messages import without_notes
 from agent.store import Session

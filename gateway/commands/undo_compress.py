@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agent.context.undo_compaction import NOTHING_TO_UNDO, UndoResult, restore, tokens_in, undo_compaction
+from agent.context.branches import NOTHING_TO_UNDO, UndoResult, restore, tokens_in, undo_compaction
 from gateway.commands.registry import Command, CommandContext
 
 

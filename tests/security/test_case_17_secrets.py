@@ -20,8 +20,7 @@ from agent.llm.selection import ModelSelector
 from agent.loop import Turn
 from agent.messages import Message, ToolCall
 from agent.redaction import REDACTED, keeping_secret, redact
-from agent.redaction.known import known_rules
-from agent.redaction.stream import StreamRedactor
+from agent.redaction.known import StreamRedactor, known_rules
 from agent.store import Address, Conversation
 from agent.testing import ScriptedLLM
 from agent.tool import ApprovalRequest, Tool, ToolContext, tool

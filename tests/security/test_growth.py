@@ -21,7 +21,6 @@ from agent.compression import (
     dates,
     identifiers,
     ledger,
-    pasted,
     pinned,
     prompt,
     revocations,
@@ -35,7 +34,7 @@ from agent.context.branches import first_words
 from agent.llm.retry import OverlapTrimmer
 from agent.messages import CREATED_AT
 from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
-from agent.redaction.stream import StreamRedactor
+from agent.redaction.known import StreamRedactor
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
 from agent.tool_support.html_text import html_to_text
@@ -159,7 +158,7 @@ WORK: dict[str, Work] = {
         [(1, text)], [(0, f"Never call {text}")]
     ),
     "standing_instructions.possible_remarks": standing_instructions.possible_remarks,
-    "pasted.typed_parts": lambda text: list(pasted.typed_parts(text)),
+    "vocabulary.typed_parts": lambda text: list(vocabulary.typed_parts(text)),
     "summary_check": lambda text: summary_check.check_summary(text, [text]),
     "identifiers.find_phrases": lambda text: identifiers.find_phrases([text]),
     "pinned.offers_options": pinned.offers_options,

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.compression.ledger import Ledger
-from agent.compression.summary_message import find_earlier, ledger_of
-from agent.compression.summary_state import state_of_engine, text_of_engine
+from agent.compression.summary_message import find_earlier, ledger_of, state_of_engine, text_of_engine
 from agent.context.child_session import child_session_from, for_engine
 from agent.context.live import LiveContext
 from agent.context_compressor import ContextCompressor

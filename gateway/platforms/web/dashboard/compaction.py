@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from agent.compression.ledger import BEGIN
-from agent.compression.summary_state import block_of, text_of_engine
+from agent.compression.summary_message import block_of, text_of_engine
 from agent.errors import NotFound
 from agent.messages import Message
 from agent.tokens import MESSAGE_TOKENS, estimate_text_tokens

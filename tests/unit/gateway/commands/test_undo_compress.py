@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.undo_compaction import restore, undo_compaction
+from agent.context.branches import restore, undo_compaction
 from agent.context_compressor import ContextCompressor
 from agent.errors import StoreError
 from agent.events import Notice, TurnDone, TurnFailed
