@@ -1,8 +1,4 @@
-"""A synchronous door to the models, for context engines that run in a worker thread.
-
-The host binds it for the process (`bind`) and for a conversation (`bound`), which `asyncio.to_thread` carries
-along.
-"""
+"""`call_llm`, by which context engines ask a model from their worker thread."""
 
 from __future__ import annotations
 
@@ -14,12 +10,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent.errors import ModelError, NetworkFailed
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
-from agent.llm.budget import spender
+from agent.llm.guards import spender
 from agent.messages import ChatDict
 from agent.store import SessionStore
 
@@ -27,7 +23,15 @@ Resolver = Callable[[str, str | None], LLMClient]
 """The client for a task and, if the caller names one, a model. Called on the event loop."""
 
 UsageCallback = Callable[[str, Completion], asyncio.Task[None] | None]
-"""Told the task and the answer of every call that succeeded, on the event loop."""
+"""Gets the task and the answer of every call that succeeded, on the event loop. The next call waits for the returned
+task, so that the budget includes this call."""
+
+Purpose = Literal["compression", "engine_tool"]
+"""Purpose of the calls, as the store records it."""
+
+CACHED_PREFIX_TASK = "compression_fork"
+"""Task whose messages continue the conversation as the provider has it in its cache. Reading the old turns there costs
+a tenth of sending them in a new prompt."""
 
 _GRACE_SECONDS = 5.0
 """How long a busy event loop may take to report a timeout before the caller stops waiting for it."""
@@ -36,10 +40,7 @@ _GIVEN_UP = "Hermes stopped waiting for it."
 
 
 class Deadline:
-    """The end of the time that several calls have together. It can be brought forward while they run.
-
-    For the event loop alone.
-    """
+    """Time limit that several calls share. It can be brought forward while they run. Not thread-safe."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._began = asyncio.get_running_loop().time()
@@ -58,7 +59,7 @@ class Deadline:
         return max(0.0, self._at - asyncio.get_running_loop().time())
 
     def bring_forward(self, seconds: float) -> None:
-        """The calls have at most so many seconds from when they began, perhaps none."""
+        """Limit the calls to so many seconds from their beginning."""
         self._at = min(self._at, self._began + seconds)
         for timeout in self._running:
             if not timeout.expired():
@@ -104,25 +105,21 @@ class AuxiliaryResponse:
     model: str
 
 
+@dataclass(slots=True)
 class _Binding:
     """The models that calls may ask, and the calls that are running."""
 
-    def __init__(
-        self,
-        resolver: Resolver,
-        loop: asyncio.AbstractEventLoop,
-        on_usage: UsageCallback | None,
-        deadline: Deadline | None = None,
-    ) -> None:
-        self.resolver = resolver
-        self.loop = loop
-        self.on_usage = on_usage
-        self.deadline = deadline
-        self._calls: set[concurrent.futures.Future[Completion]] = set()
-        self._asking_since = 0.0
-        self._asked_seconds = 0.0
-        self._lock = threading.Lock()
-        self._released = False
+    resolver: Resolver
+    on_usage: UsageCallback | None
+    deadline: Deadline | None
+    prefix: Callable[[], ChatRequest] | None
+    """Builds the request that the provider has in its cache."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _calls: set[concurrent.futures.Future[Completion]] = field(default_factory=set)
+    _asking_since: float = 0.0
+    _asked_seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _released: bool = False
 
     def submit(self, question: Coroutine[Any, Any, Completion]) -> concurrent.futures.Future[Completion]:
         with self._lock:
@@ -156,45 +153,77 @@ class _Binding:
         for call in calls:
             call.cancel()
 
+    async def ask(self, request: ChatRequest, model: str | None, seconds: float) -> Completion:
+        task = request.purpose
+        client = self.resolver(task, model)
+        if self.prefix is not None and task == CACHED_PREFIX_TASK:
+            request = _continued(self.prefix(), request)
+        deadline = self.deadline or Deadline()
+        try:
+            async with deadline.limit(seconds):
+                completion = await client.complete(request)
+        except TimeoutError:
+            raise (ModelError(_GIVEN_UP) if deadline.is_limited else _too_late(seconds)) from None
+        recording = self.on_usage(task, completion) if self.on_usage else None
+        if recording is not None:
+            await asyncio.wait([recording])
+        return completion
 
-_process_wide: _Binding | None = None
-_in_this_context: ContextVar[_Binding | None] = ContextVar("auxiliary_binding", default=None)
 
-
-def bind(
-    resolver: Resolver, loop: asyncio.AbstractEventLoop, *, on_usage: UsageCallback | None = None
-) -> None:
-    """Binds for the whole process."""
-    global _process_wide
-    _process_wide = _Binding(resolver, loop, on_usage)
-
-
-def unbind() -> None:
-    global _process_wide
-    _process_wide = None
+_binding: ContextVar[_Binding | None] = ContextVar("auxiliary_binding", default=None)
 
 
 @contextmanager
 def bound(
     resolver: Resolver,
-    loop: asyncio.AbstractEventLoop,
     *,
     on_usage: UsageCallback | None = None,
     deadline: Deadline | None = None,
+    prefix: Callable[[], ChatRequest] | None = None,
 ) -> Iterator[None]:
     """Bind models for the code inside and for threads that inherit its context. Their calls end with the block."""
-    binding = _Binding(resolver, loop, on_usage, deadline)
-    token = _in_this_context.set(binding)
+    binding = _Binding(resolver, on_usage, deadline, prefix)
+    token = _binding.set(binding)
     try:
         yield
     finally:
-        _in_this_context.reset(token)
+        _binding.reset(token)
         binding.release()
+
+
+@asynccontextmanager
+async def models_for_engine(
+    store: SessionStore,
+    session_id: str,
+    resolver: Resolver,
+    *,
+    purpose: Purpose,
+    deadline: Deadline | None = None,
+    prefix: Callable[[], ChatRequest] | None = None,
+) -> AsyncIterator[list[Completion]]:
+    """Bind models for an engine and record what its calls cost. Yields the list to which each answer is added."""
+    calls: list[Completion] = []
+    recording: list[asyncio.Task[None]] = []
+
+    def paid(_: str, call: Completion) -> asyncio.Task[None]:
+        calls.append(call)
+        record = store.record_usage(
+            session_id, call.usage, model=call.model, purpose=purpose, spender=spender()
+        )
+        recording.append(asyncio.create_task(record))
+        return recording[-1]
+
+    try:
+        with bound(resolver, on_usage=paid, deadline=deadline, prefix=prefix):
+            yield calls
+    finally:
+        # Record the usage even if the result is not used.
+        await asyncio.gather(*recording)
 
 
 def asked_seconds() -> float:
     """Return how long code with this context has waited for models so far. Each such wait has its own time limit."""
-    binding = _in_this_context.get()
+    binding = _binding.get()
     return 0.0 if binding is None else binding.asked_seconds
 
 
@@ -207,108 +236,56 @@ def call_llm(
     model: str | None = None,
     timeout: float = 120.0,
 ) -> AuxiliaryResponse:
-    """Asks a model and waits for the whole answer. Raises a ModelError, or RuntimeError when misused."""
+    """Ask a model and wait for the whole answer. Raises a ModelError, or RuntimeError when misused."""
     binding = _usable_binding()
     request = ChatRequest(messages, max_tokens=max_tokens, temperature=temperature, purpose=task)
-    call = binding.submit(_ask(binding, request, model, timeout))
-    return _response(_wait_for(call, timeout))
-
-
-def context_length_of(task: str, model: str | None = None) -> int | None:
-    """Return the window of the model that `call_llm` would ask, as far as it is known; None if none is bound."""
-    binding = _in_this_context.get() or _process_wide
-    return binding.resolver(task, model).context_length if binding else None
-
-
-async def _ask(binding: _Binding, request: ChatRequest, model: str | None, seconds: float) -> Completion:
-    client = binding.resolver(request.purpose, model)
-    deadline = binding.deadline or Deadline()
+    call = binding.submit(binding.ask(request, model, timeout))
     try:
-        async with deadline.limit(seconds):
-            completion = await client.complete(request)
-    except TimeoutError:
-        raise _too_late(seconds, deadline) from None
-    if binding.on_usage is not None:
-        recording = binding.on_usage(request.purpose, completion)
-        if recording is not None:  # the budget must know of this call before the next one asks
-            await asyncio.wait([recording])
-    return completion
-
-
-def _wait_for(call: concurrent.futures.Future[Completion], timeout: float) -> Completion:
-    """The loop watches the clock; this thread only sees to it that a loop standing still cannot hold it."""
-    try:
-        return call.result(timeout + _GRACE_SECONDS)
+        # The loop keeps the time; the limit here only matters if the loop is blocked.
+        completion = call.result(timeout + _GRACE_SECONDS)
     except concurrent.futures.CancelledError:
         raise ModelError(_GIVEN_UP) from None
     except TimeoutError:
         call.cancel()
-        raise _too_late(timeout, None) from None
+        raise _too_late(timeout) from None
+    choice = AuxiliaryChoice(AuxiliaryMessage(completion.text), completion.finish_reason)
+    return AuxiliaryResponse((choice,), completion.usage, completion.model)
+
+
+def context_length_of(task: str, model: str | None = None) -> int | None:
+    """Return the window of the model that `call_llm` would ask, as far as it is known; None if none is bound."""
+    binding = _binding.get()
+    return binding.resolver(task, model).context_length if binding else None
 
 
 def _usable_binding() -> _Binding:
-    if _on_an_event_loop():
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
         raise RuntimeError(
             "call_llm waits, so on the event loop it would wait for ever; "
             "call it in a worker thread: await asyncio.to_thread(...)."
         )
-    binding = _in_this_context.get() or _process_wide
+    binding = _binding.get()
     if binding is None:
-        raise RuntimeError("call_llm has no model to ask: bind one first with agent.bind().")
+        raise RuntimeError("call_llm has no model to ask: Hermes binds one while it calls an engine.")
     if not binding.loop.is_running():
         raise RuntimeError("call_llm needs the event loop it was bound to, and that one is not running.")
     return binding
 
 
-def _on_an_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _continued(conversation: ChatRequest, request: ChatRequest) -> ChatRequest:
+    """Append the messages to the conversation. Tools and their choice stay: changing either would lose the cache."""
+    return replace(
+        conversation,
+        messages=[*conversation.messages, *request.messages],
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        purpose=request.purpose,
+    )
 
 
-def _too_late(seconds: float, deadline: Deadline | None) -> ModelError:
-    if deadline and deadline.is_limited:
-        return ModelError(_GIVEN_UP)
+def _too_late(seconds: float) -> ModelError:
     return NetworkFailed(f"There was no answer within {seconds:g} seconds.")
-
-
-def _response(completion: Completion) -> AuxiliaryResponse:
-    choice = AuxiliaryChoice(AuxiliaryMessage(completion.text), completion.finish_reason)
-    return AuxiliaryResponse((choice,), completion.usage, completion.model)
-
-
-Purpose = Literal["compression", "engine_tool"]
-"""Purpose of the calls, as the store records it."""
-
-
-@asynccontextmanager
-async def models_for_engine(
-    store: SessionStore,
-    session_id: str,
-    resolver: Resolver,
-    *,
-    purpose: Purpose,
-    deadline: Deadline | None = None,
-) -> AsyncIterator[list[Completion]]:
-    """Binds `call_llm` for the code inside. Gives the list in which every answer will be, as soon as it has come."""
-    calls: list[Completion] = []
-    recording: list[asyncio.Task[None]] = []
-
-    def paid(_: str, call: Completion) -> asyncio.Task[None]:
-        """Record the call before the next call of the same work checks the budget."""
-        calls.append(call)
-        record = store.record_usage(
-            session_id, call.usage, model=call.model, purpose=purpose, spender=spender()
-        )
-        recording.append(asyncio.create_task(record))
-        return recording[-1]
-
-    try:
-        loop = asyncio.get_running_loop()
-        with bound(resolver, loop, on_usage=paid, deadline=deadline):
-            yield calls
-    finally:
-        # Record the usage even if the result is not used.
-        await asyncio.gather(*recording)

@@ -76,8 +76,7 @@ class ContextCompressor(ContextEngine):
     ) -> None:
         """`overhead_tokens` counts the tool definitions, which every request has beside the messages.
 
-        With `as_fork`, the conversation's own model is asked first, so that the provider's cached prefix is reused: see
-        `agent/llm/cached_prefix.py`.
+        With `as_fork`, the conversation's own model is asked first, so that the provider's cached prefix is reused.
         """
         if context_length < 1:
             raise ValueError(f"The context length must be positive, not {context_length}.")

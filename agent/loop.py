@@ -23,7 +23,7 @@ from agent.errors import BadRequest, ContextOverflow, EmptyAnswer, EngineFailed,
 from agent.events import Notice, Steered, StepStarted, TextDelta, TurnDone, TurnEvent, UsageReported
 from agent.ids import id_from
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, TextChunk
-from agent.llm.budget import spender
+from agent.llm.guards import spender
 from agent.llm.selection import ModelSelector
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.prompt_caching import PromptCaching

@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 
 from agent.events import TurnDone, TurnFailed
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
+from agent.llm.retry import RetryingLLM
 from agent.store import Address
 from gateway.commands import Commands
 from gateway.core.gateway import Gateway
@@ -57,7 +58,9 @@ class SteadyLLM:
 async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncIterator[Gateway]:
     with tempfile.TemporaryDirectory() as folder:
         store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = make_agent(metrics.observe_llm(llm) if metrics else llm, store.sessions)
+        agent = make_agent(
+            RetryingLLM([llm], guards=[metrics.model_guard]) if metrics else llm, store.sessions
+        )
         gateway = Gateway(
             agent,
             store,

@@ -17,9 +17,9 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.context_engine import ContextEngine
 from agent.llm import LLMClient
-from agent.llm.budget import budgeted
+from agent.llm.guards import Windows, budget_guard
+from agent.llm.retry import RetryingLLM
 from agent.llm.selection import ModelSelector
-from agent.llm.windows import Windows, measured
 from agent.loop import Agent
 from agent.prompt_caching import PromptCaching, supports_prompt_caching
 from agent.redaction import keeping_secret
@@ -87,8 +87,8 @@ class _Clients:
     """The configured model clients, before limits and metrics wrap them."""
 
     choice: ModelDecision
-    main: LLMClient
-    auxiliary: LLMClient
+    main: RetryingLLM
+    auxiliary: RetryingLLM
     """Writes summaries; `main` itself unless `auxiliary.compression` names another model."""
 
     @property
@@ -98,15 +98,15 @@ class _Clients:
 
 @dataclass(frozen=True, slots=True)
 class _Meter:
-    """Wraps model clients so that their calls are counted, stay within the budget and correct the known window."""
+    """Guards model clients so that their calls are counted, stay within the budget and correct the known window."""
 
     metrics: Metrics
     limits: Limits
     windows: Windows
 
-    def wrap(self, client: LLMClient, max_tokens: int | None = None) -> LLMClient:
-        counted = budgeted(self.metrics.observe_llm(client), self.limits.budget)
-        return measured(counted, self.windows, max_tokens=max_tokens)
+    def wrap(self, llm: RetryingLLM, max_tokens: int | None = None) -> LLMClient:
+        guards = budget_guard(self.limits.budget), self.metrics.model_guard
+        return llm.guarded(*guards, windows=self.windows, max_tokens=max_tokens)
 
 
 @asynccontextmanager
@@ -260,7 +260,7 @@ async def _open_store(stack: AsyncExitStack, loaded: LoadedConfig) -> GatewaySto
 
 
 async def _open_models(
-    stack: AsyncExitStack, config: Config, main: LLMClient, store: GatewayStore, meter: _Meter
+    stack: AsyncExitStack, config: Config, main: RetryingLLM, store: GatewayStore, meter: _Meter
 ) -> ModelSelector:
     max_tokens = config.model.max_tokens
 

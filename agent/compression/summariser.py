@@ -8,12 +8,11 @@ from typing import Any
 
 import structlog
 
-from agent.auxiliary_client import call_llm, context_length_of
+from agent.auxiliary_client import CACHED_PREFIX_TASK, call_llm, context_length_of
 from agent.compression.prompt import build_prompt, pieces_of, record_of
 from agent.compression.summary_check import without_own_marks
 from agent.compression.truncate import fair_cap
 from agent.errors import AuthenticationFailed, ContextOverflow, EmptyAnswer, QuotaExhausted, StreamCut
-from agent.llm.cached_prefix import CACHED_PREFIX_TASK
 from agent.messages import ChatDict
 from agent.redaction import redact
 from agent.tokens import cut_to_tokens, estimate_text_tokens

@@ -16,8 +16,8 @@ from agent.context.live import LiveContext, believed_usage, next_prompt_tokens
 from agent.errors import BadRequest, ContextOverflow, EngineFailed, ToolError
 from agent.events import Notice, TurnEvent
 from agent.llm import ChatRequest, Usage
+from agent.llm.guards import estimated_size
 from agent.llm.selection import ModelSelector
-from agent.llm.windows import estimated_size
 from agent.messages import ChatDict
 from agent.store import LearnedWindow
 from agent.tokens import estimate_text_tokens

@@ -29,7 +29,6 @@ from agent.context.live import LiveContext, is_plausible
 from agent.errors import EngineFailed, HeadMoved, InvalidCompaction
 from agent.events import Compacted
 from agent.llm import LLMClient
-from agent.llm.cached_prefix import CACHED_PREFIX_TASK, CachedPrefixLLM
 from agent.messages import ChatDict, Message
 from agent.store import Compaction, Conversation, Split, SplitReason
 from agent.tokens import estimate_messages_tokens_rough
@@ -299,10 +298,12 @@ class Compactor:
         redo: bool = False,
     ) -> Draft:
         session_id, given = live.session.id, for_engine(live.system_prompt, live.history)
-        resolver, summariser = await self._with_fork(live), await self.summariser(live.conversation)
+        resolver, summariser = await self._models_beside(live), await self.summariser(live.conversation)
+        # The request names the engine's tools, which the engine cannot name while it is at work.
+        prefix = await live.request_now(live) if live.request_now else None
         began = time.perf_counter()
         async with models_for_engine(
-            live.store, session_id, resolver, purpose="compression", deadline=deadline
+            live.store, session_id, resolver, purpose="compression", deadline=deadline, prefix=prefix
         ) as calls:
             returned = await runner.compress(given, tokens=tokens, focus=focus)
         outcome = runner.state.last_outcome
@@ -322,19 +323,6 @@ class Compactor:
 
     async def _models_beside(self, live: LiveContext) -> auxiliary_client.Resolver:
         return self._auxiliary(await self.engines.models.of(live.conversation))
-
-    async def _with_fork(self, live: LiveContext) -> auxiliary_client.Resolver:
-        """The tools are asked for before the engine begins: while it is at work it cannot name its own."""
-        resolver = await self._models_beside(live)
-        if live.request_now is None:
-            return resolver
-        request_now = await live.request_now(live)
-
-        def resolve(task: str, model: str | None) -> LLMClient:
-            found = resolver(task, model)
-            return CachedPrefixLLM(found, request_now()) if task == CACHED_PREFIX_TASK else found
-
-        return resolve
 
     async def _publish(
         self, live: LiveContext, runner: EngineRunner, draft: Draft, attempt: Attempt, focus: str | None

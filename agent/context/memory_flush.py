@@ -14,7 +14,7 @@ import structlog
 from agent.context.live import LiveContext
 from agent.errors import HermesError, LeaseLost
 from agent.llm import ChatRequest, LLMClient
-from agent.llm.budget import spender
+from agent.llm.guards import spender
 from agent.llm.selection import ModelSelector
 from agent.messages import Message
 from agent.redaction import redact

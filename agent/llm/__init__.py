@@ -72,26 +72,3 @@ class LLMClient(Protocol):
     async def complete(self, request: ChatRequest) -> Completion: ...
 
     async def close(self) -> None: ...
-
-
-class WrappedLLM:
-    """A model with something around it; what it is stays the same."""
-
-    def __init__(self, llm: LLMClient) -> None:
-        self._llm = llm
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
-
-    @property
-    def context_length(self) -> int:
-        return self._llm.context_length
-
-    @property
-    def supports_tools(self) -> bool:
-        return self._llm.supports_tools
-
-    @property
-    def endpoint(self) -> str:
-        return self._llm.endpoint

@@ -7,9 +7,10 @@ to continue from there, and its repetitions are dropped.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from copy import copy
+from dataclasses import dataclass, replace
 
 import stamina
 import structlog
@@ -25,6 +26,7 @@ from agent.errors import (
     StreamCut,
 )
 from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, Retrying, TextChunk
+from agent.llm.guards import Call, Guard, Windows
 from agent.prompt_caching import supports_prompt_caching, without_markers
 
 log = structlog.get_logger(__name__)
@@ -51,32 +53,29 @@ class _Answer:
     """Text that was shown to the user."""
     completion: Completion | None = None
     failure: ModelError | None = None
-    _trimmer: OverlapTrimmer = field(default_factory=lambda: OverlapTrimmer(""))
+    _trimmer: OverlapTrimmer | None = None
+    """Set while an answer that broke off is continued."""
     _in_pieces: bool = False
 
-    def begin(self) -> None:
-        """A new attempt."""
+    def begin_attempt(self) -> None:
         self.failure = None
-        self._trimmer = OverlapTrimmer(self.text)
+        self._trimmer = OverlapTrimmer(self.text) if self.text else None
         self._in_pieces = False
 
-    def fail(self, error: ModelError, client: LLMClient) -> None:
-        if isinstance(error, ContextOverflow):
-            error.model, error.context_length = client.model, client.context_length
-        self.failure = error
-
-    def take(self, event: TextChunk | Completion) -> str:
-        """Adds what is new in the event, and returns it."""
-        if isinstance(event, TextChunk):
-            self._in_pieces = True
-            new = self._trimmer.feed(event.text)
-        else:
-            whole = "" if self._in_pieces else self._trimmer.feed(event.text)
-            new = whole + self._trimmer.flush()
+    def add(self, text: str) -> str:
+        """Add text, and return what is new in it."""
+        self._in_pieces = True
+        new = self._trimmer.feed(text) if self._trimmer else text
         self.text += new
-        if isinstance(event, Completion):
-            self.completion = replace(event, text=self.text)
         return new
+
+    def finish(self, completion: Completion) -> str:
+        """Add the end of the answer, and return what is new in it."""
+        new = "" if self._in_pieces else self.add(completion.text)
+        rest = self._trimmer.flush() if self._trimmer else ""
+        self.text += rest
+        self.completion = replace(completion, text=self.text)
+        return new + rest
 
     def next_request(self, client: LLMClient) -> ChatRequest:
         request = self.request if client.supports_tools else replace(self.request, tools=())
@@ -114,23 +113,30 @@ class RetryingLLM:
         attempts: int = 4,
         first_wait: float = 0.5,
         longest_wait: float = 30.0,
+        guards: Sequence[Guard] = (),
+        windows: Windows | None = None,
+        max_tokens: int | None = None,
     ) -> None:
-        """`attempts` are per model. One that asks for more than `longest_wait` seconds of rest is passed over."""
+        """`attempts` are per model. One that asks for more than `longest_wait` seconds of rest is passed over.
+
+        `guards` wrap every attempt. `windows` are the measured windows of the models; `max_tokens` is the configured
+        limit of answers, which shrinks with the window.
+        """
         if not clients:
             raise ValueError("RetryingLLM needs at least one client.")
         self._clients = tuple(clients)
         self._attempts = attempts
         self._first_wait = first_wait
         self._longest_wait = longest_wait
+        self._guards = guards
+        self._windows = windows
+        self._max_tokens = max_tokens
 
-    def around_each(self, wrap: Callable[[LLMClient], LLMClient]) -> RetryingLLM:
-        """Return this chain with each client wrapped, so that the wrapper sees every attempt."""
-        return RetryingLLM(
-            [wrap(client) for client in self._clients],
-            attempts=self._attempts,
-            first_wait=self._first_wait,
-            longest_wait=self._longest_wait,
-        )
+    def guarded(self, *guards: Guard, windows: Windows, max_tokens: int | None = None) -> RetryingLLM:
+        """Return a chain of the same clients with guards and measured windows."""
+        chain = copy(self)
+        chain._guards, chain._windows, chain._max_tokens = guards, windows, max_tokens
+        return chain
 
     @property
     def model(self) -> str:
@@ -139,7 +145,7 @@ class RetryingLLM:
 
     @property
     def context_length(self) -> int:
-        return self._clients[0].context_length
+        return self._window_of(self._clients[0])
 
     @property
     def supports_tools(self) -> bool:
@@ -172,34 +178,63 @@ class RetryingLLM:
                 yield Retrying(str(answer.failure), client.model)
             with suppress(ModelError):  # the answer holds it
                 async for attempt in self._attempts_at(client):
-                    answer.begin()
+                    answer.begin_attempt()
+                    call = Call(client.model, self._bounded(client, answer.next_request(client)))
                     try:
-                        if not streamed:
-                            answer.take(await client.complete(answer.next_request(client)))
-                        else:
-                            async with aclosing(client.stream(answer.next_request(client))) as events:
-                                async for event in events:
-                                    if isinstance(event, Retrying):
-                                        yield event
-                                    elif new := answer.take(event):
+                        async with AsyncExitStack() as guards:
+                            for guard in self._guards:
+                                await guards.enter_async_context(guard(call))
+                            if not streamed:
+                                call.completion = await client.complete(call.request)
+                                answer.finish(call.completion)
+                                break
+                            events = await guards.enter_async_context(aclosing(client.stream(call.request)))
+                            async for event in events:
+                                if isinstance(event, TextChunk):
+                                    call.written.append(event.text)
+                                    if new := answer.add(event.text):
                                         yield TextChunk(new)
-                        if answer.completion is None:
-                            raise StreamCut(f"{client.model} ended it without a completion.")
+                                elif isinstance(event, Completion):
+                                    call.completion = event
+                                    if new := answer.finish(event):
+                                        yield TextChunk(new)
+                            if call.completion is None:
+                                raise StreamCut(f"{client.model} ended it without a completion.")
                         break
                     except ModelError as error:
-                        answer.fail(error, client)
-                    assert answer.failure is not None
+                        if isinstance(error, ContextOverflow):
+                            await self._learn_window(error, client, call.request)
+                        answer.failure = error
                     if attempt.num < self._attempts and self._worth_waiting(answer.failure) is not False:
                         log.info("model.retry", model=client.model, error=type(answer.failure).__name__)
                         yield Retrying(str(answer.failure), client.model)
                     with attempt:
                         raise answer.failure
             if answer.completion is not None:
-                yield replace(answer.completion, model=client.model, context_length=client.context_length)
+                window = self._window_of(client)
+                yield replace(answer.completion, model=client.model, context_length=window)
                 return
             if not answer.may_be_asked_elsewhere:
                 break
         raise answer.error()
+
+    def _window_of(self, client: LLMClient) -> int:
+        if self._windows is None:
+            return client.context_length
+        return self._windows.of(client.model, client.context_length, client.endpoint)
+
+    def _bounded(self, client: LLMClient, request: ChatRequest) -> ChatRequest:
+        """Limit the answer if the window turned out to be small."""
+        if self._windows is None:
+            return request
+        asked = request.max_tokens or self._max_tokens
+        longest = self._windows.longest_answer(client, asked)
+        return request if longest == asked else replace(request, max_tokens=longest)
+
+    async def _learn_window(self, overflow: ContextOverflow, client: LLMClient, request: ChatRequest) -> None:
+        if self._windows is not None:
+            overflow.learned = await self._windows.refused(client, request, overflow.limit)
+        overflow.model, overflow.context_length = client.model, self._window_of(client)
 
     def _attempts_at(self, client: LLMClient) -> AsyncIterator[stamina.Attempt]:
         """Attempts with pauses between them, until they are used up or another one is of no use."""

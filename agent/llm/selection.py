@@ -12,8 +12,7 @@ import structlog
 from agent.aio import keyed_lock
 from agent.errors import ModelError, ModelNotAvailable
 from agent.llm import ChatRequest, Completion, LLMClient, Retrying, Usage
-from agent.llm.budget import spender
-from agent.llm.windows import Windows
+from agent.llm.guards import Windows, spender
 from agent.store import Conversation, SessionStore
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ import structlog
 
 from agent.aio import keyed_lock
 from agent.errors import HermesError, StoreError
-from agent.llm.budget import spending_for
+from agent.llm.guards import spending_for
 from agent.store import Conversation
 from gateway.access.gate import Gate
 from gateway.access.pairing import Pairing

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.context.auto_compaction import in_words
 from agent.errors import HermesError, SearchIndexDamaged, StoreCorrupt
-from agent.llm.windows import counts
+from agent.llm.guards import counts
 from agent.store import LearnedWindow
 from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite

@@ -18,7 +18,7 @@ from agent.context.live import LiveContext
 from agent.errors import HermesError, LeaseLost, StoreError
 from agent.events import FileSent, Notice, TextDelta, TurnDone, TurnEvent, TurnFailed, TurnStarted
 from agent.ids import new_id
-from agent.llm.budget import spending_for
+from agent.llm.guards import spending_for
 from agent.loop import Arrived, Turn, nothing_new
 from agent.messages import Message
 from agent.store import Conversation

@@ -77,7 +77,7 @@ class _Abandoned:
 
 
 class DailyBudget:
-    """Implements `agent.llm.budget.Budget`."""
+    """Implements `agent.llm.guards.Budget`."""
 
     def __init__(self, config: LimitsConfig, store: SessionStore, *, clock: Callable[[], float]) -> None:
         self._store = store

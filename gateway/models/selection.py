@@ -78,7 +78,7 @@ def build_llm(
     fallbacks: Sequence[ModelSpec] = (),
     max_tokens: int | None = None,
     server: EmbeddedServer | None = None,
-) -> LLMClient:
+) -> RetryingLLM:
     """Build the client of the chosen model and its fallbacks. Several clients may share one embedded `server`."""
     specs = resolve_specs(main, fallbacks, keys)
     return RetryingLLM([_client(spec, keys, max_tokens, server) for spec in specs])
@@ -86,7 +86,7 @@ def build_llm(
 
 def build_named(
     name: str, specs: Sequence[ModelSpec], *, keys: Mapping[str, str], max_tokens: int | None = None
-) -> LLMClient:
+) -> RetryingLLM:
     """Build the client of one model, without fallbacks. A model that is not in `specs` is treated as a fallback."""
     wanted = as_fallback(specs[0], ModelSpec(name), keys)
     spec = next((spec for spec in specs if spec.name == wanted.name), wanted)
@@ -201,7 +201,7 @@ def _ollama_route(url: str) -> str:
 # These functions read the table of models from disk: do not call them on the event loop.
 
 
-def configured_llm(model: ModelConfig) -> tuple[ModelDecision, LLMClient]:
+def configured_llm(model: ModelConfig) -> tuple[ModelDecision, RetryingLLM]:
     """Return the chosen model and its client with fallbacks."""
     keys = provider_keys()
     choice = explain_choice(model.name, base_url=model.base_url, keys=keys)
@@ -225,7 +225,7 @@ def believed_window(spec: ModelSpec) -> tuple[str, str, int]:
     return spec.name, endpoint, context_length_for(spec.name, spec.context_length)
 
 
-def named_llm(model: ModelConfig, name: str) -> LLMClient:
+def named_llm(model: ModelConfig, name: str) -> RetryingLLM:
     """Build the client of any model by its id, without fallbacks. An unconfigured model uses its provider's key."""
     return build_named(name, configured_specs(model), keys=provider_keys(), max_tokens=model.max_tokens)
 
@@ -247,7 +247,7 @@ _OWN_MODELS_ONLY = ("anthropic", "openai", "embedded")
 """Providers that serve only their own models."""
 
 
-def auxiliary_llm(config: AuxiliaryModelConfig, model: ModelConfig, main: LLMClient) -> LLMClient:
+def auxiliary_llm(config: AuxiliaryModelConfig, model: ModelConfig, main: RetryingLLM) -> RetryingLLM:
     """Return the client for summaries; the main client if nothing else is configured. Raises ModelNotAvailable."""
     spec = auxiliary_spec(config, model)
     return main if spec is None else build_llm(spec, keys=provider_keys())

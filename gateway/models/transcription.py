@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agent.errors import ModelError
 from agent.llm import Usage
-from agent.llm.budget import Budget, spender
+from agent.llm.guards import Budget, spender
 from agent.store import Conversation, SessionStore
 from gateway.config.schema import TranscriptionConfig
 from gateway.models.errors import translate

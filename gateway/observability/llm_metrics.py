@@ -1,15 +1,15 @@
-"""Wrappers of model clients that count and trace every call."""
+"""Counts and traces every call of a model."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, WrappedLLM
-from agent.llm.retry import RetryingLLM
+from agent.llm import Completion
+from agent.llm.guards import Call
 from gateway.observability.definitions import Meters
 from gateway.observability.tracing import Span, Tracing
 
@@ -17,44 +17,12 @@ if TYPE_CHECKING:
     from gateway.models.transcription import SpeechToText, Transcript
 
 
-def observed_llm(llm: LLMClient, meters: Meters, tracing: Tracing) -> LLMClient:
-    """Wrap a client; of a client with retries and fallbacks, wrap each attempt."""
-    if isinstance(llm, RetryingLLM):
-        return llm.around_each(lambda client: ObservedLLM(client, meters, tracing))
-    return ObservedLLM(llm, meters, tracing)
-
-
-class ObservedLLM(WrappedLLM):
-    """A model client whose calls are counted and traced."""
-
-    def __init__(self, llm: LLMClient, meters: Meters, tracing: Tracing) -> None:
-        super().__init__(llm)
-        self._recorder = _CallRecorder(meters, tracing)
-
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
-        with self._recorder.record(self.model, request.purpose) as call:
-            async with aclosing(self._llm.stream(request)) as events:
-                async for event in events:
-                    if isinstance(event, Completion):
-                        call.complete(event)
-                    yield event
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        with self._recorder.record(self.model, request.purpose) as call:
-            completion = await self._llm.complete(request)
-            call.complete(completion)
-            return completion
-
-    async def close(self) -> None:
-        await self._llm.close()
-
-
 class ObservedTranscriber:
     """A transcriber whose calls are counted and traced."""
 
     def __init__(self, transcribe: SpeechToText, meters: Meters, tracing: Tracing) -> None:
         self._transcribe = transcribe
-        self._recorder = _CallRecorder(meters, tracing)
+        self._recorder = CallRecorder(meters, tracing)
 
     @property
     def model(self) -> str:
@@ -67,10 +35,20 @@ class ObservedTranscriber:
             return transcript
 
 
-class _CallRecorder:
+class CallRecorder:
     def __init__(self, meters: Meters, tracing: Tracing) -> None:
         self._meters = meters
         self._tracing = tracing
+
+    @asynccontextmanager
+    async def guard(self, call: Call) -> AsyncIterator[None]:
+        """Guard that counts and traces every call of a model, failed ones too."""
+        with self.record(call.model, call.request.purpose) as recorded:
+            try:
+                yield
+            finally:
+                if call.completion is not None:
+                    recorded.complete(call.completion)
 
     @contextmanager
     def record(self, model: str, purpose: str) -> Iterator[_Call]:

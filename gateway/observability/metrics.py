@@ -17,9 +17,8 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from agent.context.compaction import Attempt
 from agent.events import TurnEvent
-from agent.llm import LLMClient
 from gateway.observability.definitions import OTHER, BoundedLabel, Meters
-from gateway.observability.llm_metrics import ObservedTranscriber, observed_llm
+from gateway.observability.llm_metrics import CallRecorder, ObservedTranscriber
 from gateway.observability.tracing import NullTracing, Tracing
 from gateway.observability.turn_metrics import TurnMetrics
 from gateway.types import InboundMessage
@@ -74,6 +73,7 @@ class Metrics:
         self.tracing = tracing or NullTracing()
         self.meters = Meters(self.registry)
         self.lag = EventLoopLag(self.meters.event_loop_lag)
+        self.model_guard = CallRecorder(self.meters, self.tracing).guard
         self._gateway: Gateway | None = None
         self._turns = TurnMetrics(
             self.meters, self.tracing, lambda: bool(self._gateway and self._gateway.is_closing)
@@ -119,9 +119,6 @@ class Metrics:
             self._warnings[key] = replace(known, count=known.count + 1, last_at=time.time())
 
     # -- models ----------------------------------------------------------------------------------------------
-
-    def observe_llm(self, llm: LLMClient) -> LLMClient:
-        return observed_llm(llm, self.meters, self.tracing)
 
     def observe_transcriber(self, transcribe: SpeechToText) -> ObservedTranscriber:
         return ObservedTranscriber(transcribe, self.meters, self.tracing)

@@ -18,7 +18,7 @@ import pytest
 
 from agent.errors import StoreFull
 from agent.llm import ChatRequest
-from agent.llm.budget import spender
+from agent.llm.guards import spender
 from agent.messages import Message
 from agent.store import Address
 from gateway.config.schema import LimitsConfig

@@ -14,7 +14,8 @@ from agent.context.memory_flush import MemoryFlush
 from agent.context_compressor import ContextCompressor
 from agent.events import Notice, TurnDone, TurnEvent, TurnFailed
 from agent.llm import Completion, LLMClient, Usage
-from agent.llm.budget import BudgetedLLM
+from agent.llm.guards import budget_guard
+from agent.llm.retry import RetryingLLM
 from agent.llm.selection import ModelSelector
 from agent.messages import ToolCall
 from agent.store import Address
@@ -110,7 +111,7 @@ async def till(
     bounds = Limits(LimitsConfig(**config), store.sessions, calendar=lambda: time.time() + ahead[0])
 
     def budgeted(client: LLMClient) -> LLMClient:
-        return BudgetedLLM(client, bounds.budget)
+        return RetryingLLM([client], attempts=1, guards=[budget_guard(bounds.budget)])
 
     async with AsyncExitStack() as stack:
         models = ModelSelector(budgeted(llm), store.sessions, build=lambda name: budgeted(other))

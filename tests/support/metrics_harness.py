@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.llm.retry import RetryingLLM
 from gateway.core.gateway import Gateway
 from gateway.observability import Metrics
 from gateway.platforms.base import Health, Platform
@@ -68,7 +69,7 @@ async def metrics_harness(
 ) -> AsyncIterator[MetricsHarness]:
     metrics, script, store = Metrics(), Script(), store or await SqliteStore.open(folder / "measured.db")
     agent = make_agent(
-        metrics.observe_llm(script.llm),
+        RetryingLLM([script.llm], attempts=1, guards=[metrics.model_guard]),
         store.sessions,
         [look_up],
         watch=metrics.compaction,

@@ -11,7 +11,7 @@ from typing import Any
 from agent.auxiliary_client import call_llm
 from agent.context.child_session import child_session_from, for_engine
 from agent.llm import Completion, Usage
-from agent.llm.budget import spending_for
+from agent.llm.guards import spending_for
 from agent.messages import ChatDict, Message, ToolCall
 from agent.store import Address, SessionStore, Split
 from agent.testing import ScriptedLLM

@@ -173,7 +173,7 @@ async def test_waiting_for_a_model_is_not_hanging() -> None:
 
     runner = await runner_of(Asking(), SHORT)
     llm = Late([answer])
-    with auxiliary_client.bound(lambda task, model: llm, asyncio.get_running_loop()):
+    with auxiliary_client.bound(lambda task, model: llm):
         assert await compress(runner) == []
     assert len(llm.requests) == 1 and not runner.is_abandoned
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-from collections.abc import Iterator
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
 
-from agent import auxiliary_client
-from agent.auxiliary_client import AuxiliaryResponse, Deadline, bind, bound, call_llm, context_length_of
+from agent.auxiliary_client import (
+    CACHED_PREFIX_TASK,
+    AuxiliaryResponse,
+    Deadline,
+    bound,
+    call_llm,
+    context_length_of,
+)
 from agent.errors import ModelError, NetworkFailed, RateLimited
 from agent.llm import ChatRequest, Completion, LLMClient, Usage
 from agent.messages import ChatDict
@@ -31,36 +37,27 @@ def never_answering() -> ScriptedLLM:
     return ScriptedLLM([[asyncio.Event()]])
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays_bound() -> Iterator[None]:
-    yield
-    auxiliary_client.unbind()
-
-
-def bind_to(llm: LLMClient, **options: Any) -> None:
-    bind(lambda task, model: llm, asyncio.get_running_loop(), **options)
-
-
 async def in_thread(**arguments: Any) -> AuxiliaryResponse:
     return await asyncio.to_thread(call_llm, **{"task": "compression", "messages": MESSAGES, **arguments})
+
+
+async def ask(llm: LLMClient, **arguments: Any) -> AuxiliaryResponse:
+    with bound(lambda task, model: llm):
+        return await in_thread(**arguments)
 
 
 async def test_an_engine_can_ask_for_the_window_of_a_model() -> None:
     """Each task may have a model of its own."""
     assert context_length_of("compression") is None
     sizes = {("compression", None): 8_000, ("compression", "main"): 200_000}
-    bind(
-        lambda task, model: ScriptedLLM(context_length=sizes[task, model]),
-        asyncio.get_running_loop(),
-    )
-    assert await asyncio.to_thread(context_length_of, "compression") == 8_000
-    assert await asyncio.to_thread(context_length_of, "compression", "main") == 200_000
+    with bound(lambda task, model: ScriptedLLM(context_length=sizes[task, model])):
+        assert await asyncio.to_thread(context_length_of, "compression") == 8_000
+        assert await asyncio.to_thread(context_length_of, "compression", "main") == 200_000
 
 
 async def test_a_worker_thread_gets_the_openai_shape() -> None:
     """What an engine reads is where OpenAI's library has it."""
-    bind_to(saying("Short."))
-    response = await in_thread()
+    response = await ask(saying("Short."))
     assert response.choices[0].message.content == "Short."
     assert response.choices[0].message.role == "assistant"
     assert response.choices[0].finish_reason == "length"
@@ -71,8 +68,7 @@ async def test_a_worker_thread_gets_the_openai_shape() -> None:
 
 async def test_the_response_cannot_be_changed() -> None:
     """One answer may be read in several places."""
-    bind_to(saying("Short."))
-    response = await in_thread()
+    response = await ask(saying("Short."))
     with pytest.raises(dataclasses.FrozenInstanceError):
         response.choices[0].message.content = "Long."  # type: ignore[misc]
 
@@ -86,8 +82,7 @@ async def test_the_request_reaches_the_model_on_the_event_loop() -> None:
         return ANSWER
 
     llm = ScriptedLLM([step])
-    bind_to(llm)
-    await in_thread(max_tokens=50, temperature=0.3)
+    await ask(llm, max_tokens=50, temperature=0.3)
     assert llm.requests == [ChatRequest(MESSAGES, max_tokens=50, temperature=0.3, purpose="compression")]
     assert threads == [threading.get_ident()]
 
@@ -100,37 +95,35 @@ async def test_the_resolver_is_told_task_and_model() -> None:
         wishes.append((task, model))
         return saying("Short.")
 
-    bind(resolve, asyncio.get_running_loop())
-    await in_thread()
-    await in_thread(task="title", model="openai/gpt-5.4")
+    with bound(resolve):
+        await in_thread()
+        await in_thread(task="title", model="openai/gpt-5.4")
     assert wishes == [("compression", None), ("title", "openai/gpt-5.4")]
 
 
 async def test_usage_is_reported() -> None:
     """What engines spend is accounted like everything else, and failures cost nothing."""
     spent: list[tuple[str, Usage]] = []
-    bind_to(saying("Short."), on_usage=lambda task, answer: spent.append((task, answer.usage)))
-    await in_thread()
-    bind_to(ScriptedLLM([RateLimited()]), on_usage=lambda task, answer: spent.append((task, answer.usage)))
-    with pytest.raises(RateLimited):
+    llm = ScriptedLLM([ANSWER, RateLimited()])
+    with bound(lambda task, model: llm, on_usage=lambda task, answer: spent.append((task, answer.usage))):
         await in_thread()
+        with pytest.raises(RateLimited):
+            await in_thread()
     assert spent == [("compression", Usage(120, 7))]
 
 
 async def test_our_errors_come_through() -> None:
     """The engine sees the error of the client, with what it carries."""
-    bind_to(ScriptedLLM([RateLimited("Slow down.", retry_after=3.0)]))
     with pytest.raises(RateLimited, match="Slow down") as caught:
-        await in_thread()
+        await ask(ScriptedLLM([RateLimited("Slow down.", retry_after=3.0)]))
     assert caught.value.retry_after == 3.0
 
 
 async def test_a_timeout_cancels_the_request() -> None:
     """The thread is told in time, and nobody goes on paying for the answer."""
-    bind_to(never_answering())
     with pytest.raises(NetworkFailed, match=r"within 0\.05 seconds") as caught:
-        await in_thread(timeout=0.05)
-    assert caught.traceback[-1].name != "_wait_for", "the loop reports the timeout before the thread gives up"
+        await ask(never_answering(), timeout=0.05)
+    assert caught.traceback[-1].name == "ask", "the loop reports the timeout before the thread gives up"
     assert asyncio.all_tasks() == {asyncio.current_task()}, "the request is gone"
 
 
@@ -142,8 +135,7 @@ async def test_a_stopping_host_releases_the_thread() -> None:
         asked.set()
         return [asyncio.Event()]
 
-    bind_to(ScriptedLLM([step]))
-    thread = asyncio.create_task(in_thread())
+    thread = asyncio.create_task(ask(ScriptedLLM([step])))
     await asked.wait()
     for task in asyncio.all_tasks() - {thread, asyncio.current_task()}:
         task.cancel()
@@ -152,23 +144,29 @@ async def test_a_stopping_host_releases_the_thread() -> None:
 
 
 async def test_a_conversations_binding_follows_into_its_thread() -> None:
-    """Two conversations at once get their own models; the process-wide one serves the rest."""
-    loop = asyncio.get_running_loop()
-    bind_to(saying("everyone's"))
+    """Two conversations at once get their own models."""
+    answers = await asyncio.gather(ask(saying("Ada's")), ask(saying("Bob's")))
+    assert [answer.choices[0].message.content for answer in answers] == ["Ada's", "Bob's"]
 
-    async def converse(name: str) -> str:
-        with bound(lambda task, model: saying(name), loop):
-            return (await in_thread()).choices[0].message.content
 
-    assert await asyncio.gather(converse("Ada's"), converse("Bob's")) == ["Ada's", "Bob's"]
-    assert (await in_thread()).choices[0].message.content == "everyone's"
+async def test_a_fork_continues_the_conversation() -> None:
+    """The provider reads its cached prefix: messages, tools and their choice stay as they were."""
+    llm, tool = ScriptedLLM([ANSWER, ANSWER]), {"type": "function", "function": {"name": "look"}}
+    said = ChatRequest([{"role": "user", "content": "Hello."}], (tool,), max_tokens=900)
+    with bound(lambda task, model: llm, prefix=lambda: said):
+        await in_thread(task=CACHED_PREFIX_TASK, max_tokens=50)
+        await in_thread()
+    fork, other = llm.requests
+    assert fork == ChatRequest(
+        [*said.messages, *MESSAGES], (tool,), max_tokens=50, purpose=CACHED_PREFIX_TASK
+    )
+    assert other == ChatRequest(MESSAGES, purpose="compression")
 
 
 async def test_the_event_loop_itself_is_refused() -> None:
     """On the loop it could only wait for itself; the error says what to do instead."""
     llm = saying("Short.")
-    bind_to(llm)
-    with pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
+    with bound(lambda task, model: llm), pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
         call_llm(task="compression", messages=MESSAGES)
     assert llm.requests == []
 
@@ -181,11 +179,14 @@ def test_nothing_bound_is_refused() -> None:
 
 def test_a_loop_that_ended_is_refused() -> None:
     """A binding that outlived its event loop does not make the caller wait."""
-    loop = asyncio.new_event_loop()
-    loop.close()
-    bind(lambda task, model: saying("Short."), loop)
+
+    async def leave() -> Context:
+        with bound(lambda task, model: saying("Short.")):
+            return copy_context()
+
+    context = asyncio.run(leave())
     with pytest.raises(RuntimeError, match="not running"):
-        call_llm(task="compression", messages=MESSAGES)
+        context.run(call_llm, task="compression", messages=MESSAGES)
 
 
 async def test_a_deadline_holds_for_all_calls_together() -> None:
@@ -197,7 +198,7 @@ async def test_a_deadline_holds_for_all_calls_together() -> None:
         return [asyncio.Event()]
 
     llm, deadline = ScriptedLLM([hang, "Too late."]), Deadline()
-    with bound(lambda task, model: llm, asyncio.get_running_loop(), deadline=deadline):
+    with bound(lambda task, model: llm, deadline=deadline):
         call = asyncio.create_task(in_thread())
         await asked.wait()
         deadline.bring_forward(0.0)
@@ -214,7 +215,7 @@ async def test_a_deadline_is_never_put_off() -> None:
     llm, deadline = ScriptedLLM(["Short."]), Deadline(0.0)
     deadline.bring_forward(3_600.0)
     with (
-        bound(lambda task, model: llm, asyncio.get_running_loop(), deadline=deadline),
+        bound(lambda task, model: llm, deadline=deadline),
         pytest.raises(ModelError),
     ):
         await in_thread()

@@ -14,9 +14,9 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import BadRequest, ContextOverflow, ModelError
 from agent.events import Compacted, Notice, TurnDone, TurnEvent
 from agent.llm import ChatRequest, Completion, Usage
+from agent.llm.guards import KEPT_SECONDS, Windows, estimated_size
 from agent.llm.retry import RetryingLLM
 from agent.llm.selection import ModelSelector
-from agent.llm.windows import KEPT_SECONDS, Windows, estimated_size, measured
 from agent.loop import Agent, Turn
 from agent.messages import Message
 from agent.store import Address, Conversation
@@ -40,6 +40,10 @@ def model(*steps: Step, window: int = BELIEVED) -> ScriptedLLM:
     return ScriptedLLM(steps, model="local/model", context_length=window)
 
 
+def measured(llm: ScriptedLLM, windows: Windows, *, max_tokens: int | None = None) -> RetryingLLM:
+    return RetryingLLM([llm], windows=windows, max_tokens=max_tokens)
+
+
 async def refused(llm: ScriptedLLM, windows: Windows, request: ChatRequest = LONG) -> ContextOverflow:
     with pytest.raises(ContextOverflow) as caught:
         await measured(llm, windows).complete(request)
@@ -49,8 +53,7 @@ async def refused(llm: ScriptedLLM, windows: Windows, request: ChatRequest = LON
 async def test_a_named_limit_is_believed(store: SqliteStore) -> None:
     """At once, by every conversation, and after a restart."""
     windows = await Windows.load(store.sessions)
-    llm = RetryingLLM([model(ContextOverflow(limit=8_192))])
-    chain = measured(llm, windows)
+    chain = measured(model(ContextOverflow(limit=8_192)), windows)
     assert chain.context_length == BELIEVED
     with pytest.raises(ContextOverflow) as caught:
         await chain.complete(LONG)
@@ -159,7 +162,7 @@ def reply(text: str) -> Completion:
 @asynccontextmanager
 async def desk(tmp_path: Path, store: SqliteStore) -> AsyncIterator[AgentHarness]:
     llm, windows = model(), await Windows.load(store.sessions)
-    chain = measured(RetryingLLM([llm]), windows)
+    chain = measured(llm, windows)
     agent = make_agent(
         chain,
         store.sessions,

@@ -12,8 +12,8 @@ from agent.context_compressor import ContextCompressor
 from agent.errors import ContextOverflow, ModelNotAvailable, QuotaExhausted
 from agent.events import TextDelta, TurnDone
 from agent.llm import ChatRequest, LLMClient, Usage
+from agent.llm.guards import Windows
 from agent.llm.retry import RetryingLLM
-from agent.llm.windows import Windows, measured
 from agent.testing import ScriptedLLM
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.command_harness import CommandHarness, Person, furnished
@@ -107,7 +107,7 @@ async def test_status_of_a_window_that_is_smaller_than_believed(tmp_path: Path) 
     model = ScriptedLLM([ContextOverflow(limit=8_192), "Yes."], model="scripted/main", context_length=131_072)
     store = await SqliteStore.open(tmp_path / "state.db")
     windows = await Windows.load(store.sessions)
-    async with furnished(tmp_path, measured(model, windows), _no_other) as desk:
+    async with furnished(tmp_path, RetryingLLM([model], attempts=1, windows=windows), _no_other) as desk:
         assert "scripted/main holds 8,192 tokens, not 131,072 as believed" in await desk.say("Hello.")
         told = await desk.say("/status", Person(is_admin=True))
         assert "Model: scripted/main, window 8,192 tokens" in told
@@ -122,7 +122,7 @@ async def test_status_of_a_summary_model_with_a_smaller_window(tmp_path: Path) -
     """Admins read it; nothing has to be set."""
     small = ScriptedLLM([ContextOverflow(limit=4_096)], model="scripted/small", context_length=32_768)
     store = await SqliteStore.open(tmp_path / "state.db")
-    auxiliary = measured(small, await Windows.load(store.sessions))
+    auxiliary = RetryingLLM([small], windows=await Windows.load(store.sessions))
     with pytest.raises(ContextOverflow):
         await auxiliary.complete(ChatRequest([{"role": "user", "content": "word " * 8_000}]))
     async with furnished(tmp_path, ScriptedLLM(["Yes."]), _no_other, auxiliary=auxiliary) as desk:

@@ -10,7 +10,7 @@ import pytest
 
 from agent.errors import BudgetReached, NetworkFailed, QuotaExhausted, RateLimited, StreamCut
 from agent.llm import ChatRequest, Completion, Retrying, TextChunk, Usage
-from agent.llm.budget import BudgetedLLM, budgeted, spender, spending_for
+from agent.llm.guards import budget_guard, spender, spending_for
 from agent.llm.retry import RetryingLLM
 from agent.testing import ScriptedLLM
 
@@ -38,7 +38,11 @@ class Purse:
         self.abandoned.append((spender, model, tokens))
 
 
-async def _streamed(llm: BudgetedLLM) -> str:
+def budgeted(llm: ScriptedLLM, purse: Purse) -> RetryingLLM:
+    return RetryingLLM([llm], attempts=1, guards=[budget_guard(purse)])
+
+
+async def _streamed(llm: RetryingLLM) -> str:
     return "".join([event.text async for event in llm.stream(ASK) if isinstance(event, TextChunk)])
 
 
@@ -48,7 +52,7 @@ async def test_it_is_asked_before_every_call() -> None:
         Purse(),
         ScriptedLLM(["One.", Completion("Two.", usage=Usage(1, 1, cost_usd=0.5), model="m")]),
     )
-    llm = BudgetedLLM(inner, purse)
+    llm = budgeted(inner, purse)
     with spending_for("ada"):
         assert await _streamed(llm) == "One."
         assert (await llm.complete(ASK)).text == "Two."
@@ -65,7 +69,7 @@ async def test_it_is_asked_before_every_call() -> None:
 async def test_it_is_otherwise_the_model_itself() -> None:
     """Name, window, tools, and its end."""
     inner = ScriptedLLM(model="m", context_length=7, supports_tools=False)
-    llm = BudgetedLLM(inner, Purse())
+    llm = budgeted(inner, Purse())
     assert (llm.model, llm.context_length, llm.supports_tools) == ("m", 7, False)
     await llm.close()
     assert inner.closed
@@ -74,7 +78,7 @@ async def test_it_is_otherwise_the_model_itself() -> None:
 async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
     """By closing the stream, or by cancelling whoever waits for it."""
     purse, gate = Purse(), asyncio.Event()
-    llm = BudgetedLLM(ScriptedLLM([["Slowly ", gate]] * 3), purse)
+    llm = budgeted(ScriptedLLM([["Slowly ", gate]] * 3), purse)
     with spending_for("ada"):
         async with aclosing(llm.stream(ASK)) as events:
             await anext(events)
@@ -94,7 +98,7 @@ async def test_what_is_stopped_is_noted_with_an_estimate() -> None:
 async def test_what_fails_costs_only_if_something_came() -> None:
     """A refusal is free; a stream that was cut is not."""
     purse = Purse()
-    llm = BudgetedLLM(ScriptedLLM([RateLimited(), ["Half", StreamCut(partial_text="Half")]]), purse)
+    llm = budgeted(ScriptedLLM([RateLimited(), ["Half", StreamCut(partial_text="Half")]]), purse)
     with pytest.raises(RateLimited):
         await _streamed(llm)
     assert not purse.abandoned
@@ -108,9 +112,10 @@ async def test_every_attempt_of_a_chain_is_asked_for() -> None:
     purse = Purse()
     failures = [["Half", StreamCut()], RateLimited(), NetworkFailed(), NetworkFailed(was_sent=True)]
     first = ScriptedLLM(failures, model="first")
-    chain = RetryingLLM([first, ScriptedLLM(["Half a loaf."], model="second")], first_wait=0)
+    second = ScriptedLLM(["Half a loaf."], model="second")
+    chain = RetryingLLM([first, second], first_wait=0, guards=[budget_guard(purse)])
     with spending_for("ada"):
-        answer = await budgeted(chain, purse).complete(ASK)
+        answer = await chain.complete(ASK)
     assert answer.text == "Half a loaf."
     assert purse.asked == ["ada"] * 5
     assert [(who, model) for who, model, _ in purse.abandoned] == [("ada", "first")] * 2
@@ -125,7 +130,8 @@ async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
             self.is_empty = True
 
     second = ScriptedLLM(["Never."])
-    chain = budgeted(RetryingLLM([ScriptedLLM([StreamCut()]), second], first_wait=0), Thin())
+    first = ScriptedLLM([StreamCut()])
+    chain = RetryingLLM([first, second], first_wait=0, guards=[budget_guard(Thin())])
     events = []
     with pytest.raises(BudgetReached):
         async for event in chain.stream(ASK):
@@ -137,7 +143,7 @@ async def test_when_the_money_is_gone_no_other_model_is_asked() -> None:
 async def test_a_whole_answer_is_not_abandoned() -> None:
     """The loop closes the stream once it has the answer."""
     purse = Purse()
-    async with aclosing(BudgetedLLM(ScriptedLLM(["Yes."]), purse).stream(ASK)) as events:
+    async with aclosing(budgeted(ScriptedLLM(["Yes."]), purse).stream(ASK)) as events:
         async for event in events:
             if isinstance(event, Completion):
                 break

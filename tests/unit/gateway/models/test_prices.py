@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from agent.errors import BadRequest, BudgetReached, ModelError, NetworkFailed
 from agent.llm import ChatRequest
-from agent.llm.budget import spending_for
+from agent.llm.guards import spending_for
 from agent.store import Address, Spent
 from gateway.config.schema import LimitsConfig, TranscriptionConfig
 from gateway.limits import Limits
