@@ -32,11 +32,29 @@ class Options:
     config_path: Path | None = None
 
 
-def loaded_for(options: Options) -> LoadedConfig:
-    """Load the configuration, and say if a `hermes.yaml` in the current directory is ignored."""
+def load_config(options: Options, *, log_level: str = "") -> LoadedConfig:
+    """Load the configuration, and say if a `hermes.yaml` in the current directory is ignored.
+
+    `log_level` sets up a log for commands whose output is a result.
+    """
     from gateway.config.loader import load  # noqa: PLC0415 - not for `--help`
 
+    if log_level:
+        from gateway.observability.logs import configure_logging  # noqa: PLC0415 - not for `--help`
+
+        configure_logging(log_level, "human")
     loaded = load(options.config_path)
+    tell_ignored(loaded.ignored, loaded.source)
+    return loaded
+
+
+def load_or_warn(options: Options) -> LoadedConfig:
+    """Load the configuration for a command that only reads. Prints its mistakes and continues."""
+    from gateway.config.loader import load_lenient  # noqa: PLC0415 - not for `--help`
+
+    loaded, refused = load_lenient(options.config_path)
+    if refused:
+        click.echo(f"hermes: {refused}", err=True)
     tell_ignored(loaded.ignored, loaded.source)
     return loaded
 
@@ -53,17 +71,6 @@ def ignored_sentence(ignored: Path, used: str) -> str:
         f"{ignored} is ignored; settings come from {used}. "
         f"If you trust that file: `hermes --config {ignored.name} ...`."
     )
-
-
-def looked_up(options: Options) -> LoadedConfig:
-    """Load the configuration for a command that only reads. Prints its mistakes and continues."""
-    from gateway.config.loader import load_lenient  # noqa: PLC0415 - not for `--help`
-
-    loaded, refused = load_lenient(options.config_path)
-    if refused:
-        click.echo(f"hermes: {refused}", err=True)
-    tell_ignored(loaded.ignored, loaded.source)
-    return loaded
 
 
 class Entry(NamedTuple):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options, loaded_for
-from gateway.cli.output import local_time
-from gateway.cli.progress import show_progress
+from gateway.cli import Options, load_config
+from gateway.cli.output import local_time, show_progress
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
@@ -171,4 +170,4 @@ def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # standard output is for the result
-    return loaded_for(options)
+    return load_config(options)

@@ -16,12 +16,11 @@ from agent.messages import without_notes
 from agent.store import SessionStore
 from agent.untrusted import without_marks
 from gateway.app import build_app
-from gateway.cli import Options, loaded_for
+from gateway.cli import Options, load_config
 from gateway.cli.chat_backend import ChatBackend, GatewayGone, LocalChat
 from gateway.cli.chat_single import ask
 from gateway.cli.gateway_client import gateway_url
-from gateway.cli.output import console, one_line, printable
-from gateway.cli.progress import show_progress
+from gateway.cli.output import console, one_line, printable, show_progress
 from gateway.commands import Commands
 from gateway.config.loader import LoadedConfig, ensure_home
 from gateway.errors import AlreadyRunning
@@ -65,7 +64,7 @@ def run_single_question(
 
 
 def _prepare(config_path: Path | None) -> LoadedConfig:
-    loaded = loaded_for(Options(config_path))
+    loaded = load_config(Options(config_path))
     ensure_home(loaded.home)
     _log_to_file(loaded)
     return loaded

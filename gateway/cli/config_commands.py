@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options, loaded_for
+from gateway.cli import Options, load_config
 from gateway.cli.output import console
 
 
@@ -25,7 +25,7 @@ def check(ctx: click.Context) -> None:
     from gateway.reload import check_names  # noqa: PLC0415
 
     try:
-        loaded = loaded_for(options)
+        loaded = load_config(options)
         check_names(loaded, keys=True)
     except HermesError as error:
         console(stderr=True).print(str(error), soft_wrap=True)
@@ -39,7 +39,7 @@ def show(options: Options) -> None:
     """Print the configuration in effect and where each value comes from. Secrets are masked."""
     from gateway.config.secrets import effective_lines  # noqa: PLC0415
 
-    loaded = loaded_for(options)
+    loaded = load_config(options)
     out = console()
     out.print(f"# Settings: {loaded.source}", style="dim", soft_wrap=True)
     out.print(f"# State directory: {loaded.home}", style="dim", soft_wrap=True)

@@ -15,7 +15,7 @@ from agent.store import LearnedWindow
 from gateway.backup.create import backup_directory, latest_backup
 from gateway.backup.engine_databases import check, engine_databases, is_sqlite
 from gateway.cli.doctor_checks_host import private
-from gateway.cli.progress import show_progress
+from gateway.cli.output import show_progress
 from gateway.config.loader import LoadedConfig
 from gateway.models.selection import (
     auxiliary_spec,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli import Options, loaded_for
+from gateway.cli import Options, load_config
 from gateway.cli.store_access import find_overview, read_store
 from gateway.text.display import pluralize
 
@@ -17,8 +17,9 @@ format_option = click.option(
     type=click.Choice(["jsonl", "markdown", "html"]),
     default="jsonl",
     show_default=True,
-    help="For programs, for reading, or a page for a browser.",
+    help="jsonl for programs, markdown for reading, html for a browser.",
 )
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @click.command()
@@ -28,26 +29,22 @@ format_option = click.option(
     metavar="ID",
     help="Only this conversation: an id, its beginning, or `latest`.",
 )
-@click.option(
-    "--person", metavar="ID", help="Only conversations of this person, such as owner or telegram:4711."
-)
-@click.option(
-    "--platform", metavar="NAME", help="Only of this platform: web, terminal, telegram, import, ..."
-)
+@click.option("--person", metavar="ID", help="Only conversations of this person, such as telegram:4711.")
+@click.option("--platform", metavar="NAME", help="Only conversations on this platform, such as telegram.")
 @click.option(
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"]),
     metavar="DATE",
-    help="Only messages since then: 2026-11-17, or with a time.",
+    help="Only messages since this date, such as 2026-11-17 or '2026-11-17 08:30'.",
 )
 @format_option
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
-    help="A file, or a directory for one file per conversation (created if it ends in /). Default: standard output.",
+    help="Write to this file, or one file per conversation to this directory (created if it ends in /).",
 )
-@click.option("--force", is_flag=True, help="Overwrite files.")
+@force_option
 @click.pass_obj
 def export(
     options: Options,
@@ -61,19 +58,20 @@ def export(
 ) -> None:
     """Write conversations to a file, to a directory or to standard output.
 
-    jsonl holds everything: for each conversation a line about it and its sessions, then a line for each message,
-    including those of branches. markdown and html are for reading and show each conversation in its current form. Text
-    that looks like a key or a password is redacted. The command works while Hermes runs.
+    jsonl contains everything: for each conversation a line about it and its sessions, then a line for each message,
+    also on abandoned branches. markdown and html contain each conversation as it is now. Keys and passwords are
+    redacted. The command works while Hermes runs.
     """
-    from gateway.cli.export_writer import ExportOptions, Selection, export_many  # noqa: PLC0415 - not for `--help`
+    from gateway.cli.export_writer import ExportOptions, export_many  # noqa: PLC0415 - not for `--help`
 
     moment = since.timestamp() if since else 0.0
     only = read_store(options, lambda store: find_overview(store.sessions, wanted)) if wanted else None
-    if not loaded_for(options).database.exists():
+    if not load_config(options).database.exists():
         click.echo("There are no conversations yet, so nothing was written.", err=True)
         return
-    export_options = ExportOptions(style, moment, _target(output), force)
-    written = export_many(options, Selection(person, platform, moment), export_options, only)
+    written = export_many(
+        options, person, platform, ExportOptions(style, moment, _target(output), force), only
+    )
     if not written:
         click.echo("No conversation matches, so nothing was written.", err=True)
     elif output is not None:

@@ -6,10 +6,11 @@ Keys and passwords are redacted, because an exported file may be shared.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -17,21 +18,20 @@ import click
 
 from agent.aio import run_in_daemon_thread
 from agent.messages import Message
-from agent.redaction import keeping_secret, redact
+from agent.redaction import keeping_secret
 from agent.store import Overview
-from gateway.cli import Options, loaded_for
-from gateway.cli.export_format import ConversationExport, Format, Html, Jsonl, Markdown
-from gateway.cli.output import new_private_file
-from gateway.cli.progress import show_progress
-from gateway.cli.sessions_format import message_without_secrets
+from gateway.cli import Options, load_config
+from gateway.cli.output import local_time, new_private_file, show_progress
+from gateway.cli.sessions_format import Record, about, entries, redact_title, title
 from gateway.config.secrets import all_secrets
-from gateway.observability.logs import configure_logging
 from gateway.progress import report
 from gateway.store import open_store
 from gateway.store.ports import Snapshot
+from gateway.text.display import pluralize
 
 T = TypeVar("T")
 
+_SUFFIXES = {"jsonl": ".jsonl", "markdown": ".md", "html": ".html"}
 _WHAT = "Exporting messages"
 _REPORT_EVERY = 100
 
@@ -43,49 +43,34 @@ class ExportOptions:
     output: Path | None = None
     """A file, or a directory with one file per conversation; None is standard output."""
     overwrite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    person: str | None = None
-    platform: str | None = None
-    since: float = 0.0
+    whole: bool = True
+    """Whether JSONL includes abandoned branches and a line about each conversation and its sessions."""
 
 
 def export_one(options: Options, overview: Overview, export: ExportOptions) -> None:
-    """Export the live session of a conversation with its ancestors; JSONL gets one line per message."""
-    form = Jsonl(with_conversations=False) if export.style == "jsonl" else format_for(export.style)
-    _with_snapshot(options, lambda snapshot: _write(snapshot, [overview], form, export))
+    """Export the live session of a conversation with its ancestors."""
+    _with_snapshot(options, lambda snapshot: _Writer(snapshot, [overview], export).write())
 
 
 def export_many(
-    options: Options, selection: Selection, export: ExportOptions, only: Overview | None
+    options: Options, person: str | None, platform: str | None, export: ExportOptions, only: Overview | None
 ) -> list[Overview]:
     """Return the conversations that were written."""
 
     def write(snapshot: Snapshot) -> list[Overview]:
-        listed = snapshot.conversations(
-            person=selection.person, platform=selection.platform, since=selection.since
-        )
+        listed = snapshot.conversations(person=person, platform=platform, since=export.since)
         if only is not None:
             listed = [each for each in listed if each.conversation.id == only.conversation.id]
         if listed:
-            _write(snapshot, listed, format_for(export.style), export)
+            _Writer(snapshot, listed, export).write()
         return listed
 
     return _with_snapshot(options, write)
 
 
-def format_for(style: str) -> Format:
-    if style == "html":
-        return Html()
-    return Jsonl() if style == "jsonl" else Markdown()
-
-
 def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
     """Run `work` on a thread, with the secrets of the configuration known, so that they are redacted."""
-    configure_logging("error", "human")  # standard output is for the export
-    loaded = loaded_for(options)
+    loaded = load_config(options, log_level="error")
 
     async def main() -> T:
         async with open_store(loaded, read_only=True) as store:
@@ -100,23 +85,58 @@ def _with_snapshot(options: Options, work: Callable[[Snapshot], T]) -> T:
         return asyncio.run(main())
 
 
-def _write(snapshot: Snapshot, listed: Sequence[Overview], form: Format, export: ExportOptions) -> None:
-    total = sum(overview.messages for overview in listed)
-    count = _Count(total)
-    if export.output is None:
-        with _standard_output() as out:
-            _write_together(snapshot, listed, form, export, out, count)
-    elif export.output.is_dir():
-        _write_apart(snapshot, listed, export, export.output, count)
-    else:
-        with new_private_file(export.output, overwrite=export.overwrite) as file:
-            _write_together(snapshot, listed, form, export, file, count)
-    report(_WHAT, 1, 1)
+class _Writer:
+    def __init__(self, snapshot: Snapshot, listed: Sequence[Overview], export: ExportOptions) -> None:
+        self._snapshot = snapshot
+        self._listed = [redact_title(each) for each in listed]
+        self._export = export
+        self._written = 0
+        self._total = sum(overview.messages for overview in listed)
+
+    def write(self) -> None:
+        output = self._export.output
+        if output is None:
+            with _standard_output() as out:
+                out.writelines(self._text(self._listed))
+        elif output.is_dir():
+            self._write_apart(output)
+        else:
+            self._write_file(output, self._text(self._listed))
+        report(_WHAT, 1, 1)
+
+    def _write_apart(self, directory: Path) -> None:
+        for each in self._listed:
+            name = f"{each.conversation.id}{_SUFFIXES[self._export.style]}"
+            self._write_file(directory / name, self._text([each]))
+        if self._export.style == "html" and len(self._listed) > 1:
+            self._write_file(directory / "index.html", html(self._listed, (), apart=True))
+
+    def _write_file(self, path: Path, text: Iterable[str]) -> None:
+        with new_private_file(path, overwrite=self._export.overwrite) as file:
+            file.writelines(text)
+
+    def _text(self, listed: Sequence[Overview]) -> Iterator[str]:
+        records = map(self._record, listed)
+        if self._export.style == "jsonl":
+            return jsonl(records, whole=self._export.whole)
+        return html(listed, records) if self._export.style == "html" else markdown(records)
+
+    def _record(self, overview: Overview) -> Record:
+        conversation_id, export = overview.conversation.id, self._export
+        every_session = export.style == "jsonl" and export.whole
+        messages = self._snapshot.messages(conversation_id, since=export.since, every_session=every_session)
+        return Record.redacted(overview, self._snapshot.sessions(conversation_id), map(self._count, messages))
+
+    def _count(self, message: Message) -> Message:
+        self._written += 1
+        if self._written % _REPORT_EVERY == 0:
+            report(_WHAT, min(self._written, self._total - 1), self._total)
+        return message
 
 
 @contextmanager
 def _standard_output() -> Iterator[IO[str]]:
-    """Open standard output as UTF-8, whatever the locale."""
+    """Open standard output as UTF-8 in every locale."""
     try:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as out:
             yield out
@@ -126,57 +146,66 @@ def _standard_output() -> Iterator[IO[str]]:
         raise click.ClickException(f"Cannot write to standard output: {error.strerror}.") from error
 
 
-def _write_together(
-    snapshot: Snapshot,
-    listed: Sequence[Overview],
-    form: Format,
-    export: ExportOptions,
-    file: IO[str],
-    count: _Count,
-) -> None:
-    file.write(form.begin(listed, apart=False))
-    for overview in listed:
-        file.writelines(form.conversation(_redacted(snapshot, overview, form, export, count)))
-    file.write(form.end())
+# -- formats -------------------------------------------------------------------------------------------------
 
 
-def _write_apart(
-    snapshot: Snapshot, listed: Sequence[Overview], export: ExportOptions, directory: Path, count: _Count
-) -> None:
-    for overview in listed:
-        form = format_for(export.style)
-        path = directory / f"{overview.conversation.id}{form.suffix}"
-        with new_private_file(path, overwrite=export.overwrite) as file:
-            _write_together(snapshot, [overview], form, export, file, count)
-    if export.style == "html" and len(listed) > 1:
-        form = format_for(export.style)
-        with new_private_file(directory / "index.html", overwrite=export.overwrite) as file:
-            file.write(form.begin(listed, apart=True) + form.end())
+def jsonl(records: Iterable[Record], *, whole: bool) -> Iterator[str]:
+    """Yield a line per message with all its fields; with `whole`, a line about each conversation before them."""
+    for record in records:
+        if whole:
+            sessions = [asdict(session) for session in record.sessions]
+            yield _line({"conversation": asdict(record.overview.conversation), "sessions": sessions})
+        for message in record.messages:
+            yield _line(asdict(message))
 
 
-def _redacted(
-    snapshot: Snapshot, overview: Overview, form: Format, export: ExportOptions, count: _Count
-) -> ConversationExport:
-    sessions = [
-        replace(session, system_prompt=session.system_prompt and redact(session.system_prompt))
-        for session in snapshot.sessions(overview.conversation.id)
-    ]
-    messages = snapshot.messages(
-        overview.conversation.id, since=export.since, every_session=form.every_session
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def markdown(records: Iterable[Record]) -> Iterator[str]:
+    between = ""
+    for record in records:
+        yield f"{between}# {title(record.overview)}\n\n{about(record.overview)}\n"
+        between = "\n"
+        for entry in entries(record):
+            if isinstance(entry, str):
+                yield f"\n---\n\n*{entry}*\n"
+                continue
+            yield f"\n**{entry.who}** · {entry.when}\n"
+            if entry.text:
+                yield f"\n{entry.text}\n"
+            if entry.calls:
+                yield "\n" + "".join(f"- `{call}`\n" for call in entry.calls)
+
+
+def html(listed: Sequence[Overview], records: Iterable[Record], *, apart: bool = False) -> Iterator[str]:
+    """Yield one page with a list of conversations; with `apart`, each of them has its own page.
+
+    The template escapes all text. Answers of the model go through the Markdown renderer of the chat page, which lets no
+    markup through; a content security policy forbids the rest.
+    """
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - only for HTML
+
+    from gateway.platforms.web.markdown import render_markdown  # noqa: PLC0415 - only for HTML
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    return ConversationExport(
-        overview, sessions, (count.count(message_without_secrets(each)) for each in messages)
+    template = environment.from_string(Path(__file__).with_name("export.html").read_text(encoding="utf-8"))
+    return template.generate(
+        title=title(listed[0]) if len(listed) == 1 else f"{len(listed)} conversations",
+        listed=listed,
+        records=records,
+        link=("{}.html" if apart else "#{}").format,
+        title_of=title,
+        about=about,
+        entries=entries,
+        local_time=local_time,
+        pluralize=pluralize,
+        render_markdown=render_markdown,
     )
-
-
-class _Count:
-    """Counts written messages and reports progress."""
-
-    def __init__(self, total: int) -> None:
-        self._done, self._total = 0, total
-
-    def count(self, message: Message) -> Message:
-        self._done += 1
-        if self._done % _REPORT_EVERY == 0:
-            report(_WHAT, min(self._done, self._total - 1), self._total)
-        return message

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options, loaded_for
-from gateway.cli.output import one_line
-from gateway.cli.progress import show_progress
+from gateway.cli import load_config
+from gateway.cli.output import one_line, show_progress
+from gateway.cli.store_access import change_store
 from gateway.text.display import pluralize
 
 if TYPE_CHECKING:
     from agent.store import Address
     from gateway.config.loader import LoadedConfig
-    from gateway.importers.detect import Source
+    from gateway.importers import Source
     from gateway.store.import_types import ImportedConversation, ImportResult
+    from gateway.store.ports import GatewayStore
 
     Verb = Callable[[ImportedConversation], Awaitable[ImportResult]]
 
@@ -50,27 +51,24 @@ class _Outcome:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
 @click.option(
-    "--person", default="owner", metavar="ID", help="Whose they are, such as telegram:4711; else yours."
+    "--person", default="owner", metavar="ID", help="The owner of the conversations, such as telegram:4711."
 )
 @click.option(
-    "--assistant", default="", metavar="NAME", help="Whose messages in a chat are the agent's, by name or id."
+    "--assistant", default="", metavar="NAME", help="The name or id of the author who is the agent."
 )
 @click.pass_context
 def import_(ctx: click.Context, file: Path, dry_run: bool, person: str, assistant: str) -> None:
-    """Take in conversations from FILE.
+    """Import conversations from FILE.
 
     FILE is the `state.db` of hermes-agent, the `result.json` of Telegram Desktop's export, or a channel that
     DiscordChatExporter has written as JSON.
 
-    They become conversations of their own, on the platform `import`, with the times and the order they had. Search
-    finds them. What was imported before is not imported again, so an import that was interrupted can be repeated.
+    The conversations appear on the platform `import`, with their original times and order, and search finds them.
+    Messages that were imported before are skipped, so an interrupted import can be repeated.
     """
-    from gateway.importers.detect import read_source  # noqa: PLC0415
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
+    from gateway.importers import read_source  # noqa: PLC0415 - not for `--help`; so below
 
-    configure_logging("error", "human")  # standard output is for the result
-    options: Options = ctx.obj
-    loaded = loaded_for(options)
+    loaded = load_config(ctx.obj, log_level="error")
     with show_progress():
         source = read_source(file, person=person, assistant=assistant)
         outcome = _preview(loaded, source) if dry_run else _import(loaded, source)
@@ -100,29 +98,18 @@ def _preview(loaded: LoadedConfig, source: Source) -> _Outcome:
 
 
 def _import(loaded: LoadedConfig, source: Source) -> _Outcome:
-    """Import as the only user of the store."""
-    from gateway.config.loader import ensure_home  # noqa: PLC0415
-    from gateway.errors import AlreadyRunning  # noqa: PLC0415
-    from gateway.process_lock import hold_lock  # noqa: PLC0415
-    from gateway.store import open_store  # noqa: PLC0415
-
     outcome = _Outcome()
 
-    async def import_all() -> None:
-        async with open_store(loaded) as store:
-            await _each(source, store.imports.add, outcome)
-            await store.health.finish_index()
+    async def import_all(store: GatewayStore) -> None:
+        await _each(source, store.imports.add, outcome)
+        await store.health.finish_index()
 
-    ensure_home(loaded.home)
     try:
-        with hold_lock(loaded.home, loaded.database):
-            asyncio.run(import_all())
-    except AlreadyRunning:
-        raise click.ClickException(_RUNNING) from None
+        change_store(loaded, import_all, if_running=_RUNNING)
     except HermesError:
         if outcome.messages:
             done = f"{pluralize(outcome.conversations, 'conversation')} ({pluralize(outcome.messages, 'message')})"
-            click.echo(f"Complete so far: {done}; import the file again to go on.", err=True)
+            click.echo(f"Complete so far: {done}; import the file again to continue.", err=True)
         raise
     return outcome
 
@@ -147,9 +134,11 @@ def _report(source: Source, outcome: _Outcome, *, dry_run: bool) -> None:
     counts = f"{new} and {pluralize(outcome.messages, 'new message')}"
     click.echo(f"{would} {counts} from {source.name}.")
     if outcome.known:
-        click.echo(f"Here already: {pluralize(outcome.known, 'message')}.")
+        click.echo(f"Already imported: {pluralize(outcome.known, 'message')}.")
     if outcome.left_out:
-        click.echo(f"No messages, so left out: {outcome.left_out:,} (notices, prompts, what was taken back).")
+        click.echo(
+            f"Left out: {outcome.left_out:,} entries that are not messages (notices, prompts, undone turns)."
+        )
     for sentence in outcome.refused:
         click.echo(f"Not imported: {sentence}", err=True)
     if outcome.messages and not dry_run:

@@ -1,9 +1,10 @@
-"""Output of commands: coloured and wrapped at a terminal, plain in a pipe."""
+"""Output of commands: coloured, wrapped and with progress bars at a terminal, plain in a pipe."""
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,11 +13,16 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from gateway.progress import listening
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 _PIPE_WIDTH = 100_000
 """Columns of a pipe: lines are never wrapped."""
+
+as_json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
 
@@ -29,6 +35,10 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal:
         made.width = _PIPE_WIDTH
     return made
+
+
+def say(text: str) -> None:
+    console().print(text, soft_wrap=True)
 
 
 def printable(text: str) -> str:
@@ -109,3 +119,63 @@ def new_private_file(path: Path, *, overwrite: bool) -> Iterator[IO[str]]:
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+@contextmanager
+def show_progress() -> Iterator[None]:
+    """Show the progress reported inside the `with` block; nothing in a pipe."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    bar = _ProgressBar(out)
+    with listening(bar):
+        try:
+            yield
+        finally:
+            bar.close()
+
+
+class _ProgressBar:
+    """Shows one piece of work at a time. Thread-safe."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._what = ""
+        self._shown: tuple[Progress, TaskID] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        with self._lock:
+            if 0 < total <= done:
+                self._remove()
+                return
+            if what != self._what or self._shown is None:
+                self._remove()
+                self._start(what)
+            assert self._shown is not None
+            bar, task = self._shown
+            bar.update(task, completed=done, total=total or None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._remove()
+
+    def _start(self, what: str) -> None:
+        from rich.progress import (  # noqa: PLC0415 - slow to import
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        bar = Progress(*columns, console=self._out, transient=True)
+        bar.start()
+        self._what, self._shown = what, (bar, bar.add_task(what, total=None))
+
+    def _remove(self) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()
+            self._shown = None

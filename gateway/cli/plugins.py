@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import Options, loaded_for
+from gateway.cli import Options, load_config
 from gateway.cli.output import console, one_line, print_json
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _loaded(options: Options) -> LoadedConfig:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("warning", "human")
-    return loaded_for(options)
+    return load_config(options)
 
 
 def _survey(options: Options) -> Overview:

@@ -6,8 +6,8 @@ import asyncio
 
 import click
 
-from gateway.cli import Options, loaded_for
-from gateway.cli.progress import show_progress
+from gateway.cli import Options, load_config
+from gateway.cli.output import show_progress
 
 
 @click.command()
@@ -23,7 +23,7 @@ def run(options: Options) -> None:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
     from gateway.run import serve  # noqa: PLC0415
 
-    loaded = loaded_for(options)
+    loaded = load_config(options)
     logging = loaded.config.logging
     ensure_home(loaded.home)
     configure_logging(logging.level, logging.format, file=configured_log_file(logging, loaded.home))

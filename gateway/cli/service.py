@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from agent.errors import HermesError
-from gateway.cli import Options, loaded_for
+from gateway.cli import Options, load_config
 from gateway.cli.output import console
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def install(options: Options, only_print: bool, no_start: bool) -> None:
     from gateway.cli.systemd_unit import UNIT, unit_text  # noqa: PLC0415
     from gateway.config.loader import ensure_home  # noqa: PLC0415 - not for `--help`
 
-    loaded = loaded_for(options)
+    loaded = load_config(options)
     text = unit_text(loaded)
     if only_print:
         click.echo(text, nl=False)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from agent.errors import NotFound
-from gateway.cli import Options, loaded_for
-from gateway.cli.export import format_option
-from gateway.cli.output import console, print_json, print_rows
-from gateway.cli.store_access import NOTHING_YET, begins, find_overview, read_store
+from gateway.cli import Options, load_config
+from gateway.cli.export import force_option, format_option
+from gateway.cli.output import as_json_flag, console, print_json, print_rows
+from gateway.cli.store_access import NOTHING_YET, begins, change_store, find_overview, read_store
 
 if TYPE_CHECKING:
     from agent.context.branches import UndoResult
     from agent.store import Conversation, SearchHit, Session, SessionStore
-    from gateway.cli.lineage import Lineage
-    from gateway.cli.sessions_format import Record
+    from gateway.cli.sessions_format import Lineage, Record
     from gateway.store.ports import GatewayStore
 
-T = TypeVar("T")
-
 wanted_id = click.argument("wanted", metavar="ID")
-as_json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option = click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many."
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Print at most this many."
 )
 
 
@@ -106,7 +102,7 @@ def search(options: Options, words: tuple[str, ...], wanted: str | None, limit: 
     metavar="FILE",
     help="Instead of standard output.",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@force_option
 @click.pass_obj
 def export(options: Options, wanted: str, style: str, output: Path | None, force: bool) -> None:
     """Write a conversation to a file or to standard output.
@@ -117,7 +113,7 @@ def export(options: Options, wanted: str, style: str, output: Path | None, force
     from gateway.cli.export_writer import ExportOptions, export_one  # noqa: PLC0415
 
     overview = read_store(options, lambda store: find_overview(store.sessions, wanted))
-    export_one(options, overview, ExportOptions(style, output=output, overwrite=force))
+    export_one(options, overview, ExportOptions(style, output=output, overwrite=force, whole=False))
 
 
 @sessions.command()
@@ -130,7 +126,7 @@ def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> N
 
     For each: why and when it was split off, its messages, what its compaction came to, and which one is live.
     """
-    from gateway.cli import lineage as form  # noqa: PLC0415
+    from gateway.cli import sessions_format as form  # noqa: PLC0415
 
     async def find(store: GatewayStore) -> Lineage:
         overview = await find_overview(store.sessions, wanted)
@@ -138,7 +134,7 @@ def lineage(options: Options, wanted: str, everything: bool, as_json: bool) -> N
 
     found = read_store(options, find)
     if as_json:
-        print_json(form.as_dict(found))
+        print_json(form.lineage_as_dict(found))
     else:
         form.print_lineage(found, console())
 
@@ -154,52 +150,36 @@ def restore(options: Options, wanted: str, session: str | None) -> None:
     """
     from agent.context import branches  # noqa: PLC0415
 
-    async def go_back(store: SessionStore) -> UndoResult | None:
+    async def go_back(gateway_store: GatewayStore) -> UndoResult | None:
+        store = gateway_store.sessions
         conversation = await _conversation(store, wanted)
         if session is None:
             return await branches.undo_compaction(store, conversation)
         return await branches.restore(store, conversation, (await _session(store, conversation, session)).id)
 
-    rewound = _change(options, go_back)
+    loaded = load_config(options, log_level="error")
+    if not loaded.database.exists():
+        raise NotFound(NOTHING_YET)
+    rewound = change_store(
+        loaded,
+        go_back,
+        if_running="Hermes is running. Type /undo-compress in the chat, or stop Hermes first.",
+    )
     if rewound is None:
         click.echo(branches.NOTHING_TO_UNDO, err=True)
     else:
         click.echo(f"Restored: {rewound}; {rewound.live.session.id} is live.")
 
 
-def _change(options: Options, action: Callable[[SessionStore], Awaitable[T]]) -> T:
-    """Change the store as its only user: a running Hermes would not notice the change."""
-    from gateway.config.loader import ensure_home  # noqa: PLC0415
-    from gateway.errors import AlreadyRunning  # noqa: PLC0415
-    from gateway.observability.logs import configure_logging  # noqa: PLC0415
-    from gateway.process_lock import hold_lock  # noqa: PLC0415
-    from gateway.store import open_store  # noqa: PLC0415
-
-    configure_logging("error", "human")
-    loaded = loaded_for(options)
-    if not loaded.database.exists():
-        raise NotFound(NOTHING_YET)
-
-    async def act() -> T:
-        async with open_store(loaded) as store:
-            return await action(store.sessions)
-
-    ensure_home(loaded.home)
-    try:
-        with hold_lock(loaded.home, loaded.database):
-            return asyncio.run(act())
-    except AlreadyRunning:
-        message = "Hermes is running. Type /undo-compress in the chat, or stop Hermes first."
-        raise click.ClickException(message) from None
-
-
 async def _record(store: SessionStore, wanted: str) -> Record:
     """Read a conversation and redact secrets: printed text is often copied elsewhere."""
-    from gateway.cli.sessions_format import Record, without_secrets  # noqa: PLC0415
+    from gateway.cli.sessions_format import Record, redact_title  # noqa: PLC0415
 
-    conversation = await _conversation(store, wanted)
-    sessions, messages = await store.sessions(conversation.id), await store.transcript(conversation.id)
-    return await asyncio.to_thread(without_secrets, Record(conversation, sessions, messages))
+    overview = redact_title(await find_overview(store, wanted))
+    conversation_id = overview.conversation.id
+    sessions, messages = await store.sessions(conversation_id), await store.transcript(conversation_id)
+    record = Record.redacted(overview, sessions, messages)
+    return replace(record, messages=await asyncio.to_thread(list, record.messages))
 
 
 async def _conversation(store: SessionStore, wanted: str) -> Conversation:

@@ -1,19 +1,21 @@
-"""Formats conversations as tables, JSON and text."""
+"""Formats conversations as tables, JSON, text and session trees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, RenderableType
 from rich.text import Text
+from rich.tree import Tree
 
 from agent.messages import Message, ToolCall
 from agent.redaction import redact
-from agent.store import Conversation, Overview, SearchHit, Session
+from agent.store import Compaction, Overview, SearchHit, Session, SessionStore
 from agent.untrusted import without_marks
 from gateway.cli.output import describe_call, local_time, one_line, printable
+from gateway.session_tree import Gap, SessionBranch, build_tree, shown_sessions
 from gateway.text.display import pluralize
 
 OVERVIEW_COLUMNS = ("ID", "PLATFORM", "MESSAGES", "SESSIONS", "LAST ACTIVITY", "TITLE")
@@ -23,13 +25,23 @@ _SPEAKERS = {"user": "You", "assistant": "Hermes", "tool": "Tool"}
 _MATCH_BEGINS, _MATCH_ENDS = "\x02", "\x03"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A whole conversation."""
+def redact_title(overview: Overview) -> Overview:
+    return replace(overview, title=redact(overview.title))
 
-    conversation: Conversation
-    sessions: list[Session]
-    messages: list[Message]
+
+def title(overview: Overview) -> str:
+    return one_line(overview.title, 80) or "An empty conversation"
+
+
+def about(overview: Overview) -> str:
+    return f"{_place_and_size(overview)} · since {local_time(overview.conversation.created_at)}"
+
+
+def _place_and_size(overview: Overview) -> str:
+    address = overview.conversation.address
+    size = f"{pluralize(overview.messages, 'message')}, {pluralize(overview.sessions, 'session')}"
+    where = f"{address.platform} {one_line(address.chat_id, 40)}"
+    return f"{overview.conversation.id} · {where} · {size}"
 
 
 # -- lists ---------------------------------------------------------------------------------------------------
@@ -37,8 +49,7 @@ class Record:
 
 def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[str]]:
     """Return table rows; `brief` shortens the ids."""
-    ids = [overview.conversation.id for overview in overviews]
-    shown = shortest_apart(ids) if brief else None
+    shown = _unique_length(overview.conversation.id for overview in overviews) if brief else None
     return [
         [
             overview.conversation.id[:shown],
@@ -52,16 +63,17 @@ def overview_rows(overviews: Sequence[Overview], *, brief: bool) -> list[list[st
     ]
 
 
-def shortest_apart(ids: Sequence[str]) -> int:
+def _unique_length(ids: Iterable[str]) -> int:
     """Return the length of id prefixes that are unique; commands accept such prefixes."""
+    every = set(ids)
     return next(
-        length for length in range(_SHORT_ID, 100) if len({each[:length] for each in ids}) == len(ids)
+        length for length in range(_SHORT_ID, 100) if len({each[:length] for each in every}) == len(every)
     )
 
 
 def overview_as_dict(overview: Overview) -> dict[str, Any]:
-    pluralize = {key: value for key, value in asdict(overview).items() if key != "conversation"}
-    return {**asdict(overview.conversation), **pluralize}
+    fields = asdict(overview)
+    return {**fields.pop("conversation"), **fields}
 
 
 def hit_as_dict(hit: SearchHit) -> dict[str, Any]:
@@ -73,9 +85,8 @@ def print_hits(hits: Sequence[SearchHit], console: Console) -> None:
     """Print hits: at a terminal the place and below it the text, in a pipe one line per hit."""
     for hit in hits:
         where = f"{local_time(hit.message.created_at)}  {hit.conversation_id}  {_SPEAKERS[hit.message.role]}"
-        line = Text.assemble(
-            (where, "dim"), "\n  " if console.is_terminal else "  ", _highlighted(hit.snippet)
-        )
+        gap = "\n  " if console.is_terminal else "  "
+        line = Text.assemble((where, "dim"), gap, _highlighted(hit.snippet))
         console.print(line, soft_wrap=not console.is_terminal)
 
 
@@ -90,26 +101,28 @@ def _highlighted(snippet: str) -> Text:
 # -- one conversation ----------------------------------------------------------------------------------------
 
 
-def record_as_dict(record: Record) -> dict[str, Any]:
-    return {
-        "conversation": asdict(record.conversation),
-        "sessions": [asdict(session) for session in record.sessions],
-        "messages": [asdict(message) for message in record.messages],
-    }
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A conversation to print or to export."""
+
+    overview: Overview
+    sessions: Sequence[Session]
+    messages: Iterable[Message]
+
+    @classmethod
+    def redacted(cls, overview: Overview, sessions: Sequence[Session], messages: Iterable[Message]) -> Record:
+        """Redact secrets in prompts and, as they are read, in messages; also those that people wrote."""
+        return cls(
+            overview,
+            [
+                replace(session, system_prompt=session.system_prompt and redact(session.system_prompt))
+                for session in sessions
+            ],
+            map(_redacted, messages),
+        )
 
 
-def without_secrets(record: Record) -> Record:
-    """Redact secrets in a message, also in text that people wrote and that older versions stored."""
-    return replace(
-        record,
-        sessions=[
-            replace(session, system_prompt=_redacted(session.system_prompt)) for session in record.sessions
-        ],
-        messages=[message_without_secrets(message) for message in record.messages],
-    )
-
-
-def message_without_secrets(message: Message) -> Message:
+def _redacted(message: Message) -> Message:
     return replace(
         message,
         content=redact(message.content),
@@ -120,17 +133,20 @@ def message_without_secrets(message: Message) -> Message:
     )
 
 
-def _redacted(text: str | None) -> str | None:
-    return None if text is None else redact(text)
+def record_as_dict(record: Record) -> dict[str, Any]:
+    return {
+        "conversation": asdict(record.overview.conversation),
+        "sessions": [asdict(session) for session in record.sessions],
+        "messages": [asdict(message) for message in record.messages],
+    }
 
 
 def print_record(record: Record, console: Console) -> None:
-    about_it = about(record.conversation, len(record.messages), len(record.sessions))
-    console.print(Text(_title(record), "bold"), Text(about_it, "dim"), sep="\n")
-    for entry in entries(record.messages, record.sessions):
+    console.print(_heading(record.overview, about(record.overview)))
+    for entry in entries(record):
         console.print()
-        if isinstance(entry, SessionBreak):
-            console.print(Text(entry.sentence, "dim"))
+        if isinstance(entry, str):
+            console.print(Text(entry, "dim"))
             continue
         console.print(Text.assemble((entry.who, "bold cyan"), (f" · {entry.when}", "dim")))
         if entry.text:
@@ -139,13 +155,14 @@ def print_record(record: Record, console: Console) -> None:
             console.print(Text(call, "dim"))
 
 
-@dataclass(frozen=True, slots=True)
-class SessionBreak:
-    sentence: str
+def _heading(overview: Overview, details: str) -> Text:
+    return Text.assemble((title(overview), "bold"), "\n", (details, "dim"))
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
+    """A message with the results of its tool calls."""
+
     who: str
     when: str
     text: str
@@ -154,32 +171,32 @@ class Spoken:
     """One line for each tool call and its result."""
 
 
-def entries(messages: Iterable[Message], sessions: Iterable[Session]) -> Iterator[SessionBreak | Spoken]:
-    """Yield messages with the results of their tool calls; holds one message at a time."""
-    reasons = {session.id: session.reason for session in sessions}
+def entries(record: Record) -> Iterator[str | Spoken]:
+    """Yield messages, and a sentence where a new session began; holds one message at a time."""
+    reasons = {session.id: session.reason for session in record.sessions}
     session_id = ""
     said: Message | None = None
     results: dict[str | None, str] = {}
-    for message in messages:
+    for message in record.messages:
         if message.role == "tool":
             results[message.tool_call_id] = message.content
             continue
         if said is not None:
             yield _spoken(said, results)
         if session_id and message.session_id != session_id:
-            reason = reasons.get(message.session_id) or "unknown reason"
-            yield SessionBreak(f"A new session began here ({reason}).")
+            yield f"A new session began here ({reasons.get(message.session_id) or 'unknown reason'})."
         session_id, said, results = message.session_id, message, {}
     if said is not None:
         yield _spoken(said, results)
 
 
 def _spoken(message: Message, results: Mapping[str | None, str]) -> Spoken:
+    by_model = message.role == "assistant"
     return Spoken(
-        who="Hermes" if message.role == "assistant" else message.name or "You",
+        who="Hermes" if by_model else message.name or "You",
         when=local_time(message.created_at),
         text=without_marks(message.content),
-        by_model=message.role == "assistant",
+        by_model=by_model,
         calls=[_call_line(call, results.get(call.id)) for call in message.tool_calls],
     )
 
@@ -198,13 +215,101 @@ def _formatted(entry: Spoken, console: Console) -> RenderableType:
     return Answer(printable(entry.text))
 
 
-def _title(record: Record) -> str:
-    said = (without_marks(message.content) for message in record.messages if message.role == "user")
-    return one_line(next(said, ""), 80) or "An empty conversation"
+# -- the session tree ----------------------------------------------------------------------------------------
 
 
-def about(conversation: Conversation, messages: int, sessions: int) -> str:
-    address = conversation.address
-    size = f"{pluralize(messages, 'message')}, {pluralize(sessions, 'session')}"
-    where = f"{address.platform} {one_line(address.chat_id, 40)}"
-    return f"{conversation.id} · {where} · {size} · since {local_time(conversation.created_at)}"
+class Size(NamedTuple):
+    """The numbers of messages of a session."""
+
+    said: int
+    """Messages in the session itself."""
+    in_context: int
+    """Messages that the model sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    overview: Overview
+    sessions: list[Session]
+    """Oldest first."""
+    sizes: dict[str, Size]
+    """Sizes of the sessions to show."""
+    compactions: dict[str, Compaction]
+    """Compactions by child session."""
+    tree: SessionBranch[Session]
+
+    def is_live(self, session: Session) -> bool:
+        return session.id == self.overview.conversation.live_session_id
+
+
+async def read_lineage(store: SessionStore, overview: Overview, *, everything: bool) -> Lineage:
+    """Read the tree; without `everything`, the middle of long lines is left out."""
+    conversation = overview.conversation
+    sessions = await store.sessions(conversation.id)
+    tree = build_tree(sessions, conversation.live_session_id, everything=everything)
+    sizes = {}
+    for session in shown_sessions(tree):
+        history = await store.history(session.id)
+        own = sum(message.session_id == session.id and message.kind == "said" for message in history)
+        sizes[session.id] = Size(own, len(history))
+    return Lineage(overview, sessions, sizes, dict(await store.compactions(conversation.id)), tree)
+
+
+def lineage_as_dict(lineage: Lineage) -> dict[str, Any]:
+    sessions = []
+    for session in lineage.sessions:
+        if session.id in lineage.sizes:
+            fields = asdict(session)
+            del fields["system_prompt"]
+            compaction = lineage.compactions.get(session.id)
+            fields["live"] = lineage.is_live(session)
+            fields["messages"] = lineage.sizes[session.id]._asdict()
+            fields["compaction"] = asdict(compaction) if compaction else None
+            sessions.append(fields)
+    return {"conversation": asdict(lineage.overview.conversation), "sessions": sessions}
+
+
+def print_lineage(lineage: Lineage, console: Console) -> None:
+    """Print two lines with a short id per session at a terminal, one line with the whole id in a pipe."""
+    brief = console.is_terminal
+    id_length = _unique_length(session.id for session in lineage.sessions) if brief else None
+
+    def add(node: Tree, branch: SessionBranch[Session]) -> None:
+        """Add a branch; only the branches that leave it are indented."""
+        for member in branch.line:
+            if isinstance(member, Gap):
+                node.add(Text(f"… {member.sessions} more sessions in line; --all shows them", "dim"))
+                continue
+            below = node.add(entry(member))
+            for each in branch.branches.get(member.id, ()):
+                add(below.add(Text("left behind", "dim italic")), each)
+
+    def entry(session: Session) -> Text:
+        is_live = lineage.is_live(session)
+        return Text.assemble(
+            (session.id[:id_length], "bold cyan" if is_live else "cyan"),
+            f" · {session.reason or 'first'} · {local_time(session.created_at)}",
+            (" · live", "bold green") if is_live else "",
+            "\n" if brief else " · ",
+            (" · ".join(_details(lineage, session)), "dim"),
+        )
+
+    tree = Tree(_heading(lineage.overview, _place_and_size(lineage.overview)), guide_style="dim")
+    add(tree, lineage.tree)
+    console.print(tree)
+
+
+def _details(lineage: Lineage, session: Session) -> Iterator[str]:
+    size = lineage.sizes[session.id]
+    yield f"{size.said} said, {size.in_context} in context"
+    if compaction := lineage.compactions.get(session.id):
+        yield f"~{compaction.tokens_before:,} -> ~{compaction.tokens_after:,} tokens"
+        yield f"{compaction.seconds:.1f} s"
+        if compaction.cost_usd is not None:
+            yield f"${compaction.cost_usd:.4f}"
+        if compaction.outcome != "ok":
+            yield one_line(compaction.outcome, 40)
+        if compaction.focus:
+            yield f"focus: {one_line(compaction.focus, 40)}"
+    if made_by := " with ".join(filter(None, (session.model, session.engine))):
+        yield one_line(made_by, 60)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli import looked_up
+from gateway.cli import load_or_warn
 from gateway.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def status(ctx: click.Context, once: bool, as_json: bool) -> None:
     from gateway.observability.logs import configure_logging  # noqa: PLC0415
 
     configure_logging("error", "human")  # warnings would disturb the table
-    loaded = looked_up(ctx.obj)
+    loaded = load_or_warn(ctx.obj)
     out = console()
     if as_json or once or not out.is_terminal:
         report = asyncio.run(_collect(loaded))

@@ -19,11 +19,10 @@ from agent.tool import Tool, ToolContext, discover, tool
 from agent.tool_support.safe_http import CheckedResolver, Fetcher
 from agent.tools.fetch_url import make_fetch_url
 from agent.untrusted import Part, own_words, parts_of, strip_role_markers, without_marks, wrap_untrusted
-from gateway.cli.sessions_format import Record
 from gateway.platforms.web.renderer import HtmlRenderer
 from gateway.plugins.context import PluginContext
 from tests.support.agents import make_agent
-from tests.support.exported import as_markdown
+from tests.support.exported import as_markdown, record_of
 from tests.support.hostile_markers import EVIL, MARKERS, WHOLE_MARKER
 from tests.support.stores import temporary_store
 from tests.support.tool_site import open_site
@@ -163,9 +162,9 @@ async def test_nobody_sees_the_marks() -> None:
         hit.snippet.replace("\x02", "").replace("\x03", "") == "[forwarded from News] lunch menu for friday"
     )
     assert await store.sessions.search("instructions") == [], "every mark says that word"
-    record = Record(conversation, [], await store.sessions.transcript(conversation.id))
-    page = await asyncio.to_thread(lambda: HtmlRenderer("").transcript("conv_1", record.messages))
-    shown = [as_markdown(record), first_words(said.content), page]
+    transcript = await store.sessions.transcript(conversation.id)
+    page = await asyncio.to_thread(lambda: HtmlRenderer("").transcript("conv_1", transcript))
+    shown = [as_markdown(record_of(conversation, transcript)), first_words(said.content), page]
     for each in shown:
         assert "lunch menu" in each and "outside-" not in each
 

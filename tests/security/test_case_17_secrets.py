@@ -30,11 +30,11 @@ from agent.tools.read_file import read_file
 from agent.tools.search_files import search_files
 from gateway.chat.delivery.status_message import tool_status_text
 from gateway.cli.output import describe_call
-from gateway.cli.sessions_format import Record, without_secrets
+from gateway.cli.sessions_format import Record
 from gateway.platforms.web.renderer import HtmlRenderer, ToolView
 from gateway.store.sqlite.store import SqliteStore
 from tests.support.agents import make_agent
-from tests.support.exported import as_jsonl, as_markdown
+from tests.support.exported import as_jsonl, as_markdown, record_of
 from tests.support.log_lines import logging_as_configured
 from tests.support.stores import temporary_store
 from tests.support.tool_conversation import context_of
@@ -94,7 +94,7 @@ async def test_from_a_tool_into_everything_else(tmp_path: Path) -> None:
     store, llm = await temporary_store(), ScriptedLLM([[ToolCall("c1", "leak", "{}")], _repeat])
     conversation, events = await _one_turn(store, llm, [leak], tmp_path)
     transcript = await store.sessions.transcript(conversation.id)
-    record = Record(conversation, await store.sessions.sessions(conversation.id), transcript)
+    record = record_of(conversation, transcript, await store.sessions.sessions(conversation.id))
     answer = next(event.text for event in events if isinstance(event, TurnDone))
     assert REDACTED in answer and "the end" in answer, "the model has read the rest"
     assert _clean("".join(event.text for event in events if isinstance(event, TextDelta)))
@@ -264,7 +264,8 @@ def test_an_export_leaves_out_what_people_wrote() -> None:
         Message("tool", LEAK, tool_call_id="c1", name="login"),
     ]
     conversation = Conversation("conv_1", Address("web", "desk"), "owner", "ses_1", 0.0)
-    record = without_secrets(Record(conversation, [], messages))
+    overview = record_of(conversation, messages).overview
+    record = Record(overview, [], list(Record.redacted(overview, [], messages).messages))
     assert _clean(as_jsonl(record)) and _clean(as_markdown(record))
     assert [json.loads(line)["role"] for line in as_jsonl(record).splitlines()] == [
         "user",

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from agent.store import Overview
-from gateway.cli.export_format import ConversationExport, Format, Jsonl, Markdown
+from collections.abc import Sequence
+
+from agent.messages import Message
+from agent.store import Conversation, Overview, Session
+from gateway.cli.export_writer import jsonl, markdown
 from gateway.cli.sessions_format import Record
 
 
+def record_of(
+    conversation: Conversation, messages: Sequence[Message], sessions: Sequence[Session] = ()
+) -> Record:
+    """Return a record whose secrets are not redacted."""
+    overview = Overview(conversation, "A title", len(messages), len(sessions), conversation.created_at)
+    return Record(overview, sessions, messages)
+
+
 def as_jsonl(record: Record) -> str:
-    return written(record, Jsonl(with_conversations=False))
+    return "".join(jsonl([record], whole=False))
 
 
 def as_markdown(record: Record) -> str:
-    return written(record, Markdown())
-
-
-def written(record: Record, form: Format) -> str:
-    overview = Overview(
-        record.conversation,
-        "A title",
-        len(record.messages),
-        len(record.sessions),
-        record.conversation.created_at,
-    )
-    pieces = form.conversation(ConversationExport(overview, record.sessions, record.messages))
-    return "".join([form.begin([overview], apart=False), *pieces, form.end()])
+    return "".join(markdown([record]))

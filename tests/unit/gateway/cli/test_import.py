@@ -106,7 +106,7 @@ def test_twice_is_once_and_what_is_new_is_added(tmp_path: Path) -> None:
     taken_in(file.path)
     again = taken_in(file.path)
     assert "Imported 0 new conversations and 0 new messages" in again
-    assert "Here already: 7 messages." in again
+    assert "Already imported: 7 messages." in again
     file.say("child", ("user", "Thank you."))
     assert "0 new conversations and 1 new message" in taken_in(file.path)
     assert said(the_only_one())[-1] == ("user", "Thank you.")
@@ -122,7 +122,7 @@ def test_what_was_compacted_in_place_is_there_once(tmp_path: Path) -> None:
     file.say("only", ("user", "first"), summary, ("assistant", "third"))
     file.say("only", ("user", "yes"), ("assistant", "fourth"))
     file.say("only", ("user", "taken back"), active=0)
-    assert "No messages, so left out: 1 " in taken_in(file.path)
+    assert "Left out: 1 " in taken_in(file.path)
     texts = [text for _, text in said(the_only_one())]
     assert texts == ["first", "second", "yes", "third", "yes", "fourth"], "yes was said twice, third once"
 
@@ -176,7 +176,7 @@ def test_a_chat_of_telegram(tmp_path: Path) -> None:
     """The bot's words are the agent's; links and bold come as text; what the service noted is no message."""
     rich = ["Look: ", {"type": "link", "text": "https://example.org"}, " please"]
     file = telegram_file(tmp_path / "result.json", "Hello", "How can I help?", rich)
-    assert "No messages, so left out: 1 " in taken_in(file)
+    assert "Left out: 1 " in taken_in(file)
     conversation = the_only_one()
     assert conversation.address.chat_id == "telegram:99"
     assert said(conversation) == [
@@ -326,5 +326,5 @@ def test_a_database_that_is_damaged_half_way(tmp_path: Path) -> None:
     refused = hermes("import", str(file.path))
     assert refused.returncode == 1
     assert "or it is damaged" in refused.stderr
-    assert "Complete so far: 1 conversation (1 message); import the file again to go on." in refused.stderr
+    assert "Complete so far: 1 conversation (1 message); import the file again to continue." in refused.stderr
     assert said(the_only_one()) == [("user", "hello from a")]

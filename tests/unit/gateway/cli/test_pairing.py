@@ -85,7 +85,7 @@ def test_from_a_code_to_a_stranger_again(private_home: Path) -> None:
     assert "telegram\t1001\t" in hermes("pairing", "people").stdout
 
     revoked = hermes("pairing", "revoke", "telegram", "1001")
-    assert (revoked.returncode, revoked.stdout) == (0, "1001 is a stranger on telegram again.\n")
+    assert (revoked.returncode, revoked.stdout) == (0, "1001 may no longer talk to the bot on telegram.\n")
     assert hermes("pairing", "people").stdout == ""
     again = hermes("pairing", "revoke", "telegram", "1001")
     assert (again.returncode, again.stdout) == (1, "")
@@ -170,5 +170,5 @@ async def test_beside_a_running_hermes(private_home: Path) -> None:
 def test_help_says_what_it_is_for() -> None:
     """A newcomer reads where a code comes from and what it opens."""
     shown = " ".join(hermes("pairing", "--help").stdout.split())
-    assert "An unknown person who writes to a bot gets a code" in shown
-    assert "opens the direct chat with this bot, and no group" in shown
+    assert "A person whom a bot does not know gets a code from it" in shown
+    assert "may then talk to this bot in a direct chat, but not in groups" in shown
