@@ -1,8 +1,8 @@
 """Input cost with prompt caching, as a fraction of the cost without: recorded transcripts, Anthropic's rules.
 
-All conversations share one account, and so the cached tools and system prompt. They come one after the other, as
-from one person, or a new one begins every minute, as from many. In front of each request stand the tools that
-Hermes itself defines, as the transcripts have none. Tokens are estimates, the minimum for an entry is 1,024.
+All conversations share one account, and so the cached tools and system prompt. They follow each other, as from one
+person, or a new one begins every minute, as from many. Each request begins with the tools of Hermes, because the
+transcripts have none. Tokens are estimates; a cache entry has at least 1,024.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODEL = "anthropic/claude-sonnet-4-5"
 STEP_SECONDS = 5.0
 """Between two model calls of one turn."""
 BLOCK_TOKENS = 4
-"""What frames a block."""
+"""Overhead of a block."""
 CALLS_AT_ONCE = 12
 
 Row = tuple[str, str, str, str]
@@ -92,7 +92,7 @@ def _cost_row(name: str, cost: dict[str, float]) -> Row:
 def simulate(
     transcripts: Sequence[list[ChatDict]], pattern: Pattern, every: float | None, tools: Sequence[ChatDict]
 ) -> dict[str, float]:
-    """The fraction for each strategy, and the least that anyone could pay who knows the future."""
+    """Return the fraction for each strategy, and the lowest possible one, for an oracle that knows the future."""
     if pattern.parallel:
         transcripts = [_widen(transcript) for transcript in transcripts]
     conversations = _schedule(transcripts, pattern.gaps, every)
@@ -117,7 +117,7 @@ def _schedule(transcripts: Sequence[list[ChatDict]], gaps: Gaps, every: float | 
 def _requests(
     transcript: list[ChatDict], session: str, begin: float, gaps: Gaps, rng: random.Random
 ) -> Iterator[Request]:
-    """The messages before each assistant message."""
+    """Yield a request for each assistant message, with the messages before it."""
     now = begin
     for index, message in enumerate(transcript):
         if message["role"] == "assistant":
@@ -131,7 +131,7 @@ def _requests(
 def _replay(
     conversations: Sequence[Conversation], tools: Sequence[ChatDict], strategy: Strategy, pattern: Pattern
 ) -> float:
-    """What all requests cost in the order of time, in uncached input tokens."""
+    """Return the cost of all requests in the order of time, in uncached input tokens."""
     now = 0.0
     cache = PromptCache(clock=lambda: now, minimum_tokens=1024, runs_count_once=not pattern.parallel)
     caching = PromptCaching(strategy=strategy, clock=lambda: now)
@@ -150,23 +150,23 @@ def _in_time(conversations: Sequence[Conversation]) -> list[Request]:
 
 
 def _least(conversations: Sequence[Conversation], tools: Sequence[ChatDict]) -> float:
-    """A lower bound: each request writes its end for 5 minutes, for an hour or not at all, as the future has it.
+    """Return a lower bound: each request is cached for 5 minutes, for an hour or not at all, whichever is cheapest.
 
-    No read is out of reach, and tools and system prompt are there whenever anybody asked within the hour.
+    Every entry can be read, and tools and system prompt are cached if any request came within the hour.
     """
     alone = _after_an_hour_of_silence(conversations)
     return sum(_cheapest(conversation, tools, alone) for conversation in conversations)
 
 
 def _after_an_hour_of_silence(conversations: Sequence[Conversation]) -> set[int]:
-    """The requests that find nothing alive, by identity."""
+    """Return the requests that find an empty cache, by identity."""
     in_time = _in_time(conversations)
     late = (after for before, after in pairwise(in_time) if after.at - before.at >= LIFETIME["1h"])
     return {id(in_time[0]), *map(id, late)}
 
 
 def _cheapest(conversation: Conversation, tools: Sequence[ChatDict], alone: set[int]) -> float:
-    """Over all choices, by what remains readable: (after a short pause, after a longer one) -> least cost."""
+    """Try all choices. `best` maps the tokens readable after a short and after a longer pause to the least cost."""
     head = _tokens(Request(0.0, "", conversation[0].messages[:1]), tools)
     best: dict[tuple[int, int], float] = {(0, 0): 0.0}
     asked_at = conversation[0].at
@@ -225,7 +225,7 @@ def _block(text: str, kind: str, marker: ChatDict | None) -> Block:
 
 
 def _widen(transcript: list[ChatDict]) -> list[ChatDict]:
-    """Each tool call as twelve calls with as many results."""
+    """Replace each tool call by twelve calls with as many results."""
     wide: list[ChatDict] = []
     for message in transcript:
         if message.get("tool_calls"):
@@ -245,7 +245,7 @@ def _widen(transcript: list[ChatDict]) -> list[ChatDict]:
 
 
 def _marker_rows() -> Iterator[Row]:
-    """A history of 10k messages that grows by two before each request."""
+    """Mark a history of 10,000 messages that grows by two before each request."""
     for strategy in ("system_and_3", "turn_aware"):
         caching = PromptCaching(strategy=strategy)
         history: list[ChatDict] = [{"role": "system", "content": "s"}]

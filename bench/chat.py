@@ -1,13 +1,12 @@
 """The chat platforms with a model that takes no time, beside a bare echo bot on the same library.
 
-Each bot is a process of its own and talks over sockets to a loopback service in this one. A delay begins when a
-person's message reaches the service and ends when the call that shows the answer does. The library and the service
-have their share in it; the echo bot pays the same share, so what is over its delay was added by the gateway. Delays are
-measured at half of the gateway's own pace, the same for both bots: at full pace they would tell how long the queue is.
-CPU is that of the bot's process alone.
+Each bot runs in its own process (`chat_bots.py`) and talks over sockets to a loopback service in this process. A delay
+begins when a person's message reaches the service and ends when the call that shows the answer does. Library and
+service have a share in it. The echo bot pays the same share, so the gateway added what is above the echo bot's delay.
+Delays are measured at half of the gateway's own pace, the same for both bots: at full pace they would measure the
+length of the queue. CPU is that of the bot's process alone.
 
-The opening of the chats has a limit: on a machine too slow or too busy for a thousand of them there are fewer, and the
-table says how many.
+Opening the chats has a time limit: a slow or busy machine opens fewer than a thousand, and the table says how many.
 """
 
 from __future__ import annotations
@@ -17,14 +16,16 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from bench.chat_child import Child, running
-from bench.chat_services import Discord, Service, Telegram
-
-Row = tuple[str, str, str, str]
+from bench.chat_bots import Child, running
+from bench.measure import Row, p50_and_p99
+from tests.fakes.discord.server import FakeDiscord
+from tests.fakes.telegram.server import FakeTelegram
+from tests.support.watch import Watch
 
 QUESTION = "How will the weather be tomorrow?"
 SOME, MANY = 100, 1_000
@@ -38,15 +39,82 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the bot to the service."""
+
+    chat_id: int
+    at: float
+    """When the call arrived, by the service's clock."""
+    shows_text: bool
+    """Whether a person sees a new message by it."""
+    polls: bool = False
+
+
+class Writer(Protocol):
+    async def says(self, text: str) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A loopback service, with people in direct chats with the bot."""
+
+    platforms: dict[str, Any]
+    """The section of the configuration."""
+    people: Sequence[Writer]
+    chats: Sequence[int]
+    """The ids by which calls name the chats, in the order of `people`."""
+    watch: Watch
+    now: Callable[[], float]
+    calls: Callable[[int], Sequence[Call]]
+    """Returns the calls from this number on."""
+
+
+@asynccontextmanager
+async def telegram(count: int) -> AsyncIterator[Service]:
+    async with FakeTelegram() as world:
+        people = [world.person(first_name=f"Person {number}") for number in range(count)]
+        chats = [person.id for person in people]
+        settings = {"token": world.token, "base_url": world.url, "allowed_users": chats}
+
+        def calls(since: int) -> list[Call]:
+            return [
+                Call(call.chat_id, call.at, call.method == "sendMessage", polls=call.method == "getUpdates")
+                for call in world.calls[since:]
+            ]
+
+        yield Service({"telegram": settings}, people, chats, world.watch, time.monotonic, calls)
+
+
+@asynccontextmanager
+async def discord(count: int) -> AsyncIterator[Service]:
+    async with FakeDiscord() as world:
+        people = [world.person(f"Person {number}") for number in range(count)]
+        settings = {
+            "token": world.token,
+            "api_base": world.api_base,
+            "gateway_url": world.gateway_url,
+            "allowed_users": [person.id for person in people],
+        }
+
+        def calls(since: int) -> list[Call]:
+            return [
+                Call(int(call.ids.get("channel_id", 0)), call.at, call.verb == "send_message")
+                for call in world.calls[since:]
+            ]
+
+        chats = [person.dm().id for person in people]
+        yield Service({"discord": settings}, people, chats, world.scene.watch, world.clock.now, calls)
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
-    """What writing as fast as the bot answers came to."""
+    """Figures of a bot that gets messages as fast as it answers them."""
 
     messages: int
     seconds: float
     cpu_seconds: float
-    """Of the bot."""
     calls: int
-    """To the service. Polling is not counted."""
+    """Calls to the service, without polling."""
 
     @property
     def per_second(self) -> float:
@@ -54,13 +122,13 @@ class Pace:
 
     @property
     def cpu(self) -> float:
-        """Seconds for one message."""
+        """CPU seconds of one message."""
         return self.cpu_seconds / self.messages
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """One bot with so many active chats; delays in seconds."""
+    """Figures of a bot with many active chats; delays in seconds."""
 
     chats: int
     pace: Pace
@@ -69,18 +137,18 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one bot."""
+    """All figures of one bot."""
 
     alone: Sequence[float]
-    """Delays when nobody else writes."""
+    """Delays while only one person writes."""
     calls_alone: float
-    """To the service for one answer, then."""
+    """Calls to the service for one answer, then."""
     some: Crowd
     many: Crowd
 
 
 class People:
-    """Those who write to the bot and wait for it."""
+    """Writes messages to the bot and measures how long the answers take."""
 
     def __init__(self, service: Service) -> None:
         self.delays: list[float] = []
@@ -93,23 +161,23 @@ class People:
     async def write(self, person: int) -> None:
         self._look()  # or an answer would be taken for that of a later message
         self._asked[self._service.chats[person]] = self._service.now()
-        await self._service.says(person, QUESTION)
+        await self._service.people[person].says(QUESTION)
 
     async def wait(self, *, at_most: int = 0) -> None:
-        """Until no more than so many messages are without an answer."""
+        """Wait until at most this many messages are without an answer."""
 
-        def is_so() -> bool:
+        def is_done() -> bool:
             self._look()
             return len(self._asked) <= at_most
 
-        await asyncio.wait_for(asyncio.wrap_future(self._service.watch.until(is_so)), PATIENCE)
+        await asyncio.wait_for(asyncio.wrap_future(self._service.watch.until(is_done)), PATIENCE)
 
     def forget(self) -> None:
-        """What was measured so far."""
+        """Begin new figures."""
         self.delays, self.calls = [], 0
 
     def _look(self) -> None:
-        """At each call once: a condition for each of a thousand people would cost more than the bots do."""
+        """Read each call once: a condition for each of a thousand people would cost more than the bots do."""
         for call in self._service.calls(self._seen):
             self._seen += 1
             self.calls += not call.polls
@@ -118,24 +186,21 @@ class People:
 
 
 def rows() -> list[Row]:
-    return [
-        *asyncio.run(_compared("Telegram", Telegram.open)),
-        *asyncio.run(_compared("Discord", Discord.open)),
-    ]
+    return [*asyncio.run(_compared("Telegram", telegram)), *asyncio.run(_compared("Discord", discord))]
 
 
 async def _compared(name: str, service: Callable[[int], AbstractAsyncContextManager[Service]]) -> list[Row]:
-    async with service(MANY) as world, running("bench.chat_gateway", world.platforms) as bot:
+    async with service(MANY) as world, running("gateway", world.platforms) as bot:
         ours = await _measure(world, bot)
-    async with service(MANY) as world, running("bench.chat_echo", world.platforms) as bot:
+    async with service(MANY) as world, running("echo", world.platforms) as bot:
         echo = await _measure(world, bot, like=ours)
     return _rows(name, ours, echo)
 
 
 async def _measure(service: Service, bot: Child, *, like: Figures | None = None) -> Figures:
-    """`like`: the gateway's figures, for an echo bot that is to do the same; it knows no conversations."""
+    """Measure a bot. The echo bot gets the same load as the gateway had, whose figures are `like`."""
     people = People(service)
-    await _one_person(people, times=5)  # for what is imported and opened once
+    await _one_person(people, times=5)  # for imports and connections
     alone = await _one_person(people, times=ALONE)
     calls_alone = people.calls / ALONE
     some = await _crowd(people, bot, SOME, like.some if like else None)
@@ -159,12 +224,12 @@ async def _one_person(people: People, times: int) -> Sequence[float]:
     for _ in range(times):
         await people.write(0)
         await people.wait()
-        await asyncio.sleep(0.02)  # nobody writes before a bot is done with what it does behind its answer
+        await asyncio.sleep(0.02)  # until the bot has finished its work after the answer
     return people.delays
 
 
 async def _scattered(people: People, who: Sequence[int], *, seconds: float) -> Sequence[float]:
-    """Each writes at some moment within so many seconds; the same moments for each bot."""
+    """Let each person write at a random moment; the moments are the same for each bot."""
     people.forget()
     chance = random.Random(7)
     moments = sorted(chance.uniform(0, seconds) for _ in who)
@@ -177,7 +242,7 @@ async def _scattered(people: People, who: Sequence[int], *, seconds: float) -> S
 
 
 async def _at_full_pace(people: People, bot: Child, who: Sequence[int], *, seconds: float) -> Pace:
-    """As many of them as there is time for."""
+    """Let as many people write as there is time for."""
     people.forget()
     cpu, began, messages = await bot.cpu_seconds(), time.perf_counter(), 0
     for person in who:
@@ -213,7 +278,7 @@ def _rows(name: str, ours: Figures, echo: Figures) -> list[Row]:
             "1",
             "length of the answer; typing if it is late",
         ),
-        _delay_row("1 active chat", ours.alone, echo.alone, "nobody else writes"),
+        _delay_row("1 active chat", ours.alone, echo.alone, "one person writes"),
         *(
             _delay_row(_chats(crowd.chats), crowd.delays, floor.delays, _growth(ours.alone, crowd.delays))
             for crowd, floor in ((ours.some, echo.some), (ours.many, echo.many))
@@ -222,7 +287,7 @@ def _rows(name: str, ours: Figures, echo: Figures) -> list[Row]:
 
 
 def _delay_row(chats: str, ours: Sequence[float], echo: Sequence[float], grows: str) -> Row:
-    (p50, p99), (echo50, echo99) = _percentiles(ours), _percentiles(echo)
+    (p50, p99), (echo50, echo99) = p50_and_p99(ours), p50_and_p99(echo)
     return (
         f"... delay added, {chats}",
         f"p50 {_ms(p50 - echo50)}, p99 {_ms(p99 - echo99)} ms over {_ms(echo50)}, {_ms(echo99)}",
@@ -237,10 +302,6 @@ def _chats(count: int) -> str:
 
 def _growth(alone: Sequence[float], crowd: Sequence[float]) -> str:
     return f"{statistics.median(crowd) / statistics.median(alone):.1f}x of one chat alone"
-
-
-def _percentiles(delays: Sequence[float]) -> tuple[float, float]:
-    return statistics.median(delays), sorted(delays)[int(len(delays) * 0.99)]
 
 
 def _ms(seconds: float) -> str:

@@ -1,7 +1,4 @@
-"""The dashboard over 100,000 messages in 1,000 conversations: server time of every page.
-
-`rows()` gives (what, measured, aim, how it grows); `python -m bench.dashboard` prints them.
-"""
+"""The dashboard over 100,000 messages in 1,000 conversations: server time of every page."""
 
 from __future__ import annotations
 
@@ -20,22 +17,15 @@ import structlog
 
 from agent.messages import Message
 from agent.store import Address, Split
-from agent.testing import ScriptedLLM
 from agent.tool import discover
-from bench.store import _indexed, _texts
-from gateway.commands import Commands
+from bench.measure import TEMPORARY, Row, SteadyLLM, opened_store, running_gateway
+from bench.store import texts_like_chats, update_index
 from gateway.config.loader import LoadedConfig
 from gateway.config.schema import Config
-from gateway.core.gateway import Gateway
 from gateway.platforms.web.dashboard import DashboardContext
 from gateway.platforms.web.platform import WebPlatform
-from gateway.plugins import Plugins
 from gateway.reload import LiveConfig
 from gateway.store.sqlite.store import SqliteStore
-from tests.support.agents import make_agent
-from tests.support.configuration import current_config
-
-Row = tuple[str, str, str, str]
 
 MESSAGES, CONVERSATIONS, PEOPLE, DAYS = 100_000, 1_000, 200, 90
 MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4.1-mini", "somewhere/unknown")
@@ -65,41 +55,31 @@ PAGES = (
 
 def rows() -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY) as directory:
         return asyncio.run(_measure(Path(directory)))
 
 
 async def _measure(folder: Path) -> list[Row]:
-    path = folder / "state.db"
-    store = await SqliteStore.open(path)
-    try:
+    async with opened_store(folder) as store:
         long, short = await _fill(store)
-        await asyncio.to_thread(_spend, path)
-        gateway = _gateway(store, folder)
-        settings = LiveConfig(LoadedConfig(Config(), None, folder))
-        context = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
-        web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, context=context)
-        await web.start()
-        try:
+        await asyncio.to_thread(_spend, folder / "state.db")
+        async with running_gateway(SteadyLLM([]), store, folder, list(discover().values())) as gateway:
+            settings = LiveConfig(LoadedConfig(Config(), None, folder))
+            context = DashboardContext(gateway, store.reports, store.access, settings, "A model.")
+            web = WebPlatform(gateway, host="127.0.0.1", port=0, token=None, context=context)
+            await web.start()
             async with aiohttp.ClientSession() as http:
-                found = [await _timed(http, web.where, page, long=long, short=short) for page in PAGES]
-        finally:
-            await gateway.close()
-            await web.stop()
-    finally:
-        await store.close()
-    return [row for row in found if row]
+                found = [await _timed(http, web.where, page.format(long=long, short=short)) for page in PAGES]
+        await web.stop()
+        return found
 
 
-async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str) -> Row | None:
-    """The client is in the same process, so what it does is in the figures as well. CPU is what is left of them on a
-    machine that has nothing else to do."""
+async def _timed(http: aiohttp.ClientSession, where: str, page: str) -> Row:
+    """Measure a page. The client runs in the same process, so the figures contain its work."""
     times, size, cpu = [], 0, 0.0
     for _ in range(TIMES + 1):
         began = time.perf_counter()
-        async with http.get(where + page.format(**ids)) as response:
-            if response.status == 404:
-                return None
+        async with http.get(where + page) as response:
             assert response.status == 200, (page, response.status)
             size = len(await response.read())
         times.append(time.perf_counter() - began)
@@ -115,13 +95,8 @@ async def _timed(http: aiohttp.ClientSession, where: str, page: str, **ids: str)
     )
 
 
-def _gateway(store: SqliteStore, folder: Path) -> Gateway:
-    agent = make_agent(ScriptedLLM(), store.sessions, list(discover().values()))
-    return Gateway(agent, store, Commands.discover(), Plugins(), settings=current_config(), workspaces=folder)
-
-
 async def _fill(store: SqliteStore) -> tuple[str, str]:
-    texts = _texts(seed=11)
+    texts = texts_like_chats(seed=11)
     platforms = ("telegram", "discord", "web")
     found = []
     for number in range(CONVERSATIONS):
@@ -137,7 +112,7 @@ async def _fill(store: SqliteStore) -> tuple[str, str]:
         await store.sessions.append(session_id, _dialogue(LONGEST // 40, texts))
         summary = Message("user", "What came before, in short.", kind="summary")
         session_id = (await store.sessions.split(Split(session_id, "compression", [summary]))).id
-    await _indexed(store)
+    await update_index(store)
     return found[0].id, found[1].id
 
 
@@ -146,7 +121,7 @@ def _dialogue(count: int, texts: Iterator[str]) -> list[Message]:
 
 
 def _spend(path: Path) -> None:
-    """A call for every other message, over some months: written at once, for the store would date them all today."""
+    """Insert a model call for every other message, over 90 days. The store would date all of them today."""
     chance = random.Random(3)
     now = time.time()
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -167,8 +142,3 @@ def _spend(path: Path) -> None:
                 for number in range(MESSAGES // 2, 0, -1)
             ],
         )
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(" | ".join(row))

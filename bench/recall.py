@@ -1,10 +1,9 @@
-"""`make bench-recall`: long conversations through the real engine, then every question to `lcm_grep`, word for word.
+"""`make bench-recall`: replays long conversations through the lossless engine, then passes questions to `lcm_grep`.
 
 A file holds conversations of two people in dated sessions, and questions with the ids of the turns that answer them
 (LoCoMo's shape). Each conversation is one chat in a small window, so it is compacted many times. The summariser is
-deterministic and nothing leaves the machine.
-
-It is asked twice: by words alone, and by meaning as well, where the extra `semantic` is installed.
+deterministic, and nothing leaves the machine. If the extra `semantic` is installed, the questions are asked twice: by
+words alone, and by words and meaning.
 
 Evidence recall of a question is the share of its evidence turns that came back with their whole text. All figures are
 means over questions; questions without evidence are left out.
@@ -16,7 +15,7 @@ import argparse
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,9 +30,9 @@ from rich.table import Table
 
 from agent.context_engine import ContextEngine
 from agent.tokens import estimate_messages_tokens_rough, estimate_text_tokens
-from gateway.plugins import Plugins, engine_factory
 from plugins.context_engine.lcm.context_membership import ContextMembers
 from plugins.context_engine.lcm.database import FILE_NAME, connect
+from plugins.context_engine.lcm.engine import LosslessContext
 from plugins.context_engine.lcm.search.page import PageInputs, pages
 from plugins.context_engine.lcm.search.ranked import Weights, ranked_search
 from plugins.context_engine.lcm.search.request import SearchRequest
@@ -73,7 +72,7 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of asking."""
+    """The arguments of a search."""
 
     name: str
     args: dict[str, Any]
@@ -111,7 +110,7 @@ def talks_in(path: Path) -> Iterator[Talk]:
 def _message(
     given: Mapping[str, Any], turn: Mapping[str, Any], began: datetime, number: int
 ) -> dict[str, Any]:
-    """One is the person, the other the assistant; both are called by name, as in a group."""
+    """Make one speaker the user and the other the assistant; both are called by name, as in a group."""
     message: dict[str, Any] = {"role": "assistant", "content": f"{turn['speaker']}: {turn['text']}"}
     if turn["speaker"] == given["speaker_a"]:
         message |= {"role": "user", "name": turn["speaker"]}
@@ -119,23 +118,19 @@ def _message(
 
 
 def _turn_ids(written: str) -> list[tuple[int, int]]:
-    """Some lines of the file name several turns, or put a colon too many."""
+    """Parse turn ids. Some lines of the file name several turns, or contain a colon too many."""
     return [(int(session), int(turn)) for session, turn in _TURN_ID.findall(written)]
 
 
 def engine_for(talk: Talk, home: Path, session: str, semantic: str) -> ContextEngine:
     options = {**OPTIONS, "semantic": semantic}
-    make = engine_factory(
-        "lcm", home=home, plugins=Plugins(), compressor=_none, context_length=WINDOW, options=options
-    )
-    kind: Callable[..., ContextEngine] = type(make())
-    engine = kind(WINDOW, hermes_home=str(home), options=options, summarize=_summarise)
+    engine = LosslessContext(WINDOW, hermes_home=str(home), options=options, summarize=_summarise)
     engine.on_session_start(session, conversation_id=talk.name, person="reader")
     return engine
 
 
 def replayed(talk: Talk, home: Path) -> ContextEngine:
-    """An engine that has seen all of it, message by message, as the host would show it."""
+    """Return an engine that has read the conversation message by message, as the host would show it."""
     engine = engine_for(talk, home, "session-0", "auto")
     context: list[dict[str, Any]] = [{"role": "system", "content": "You are a helpful assistant."}]
     for message in talk.messages:
@@ -155,18 +150,14 @@ def replayed(talk: Talk, home: Path) -> ContextEngine:
     return engine
 
 
-def _none() -> ContextEngine:
-    raise AssertionError("The built-in engine is not asked for.")
-
-
 def _summarise(prompt: str, max_tokens: int) -> str:
-    """The first words of what is to be summarised: any words will do, as long as they are always the same."""
+    """Return the first words of the conversation: any text does, if it is always the same."""
     said = re.findall(r"\b[A-Z][\w']+: [^\n]{10,60}", prompt)
     return "\n".join(["They talked:", *said[:4], "Expand for details about: what they said"])
 
 
 def returned(engine: ContextEngine, talk: Talk, query: str, way: Way) -> tuple[set[int], int]:
-    """Which turns came back with their whole text, and the tokens of what was returned."""
+    """Return the turns that came back with their whole text, and the tokens of the result."""
     found: set[int] = set()
     tokens, page = 0, 1
     while True:
@@ -204,7 +195,7 @@ class Tally:
 
 
 def came_back(engine: ContextEngine, talk: Talk) -> int:
-    """How many messages `lcm_expand` gives back byte for byte."""
+    """Count the messages that `lcm_expand` returns byte for byte."""
     pages: list[str] = []
     while True:
         args = {"id": f"m1-m{len(talk.messages)}", "page": len(pages) + 1}
@@ -286,7 +277,7 @@ BY_MEANING: dict[str, Weights] = {
 
 
 def compare(paths: list[Path], console: Console) -> None:
-    """Every idea over the same stores, and what choosing between them would have brought on unseen conversations."""
+    """Compare all ideas on the same stores, and the best idea of the other conversations on each one."""
     names: list[str] = []
     model = SemanticSearch("auto").model()
     ideas: dict[str, tuple[Weights, EmbeddingModel | None]] = {
@@ -354,7 +345,7 @@ def _by_category(tally: Tally, how: str) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-recall ARGS=...")
     parser.add_argument("files", nargs="*", type=Path, default=[USUAL_FILE])
-    parser.add_argument("--ideas", action="store_true", help="what each idea brings, instead")
+    parser.add_argument("--ideas", action="store_true", help="compare ranking ideas instead")
     asked = parser.parse_args()
     console = Console(width=150)
     (compare if asked.ideas else measure)(asked.files, console)

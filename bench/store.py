@@ -1,7 +1,4 @@
-"""The store beside raw sqlite3 doing the same to the same schema, at 100,000 messages.
-
-`rows()` gives (what, measured, aim, how it grows); `python -m bench.store` prints them.
-"""
+"""The store beside raw sqlite3 with the same schema and the same work, at 100,000 messages."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from itertools import accumulate, count, islice
 from pathlib import Path
 
@@ -22,48 +19,40 @@ import structlog
 
 from agent.messages import Message, ToolCall
 from agent.store import Address, Conversation, Split
+from bench.measure import TEMPORARY, Row, format_time, opened_store, p50_and_p99
 from gateway.store.sqlite.rows import MESSAGE_COLUMNS, message_row
 from gateway.store.sqlite.store import SqliteStore
-
-Row = tuple[str, str, str, str]
 
 MESSAGES = 100_000
 CONVERSATIONS = 64
 LONG = 10_000
 DEPTH = 1_000
 
-INSERT = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = (
+    f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES ({', '.join('?' for _ in MESSAGE_COLUMNS.split(','))})"
+)
 
 SELECT = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ? AND kind = 'said' ORDER BY seq"
 
 
 def rows() -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
-    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY) as directory:
         return asyncio.run(_measure(Path(directory)))
 
 
 async def _measure(directory: Path) -> list[Row]:
     path, raw_path = directory / "state.db", directory / "raw.db"
-    conversations = await _fill(path)
+    conversations = await _fill(directory)
     shutil.copy(path, raw_path)
     os.sync()  # or the first commit would wait for the whole copy
-    async with _opened(path) as store:
+    async with opened_store(directory) as store:
         with closing(_raw_connection(raw_path)) as raw:
             appends = [
                 *await _lone_appends(store, raw, conversations[0]),
                 *await _shared_appends(store, raw, conversations),
             ]
         return [*appends, *await _searches(store), *await _long_session(store, path), await _lineage(store)]
-
-
-@asynccontextmanager
-async def _opened(path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(path)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def _raw_connection(path: Path) -> sqlite3.Connection:
@@ -73,9 +62,9 @@ def _raw_connection(path: Path) -> sqlite3.Connection:
     return connection
 
 
-async def _fill(path: Path) -> list[Conversation]:
-    texts = _texts(seed=7)
-    async with _opened(path) as store:
+async def _fill(directory: Path) -> list[Conversation]:
+    texts = texts_like_chats(seed=7)
+    async with opened_store(directory) as store:
         conversations = [
             await store.sessions.open_conversation(
                 Address("bench", str(number)), person=f"person-{number % 8}"
@@ -87,12 +76,12 @@ async def _fill(path: Path) -> list[Conversation]:
             await store.sessions.append(
                 conversation.live_session_id, [_said(text) for text in islice(texts, 500)]
             )
-        await _indexed(store)
+        await update_index(store)
     return conversations
 
 
-def _texts(seed: int) -> Iterator[str]:
-    """English with the usual few words everywhere; every tenth message is Chinese, a few have a rare word."""
+def texts_like_chats(seed: int) -> Iterator[str]:
+    """Yield English texts with common and rare words. Every tenth text is Chinese; a few contain `zanzibar`."""
     chance = random.Random(seed)
     syllables = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]
     words = ["the", "and", "to", *("".join(chance.choices(syllables, k=3)) for _ in range(20_000))]
@@ -112,14 +101,14 @@ def _said(text: str) -> Message:
     return Message(role="user", content=text)
 
 
-async def _indexed(store: SqliteStore) -> None:
-    """The index works behind the writer's back; here it is given the time, so that it costs nobody else."""
+async def update_index(store: SqliteStore) -> None:
+    """Finish the search index, which is updated in the background, so that it does not disturb the next figure."""
     await store.sessions.search("anything")
 
 
 async def _lone_appends(store: SqliteStore, raw: sqlite3.Connection, at: Conversation) -> list[Row]:
-    """In turns of fifty, so that both meet the same weather."""
-    texts = _texts(seed=8)
+    """Alternate in batches of fifty, so that a slow moment of the machine slows both."""
+    texts = texts_like_chats(seed=8)
     ours: list[float] = []
     theirs: list[float] = []
     cpu = raw_cpu = index_cpu = 0.0
@@ -132,7 +121,7 @@ async def _lone_appends(store: SqliteStore, raw: sqlite3.Connection, at: Convers
             ours.append(time.perf_counter() - start)
         cpu += time.process_time() - began
         began = time.process_time()
-        await _indexed(store)
+        await update_index(store)
         index_cpu += time.process_time() - began
         began = time.process_time()
         for message in messages:
@@ -142,25 +131,30 @@ async def _lone_appends(store: SqliteStore, raw: sqlite3.Connection, at: Convers
             raw.execute("COMMIT")
             theirs.append(time.perf_counter() - start)
         raw_cpu += time.process_time() - began
-    middle, raw_middle = statistics.median(ours), statistics.median(theirs)
+    (p50, p99), (raw_p50, raw_p99) = p50_and_p99(ours), p50_and_p99(theirs)
     return [
         (
             "append one message alone, p50",
-            f"{_time(middle)}, raw {_time(raw_middle)}: {middle / raw_middle:.1f}x",
+            f"{format_time(p50)}, raw {format_time(raw_p50)}: {p50 / raw_p50:.1f}x",
             "<= 3x raw",
             "constant",
         ),
-        ("... p99", f"{_time(_p99(ours))}, raw {_time(_p99(theirs))}", "-", "constant"),
-        ("... worst", f"{_time(max(ours))}, raw {_time(max(theirs))}", "<= 50 ms", "constant"),
-        ("... CPU", f"{_time(cpu / len(ours))}, raw {_time(raw_cpu / len(theirs))}", "-", "constant"),
-        ("index one message behind it, CPU", _time(index_cpu / len(ours)), "-", "log of all messages"),
+        ("... p99", f"{format_time(p99)}, raw {format_time(raw_p99)}", "-", "constant"),
+        ("... worst", f"{format_time(max(ours))}, raw {format_time(max(theirs))}", "<= 50 ms", "constant"),
+        (
+            "... CPU",
+            f"{format_time(cpu / len(ours))}, raw {format_time(raw_cpu / len(theirs))}",
+            "-",
+            "constant",
+        ),
+        ("index one message behind it, CPU", format_time(index_cpu / len(ours)), "-", "log of all messages"),
     ]
 
 
 async def _shared_appends(
     store: SqliteStore, raw: sqlite3.Connection, conversations: list[Conversation]
 ) -> list[Row]:
-    texts = list(islice(_texts(seed=9), CONVERSATIONS * 100))
+    texts = list(islice(texts_like_chats(seed=9), CONVERSATIONS * 100))
     waits: list[float] = []
     ours: list[float] = []
     theirs: list[float] = []
@@ -177,7 +171,7 @@ async def _shared_appends(
             *(talk(one, texts[number::CONVERSATIONS]) for number, one in enumerate(conversations))
         )
         ours.append(len(texts) / (time.perf_counter() - start))
-        await _indexed(store)
+        await update_index(store)
         start = time.perf_counter()
         for first in range(0, len(texts), CONVERSATIONS):
             raw.execute("BEGIN IMMEDIATE")
@@ -193,12 +187,12 @@ async def _shared_appends(
             "<= 2x raw",
             "constant",
         ),
-        ("... longest wait of one append", _time(max(waits)), "<= 50 ms", "constant"),
+        ("... longest wait of one append", format_time(max(waits)), "<= 50 ms", "constant"),
     ]
 
 
 async def _searches(store: SqliteStore) -> list[Row]:
-    await _indexed(store)
+    await update_index(store)
     found: list[Row] = []
     for name, query, person in (
         ("a rare word", "zanzibar", None),
@@ -219,9 +213,9 @@ async def _searches(store: SqliteStore) -> list[Row]:
 
 
 async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
-    """Every third message calls a tool or is its result, as in a working session."""
+    """Load and split a session in which every third message is a tool call or its result."""
     conversation = await store.sessions.open_conversation(Address("bench", "long"), person="long")
-    texts = list(islice(_texts(seed=10), LONG))
+    texts = list(islice(texts_like_chats(seed=10), LONG))
     messages = [_said(text) for text in texts]
     for number in range(0, LONG - 1, 6):
         call = ToolCall(f"call-{number}", "read_file", '{"path": "notes.md"}')
@@ -233,7 +227,7 @@ async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
     kept: list[str | Message] = [message.id for message in stored]
     summary = Message(role="user", content="what came before", kind="summary")
     del texts, messages, stored  # or the garbage collector would walk them during the loads
-    await _indexed(store)
+    await update_index(store)
     loads, raw_loads = [], []
     with closing(_raw_connection(path)) as raw:
         for _ in range(20):
@@ -249,7 +243,7 @@ async def _long_session(store: SqliteStore, path: Path) -> list[Row]:
         ("load a history of 10,000", _usual(loads), "< 35 ms", "its length"),
         ("... raw fetchall of the same rows, no objects made", _usual(raw_loads), "-", "its length"),
         ("... through a child's references", _usual(child_loads), "< 35 ms", "its length"),
-        ("split, keeping 10,000", _time(split), "<= 50 ms", "messages kept"),
+        ("split, keeping 10,000", format_time(split), "<= 50 ms", "messages kept"),
     ]
 
 
@@ -272,17 +266,4 @@ async def _timed(times: int, ask: Callable[[], Awaitable[object]]) -> list[float
 
 
 def _usual(times: list[float]) -> str:
-    return f"p50 {_time(statistics.median(times))}, best {_time(min(times))}"
-
-
-def _p99(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.99)]
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms" if seconds >= 0.001 else f"{seconds * 1e6:.0f} µs"
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(" | ".join(row))
+    return f"p50 {format_time(statistics.median(times))}, best {format_time(min(times))}"

@@ -1,12 +1,16 @@
-"""What a turn costs: CPU with a model that takes no time, and a thousand conversations at once."""
+"""Start and turns: import time and memory of the process, CPU of a turn, and a thousand conversations at once."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,69 +18,108 @@ import structlog
 from prometheus_client import generate_latest
 
 from agent.events import TurnDone, TurnFailed
-from agent.llm import ChatRequest, Completion, LLMClient, LLMEvent, TextChunk, Usage
+from agent.llm import LLMClient
 from agent.llm.retry import RetryingLLM
 from agent.store import Address
-from gateway.commands import Commands
+from bench.measure import TEMPORARY, Row, SteadyLLM, opened_store, running_gateway
 from gateway.core.gateway import Gateway
 from gateway.core.observer import NULL_OBSERVER
 from gateway.models.litellm_client import LiteLLMClient
 from gateway.observability import Metrics
-from gateway.plugins import Plugins
-from gateway.store.sqlite.store import SqliteStore
 from gateway.types import OWNER, InboundMessage
 from tests.fakes.openai.server import FakeOpenAI
 from tests.fakes.script import Reply
-from tests.support.agents import make_agent
-from tests.support.configuration import current_config
 
 ANSWER = ["word "] * 100
 
+# Not `ru_maxrss`, which a new process inherits from its parent.
+_PROBE = r"""
+import json, re, sys, time
+from pathlib import Path
+began = time.process_time()
+{imports}
+cpu = time.process_time() - began
+rss = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+heavy = [name for name in ("litellm", "xllamacpp", "openai") if name in sys.modules]
+print(json.dumps([cpu * 1000, rss, heavy]))
+"""
 
-class SteadyLLM:
-    """Answers with a hundred pieces after so many seconds."""
 
-    model, context_length, supports_tools = "bench/steady", 128_000, False
+def rows() -> list[Row]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    return [*_start_rows(), *_turn_rows()]
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[LLMEvent, None]:
-        await asyncio.sleep(self._seconds)
-        for piece in ANSWER:
-            yield TextChunk(piece)
-        yield Completion("".join(ANSWER), usage=Usage(1_000, 100), model=self.model)
+def _start_rows() -> list[Row]:
+    bare_cpu, bare_rss = _imported("pass")
+    cpu, rss = _imported("import gateway.run")
+    web_cpu, web_rss = _imported("import gateway.run, gateway.platforms.web")
+    cli_cpu, cli_rss = _imported("import gateway.cli")
+    return [
+        ("import gateway.run, CPU", f"{cpu - bare_cpu:.0f} ms", "< 350 ms", "constant"),
+        ("import gateway.run, RSS", f"{rss:.0f} MB (bare Python {bare_rss:.0f})", "-", "constant"),
+        ("... with the web platform", f"{web_cpu - bare_cpu:.0f} ms, {web_rss:.0f} MB", "-", "constant"),
+        ("import gateway.cli, CPU", f"{cli_cpu - bare_cpu:.0f} ms, {cli_rss:.0f} MB", "-", "constant"),
+    ]
 
-    async def complete(self, request: ChatRequest) -> Completion:
-        raise NotImplementedError
 
-    async def close(self) -> None:
-        """Nothing to close."""
+def _imported(imports: str) -> tuple[float, float]:
+    """Return the median CPU milliseconds and MB of seven new processes."""
+    runs = []
+    for _ in range(7):
+        probe = [sys.executable, "-c", _PROBE.format(imports=imports)]
+        cpu, rss, heavy = json.loads(subprocess.run(probe, check=True, capture_output=True, text=True).stdout)
+        assert not heavy, f"imported too early: {heavy}"
+        runs.append((cpu, rss))
+    return statistics.median(cpu for cpu, _ in runs), statistics.median(rss for _, rss in runs)
+
+
+def _turn_rows() -> list[Row]:
+    own, measured = _without_and_with_metrics()
+    litellm = asyncio.run(_through_litellm(30))
+    total, slowest, grown = asyncio.run(_crowd(1_000))
+    return [
+        (
+            "CPU of a turn, 100 chunks, zero-latency model",
+            f"{own:.1f} ms",
+            "-",
+            "linear in chunks and history",
+        ),
+        (
+            "the same with metrics",
+            f"{measured:.1f} ms, {measured / own:.2f}x; to write them out {_scrape_seconds() * 1000:.1f} ms",
+            "1.10x",
+            "a check per chunk, the rest per turn",
+        ),
+        (
+            "the same through litellm and a socket",
+            f"{litellm:.0f} ms, {litellm / own:.0f}x (server included)",
+            "-",
+            "linear in chunks",
+        ),
+        (
+            "1,000 conversations at once, model takes 1 s",
+            f"{total:.1f} s for all, slowest {slowest:.1f} s, +{grown:.0f} MB",
+            "near 1 s",
+            "linear in conversations (CPU above)",
+        ),
+    ]
 
 
 @asynccontextmanager
 async def _gateway(llm: LLMClient, metrics: Metrics | None = None) -> AsyncIterator[Gateway]:
-    with tempfile.TemporaryDirectory() as folder:
-        store = await SqliteStore.open(Path(folder) / "state.db")
-        agent = make_agent(
-            RetryingLLM([llm], guards=[metrics.model_guard]) if metrics else llm, store.sessions
-        )
-        gateway = Gateway(
-            agent,
-            store,
-            Commands.discover(),
-            Plugins(),
-            settings=current_config(),
-            workspaces=Path(folder),
-            observer=metrics or NULL_OBSERVER,
-        )
-        yield gateway
-        await gateway.close()
-        await store.close()
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY) as home:
+        folder = Path(home)
+        llm = RetryingLLM([llm], guards=[metrics.model_guard]) if metrics else llm
+        async with (
+            opened_store(folder) as store,
+            running_gateway(llm, store, folder, observer=metrics or NULL_OBSERVER) as gateway,
+        ):
+            yield gateway
 
 
 async def _say(gateway: Gateway, chat: str) -> float:
-    """Sends a message, waits for the whole answer, gives the seconds it took."""
+    """Send a message, wait for the whole answer, and return the seconds that took."""
     began = time.perf_counter()
     address = Address("bench", chat)
     conversation = await gateway.store.sessions.open_conversation(address, person=OWNER)
@@ -91,6 +134,7 @@ async def _say(gateway: Gateway, chat: str) -> float:
 
 
 async def _cpu_per_turn(llm: LLMClient, turns: int, metrics: Metrics | None = None) -> float:
+    """Return milliseconds."""
     async with _gateway(llm, metrics) as gateway:
         await _say(gateway, "warm-up")
         began = time.process_time()
@@ -100,14 +144,12 @@ async def _cpu_per_turn(llm: LLMClient, turns: int, metrics: Metrics | None = No
 
 
 async def _through_litellm(turns: int) -> float:
-    """A real socket to a server in another thread; its CPU is counted too, so this is an upper bound."""
+    """Use a real socket to a server in another thread. Its CPU is counted too, so this is an upper bound."""
     world = FakeOpenAI()
     world.script(lambda request: Reply(chunks=ANSWER))
     with world.in_thread():
-        llm = LiteLLMClient(
-            "openai/bench", context_length=128_000, supports_tools=False,
-            api_key=world.api_key, base_url=world.base_url,
-        )  # fmt: skip
+        server = {"api_key": world.api_key, "base_url": world.base_url}
+        llm = LiteLLMClient("openai/bench", context_length=128_000, supports_tools=False, **server)
         try:
             return await _cpu_per_turn(llm, turns)
         finally:
@@ -115,8 +157,8 @@ async def _through_litellm(turns: int) -> float:
 
 
 async def _crowd(people: int) -> tuple[float, float, float]:
-    """All at once on a model that takes a second: total seconds, slowest person, MB grown."""
-    async with _gateway(SteadyLLM(1.0)) as gateway:
+    """Let all write at once to a model that takes a second. Return total seconds, the longest wait, MB grown."""
+    async with _gateway(SteadyLLM(ANSWER, seconds=1.0)) as gateway:
         await _say(gateway, "warm-up")
         before = _rss()
         began = time.perf_counter()
@@ -129,51 +171,18 @@ def _rss() -> float:
 
 
 def _without_and_with_metrics() -> tuple[float, float]:
-    """In turns, so that a machine that slows down slows both."""
+    """Alternate, so that a machine that slows down slows both."""
     plain, counted = [], []
     for _ in range(5):
-        plain.append(asyncio.run(_cpu_per_turn(SteadyLLM(0.0), 200)))
-        counted.append(asyncio.run(_cpu_per_turn(SteadyLLM(0.0), 200, Metrics())))
+        plain.append(asyncio.run(_cpu_per_turn(SteadyLLM(ANSWER), 200)))
+        counted.append(asyncio.run(_cpu_per_turn(SteadyLLM(ANSWER), 200, Metrics())))
     return min(plain), min(counted)
 
 
 def _scrape_seconds() -> float:
     metrics = Metrics()
-    asyncio.run(_cpu_per_turn(SteadyLLM(0.0), 20, metrics))
+    asyncio.run(_cpu_per_turn(SteadyLLM(ANSWER), 20, metrics))
     began = time.perf_counter()
     for _ in range(100):
         generate_latest(metrics.registry)
     return (time.perf_counter() - began) / 100
-
-
-def rows() -> list[tuple[str, str, str, str]]:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    own, measured = _without_and_with_metrics()
-    litellm = asyncio.run(_through_litellm(30))
-    total, slowest, grown = asyncio.run(_crowd(1_000))
-    return [
-        (
-            "CPU of a turn, 100 pieces, zero-latency model",
-            f"{own:.1f} ms",
-            "-",
-            "linear in pieces and history",
-        ),
-        (
-            "the same while metrics are counted",
-            f"{measured:.1f} ms, {measured / own:.2f}x; to write them out {_scrape_seconds() * 1000:.1f} ms",
-            "1.10x",
-            "a check per piece, the rest per turn",
-        ),
-        (
-            "the same through litellm and a socket",
-            f"{litellm:.0f} ms, {litellm / own:.0f}x (server included)",
-            "-",
-            "linear in pieces",
-        ),
-        (
-            "1,000 conversations at once, model takes 1 s",
-            f"{total:.1f} s for all, slowest {slowest:.1f} s, +{grown:.0f} MB",
-            "near 1 s",
-            "linear in conversations (CPU above)",
-        ),
-    ]

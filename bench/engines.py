@@ -1,20 +1,21 @@
-"""The lossless engine: storing, compacting, searching, and what a message costs on the disk."""
+"""Context engines: compacting with both engines, storing and searching with the lossless one."""
 
 from __future__ import annotations
 
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from agent.context_compressor import ContextCompressor
-from bench.context import history
+from agent.tokens import estimate_messages_tokens_rough
+from bench.measure import TEMPORARY, Row, cpu_ms
 from plugins.context_engine.lcm.database import connect, shared_database
 from plugins.context_engine.lcm.engine import LosslessContext
 from plugins.context_engine.lcm.search.semantic import SemanticSearch, is_installed, update_embeddings
@@ -23,7 +24,7 @@ _WORDS = 20_000
 _WINDOW = 200_000
 _AT_ONCE = 100
 _SEARCHES = 12
-_ROUNDS = 5
+_ORDERS = 997
 
 _BY = {"off": "by words", "auto": "by words and meaning"}
 _GROWS = {
@@ -31,18 +32,29 @@ _GROWS = {
     "auto": "and with all messages, up to the newest 102,400",
 }
 
-Row = tuple[str, str, str, str]
-
 
 def rows() -> Iterator[Row]:
-    with TemporaryDirectory(prefix="hermes-bench-") as folder:
+    for count in (100, 1_000, 10_000, 100_000):
+        messages = _history(count)
+        spent = cpu_ms(lambda m=messages: _compressed(m))  # type: ignore[misc]
+        aim = "< 45 ms" if count == 10_000 else "-"
+        yield f"compress() of the built-in engine, {count:,} messages, CPU", f"{spent:.1f} ms", aim, "linear"
+    messages = _history(10_000)
+    spent = cpu_ms(lambda: estimate_messages_tokens_rough(messages))
+    yield (
+        "estimate_messages_tokens_rough(), 10,000 messages, CPU",
+        f"{spent:.1f} ms",
+        "< 5 ms",
+        "linear",
+    )
+    with TemporaryDirectory(prefix=TEMPORARY) as folder:
         yield _one_turn(Path(folder) / "turn")
         yield from _compaction(Path(folder) / "compaction")
         yield from _growing(Path(folder) / "growing")
 
 
 def _growing(home: Path) -> Iterator[Row]:
-    """One conversation of 100,000 messages; then nine hundred others of 1,000 beside it."""
+    """Fill one conversation with 100,000 messages, then nine hundred others with 1,000 each, and search."""
     home.mkdir()
     began = time.process_time()
     _fill(home, "chat-0", 100_000, seed=0)
@@ -56,7 +68,7 @@ def _growing(home: Path) -> Iterator[Row]:
     yield _size(home)
     kinds = ["off", "auto"] if is_installed() else ["off"]
     if is_installed():
-        yield _meaning(home)
+        yield _embedding(home)
     small = {kind: _searching(home, "chat-0", kind) for kind in kinds}
     for kind in kinds:
         what = f"lcm_grep in a conversation of 100,000 messages, {_BY[kind]}, CPU"
@@ -75,8 +87,8 @@ def _growing(home: Path) -> Iterator[Row]:
         yield (what, f"{few:.0f} ms", "< 100 ms", _GROWS[kind])
 
 
-def _meaning(home: Path) -> Row:
-    """What a message costs that is to be found by its meaning, once, between turns or before a search."""
+def _embedding(home: Path) -> Row:
+    """Measure the embedding of a message. It is made once, between turns or before a search."""
     model = SemanticSearch("auto").model()
     assert model
     database = shared_database(home / "hermes-lcm.db")
@@ -90,7 +102,7 @@ def _meaning(home: Path) -> Row:
     database.release()
     assert count == 100_000
     return (
-        "the meaning of a message, CPU",
+        "embedding of a message, CPU",
         f"{milliseconds:.2f} ms, {size / count:.0f} bytes",
         "< 2 ms",
         "each costs the same",
@@ -98,7 +110,7 @@ def _meaning(home: Path) -> Row:
 
 
 def _one_turn(home: Path) -> Row:
-    """What a turn costs: a context of 400 messages is looked at, and two of them are new."""
+    """Measure a turn: the engine reads a context of 400 messages, two of which are new."""
     home.mkdir()
     engine, said = _engine(home, "chat"), list(_messages(600, seed=1))
     engine.should_compress_preflight(said[:400])
@@ -120,32 +132,36 @@ def _one_turn(home: Path) -> Row:
 def _compaction(home: Path) -> Iterator[Row]:
     home.mkdir()
     for count in (1_000, 10_000):
-        messages = history(count)
-        window = min(_WINDOW, 40 * count)
-        ours = _cpu(lambda m=messages, w=window: _compacted(home, m, w))  # type: ignore[misc]
-        theirs = _cpu(lambda m=messages, w=window: _compressed(m, w))  # type: ignore[misc]
+        messages = _history(count)
+        lossless = cpu_ms(lambda m=messages: _compacted(home, m), rounds=5)  # type: ignore[misc]
+        built_in = cpu_ms(lambda m=messages: _compressed(m), rounds=5)  # type: ignore[misc]
         yield (
-            f"compress(), {count:,} messages seen for the first time, CPU",
-            f"{ours:.0f} ms, {ours / theirs:.1f}x the built-in engine",
+            f"compress() of lcm, {count:,} messages seen for the first time, CPU",
+            f"{lossless:.0f} ms, {lossless / built_in:.1f}x the built-in engine",
             "-",
             "linear: each message is stored and indexed",
         )
 
 
-def _compacted(home: Path, messages: list[dict[str, Any]], window: int) -> None:
-    engine = _engine(home, f"chat-{time.perf_counter_ns()}", window)
+def _compacted(home: Path, messages: list[dict[str, Any]]) -> None:
+    engine = _engine(home, f"chat-{time.perf_counter_ns()}", _window(messages))
     assert len(engine.compress(messages)) < len(messages)
     engine.on_session_end("session", [])
 
 
-def _compressed(messages: list[dict[str, Any]], window: int) -> None:
-    ContextCompressor(window, summarize=_summarise).compress(messages)
+def _compressed(messages: list[dict[str, Any]]) -> None:
+    engine = ContextCompressor(_window(messages), summarize=_summarise)
+    assert len(engine.compress(messages)) < len(messages)
+
+
+def _window(messages: list[dict[str, Any]]) -> int:
+    return min(_WINDOW, 40 * len(messages))
 
 
 def _searching(home: Path, conversation: str, semantic: str) -> float:
-    """The median of several questions, in milliseconds of CPU, with words from frequent to rare."""
+    """Return the median CPU milliseconds of several questions, with words from frequent to rare."""
     engine, choose = _engine(home, conversation, semantic=semantic), random.Random(7)
-    engine.handle_tool_call("lcm_grep", {"query": "what is new here is worked out now"})
+    engine.handle_tool_call("lcm_grep", {"query": "first search"})
     spent: list[float] = []
     for _ in range(_SEARCHES):
         question = " ".join(["when did we talk about", *(_word(choose) for _ in range(4))])
@@ -172,13 +188,10 @@ def _size(home: Path) -> Row:
 
 
 def _fill(home: Path, conversation: str, count: int, seed: int) -> None:
-    engine, batch = _engine(home, conversation), list[dict[str, Any]]()
-    for message in _messages(count, seed):
-        batch.append(message)
-        if len(batch) == _AT_ONCE:
-            engine.should_compress_preflight(batch)
-            batch = []
-    engine.on_session_end("session", batch)
+    engine, messages = _engine(home, conversation), _messages(count, seed)
+    while batch := list(islice(messages, _AT_ONCE)):
+        engine.should_compress_preflight(batch)
+    engine.on_session_end("session", [])
 
 
 def _messages(count: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -195,7 +208,7 @@ def _messages(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _word(choose: random.Random) -> str:
-    """Frequent ones often, as in any language."""
+    """Return a word. Some words are frequent, as in any language."""
     return f"w{choose.choices(range(_WORDS), cum_weights=_FREQUENCIES)[0]}x"
 
 
@@ -214,10 +227,22 @@ def _summarise(prompt: str, max_tokens: int) -> str:
     return "They talked about orders.\nExpand for details about: orders"
 
 
-def _cpu(run: Callable[[], object]) -> float:
-    best = float("inf")
-    for _ in range(_ROUNDS):
-        began = time.process_time()
-        run()
-        best = min(best, time.process_time() - began)
-    return best * 1000
+def _history(count: int) -> list[dict[str, Any]]:
+    """Return a conversation with a tool call in every second turn. Every second result is long."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "You are a helpful assistant. " * 20}]
+    for turn in range(count):
+        order = f"ORD-{turn % _ORDERS:05}"
+        messages.append({"role": "user", "content": f"Please look at order {order} and tell me where it is."})
+        if turn % 2:
+            function = {"name": "get_status", "arguments": f'{{"order": "{order}"}}'}
+            call = {"id": f"call_{turn}", "type": "function", "function": function}
+            output = f'{{"order": "{order}", "state": "sent"}}' + " line of output" * (
+                40 if turn % 4 == 1 else 2
+            )
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+        answer = f"Order {order} was sent on Tuesday with {turn} others. It should arrive within three working days."
+        messages.append({"role": "assistant", "content": answer})
+        if len(messages) >= count:
+            break
+    return messages[:count]
