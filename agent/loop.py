@@ -28,12 +28,12 @@ from agent.llm.selection import ModelSelector
 from agent.messages import Message, as_chat, unanswered_calls
 from agent.prompt_caching import PromptCaching
 from agent.redaction.known import StreamRedactor
-from agent.remembered import to_tell
 from agent.store import Conversation, SessionStore, Split
 from agent.system_prompt import render_system_prompt
 from agent.tokens import estimate_tools_tokens
 from agent.tool import Approve, SendFile, ToolContext, send_no_file
 from agent.toolbox import Toolbox, run_tools
+from agent.tools.memory import to_tell
 
 _NO_RESULT = (
     "No result was recorded: the turn was stopped or Hermes was restarted. Whether it took effect is unknown."

@@ -16,9 +16,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from agent.errors import SandboxNotAvailable
-from agent.sandbox.bubblewrap import GROUP, PASSWD, PATH, Descriptors, Limits, bubblewrap
+from agent.sandbox.bubblewrap import GROUP, PASSWD, PATH, Descriptors, Limits, bubblewrap, syscall_filter
 from agent.sandbox.process import Finished, run_process
-from agent.sandbox.syscall_filter import syscall_filter
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 _MEGABYTE = 1 << 20

@@ -16,7 +16,7 @@ import re
 import resource
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 MAX_FILE_BYTES = 5_000_000
@@ -60,9 +60,8 @@ def search(folder: int, *, pattern: str, glob: str, ignore_case: bool, limit: in
     for path, parent, name in files(folder):
         if glob and not fnmatch.fnmatchcase(path if "/" in glob else name, glob):
             continue
-        if expression is None:
-            hits: Iterator[dict[str, Any]] = iter([{"path": path}])
-        else:
+        hits: Iterable[str] = [path]
+        if expression is not None:
             data = read(parent, name)
             too_large += data is None
             hits = matching_lines(path, data or b"", expression)
@@ -70,7 +69,7 @@ def search(folder: int, *, pattern: str, glob: str, ignore_case: bool, limit: in
             if found == limit:
                 say(done=True, more=True, too_large=too_large)
                 return
-            say(**hit)
+            say(hit=hit)
             found += 1
     say(done=True, more=False, too_large=too_large)
 
@@ -101,11 +100,11 @@ def read(folder: int, name: str) -> bytes | None:
     return b"" if b"\0" in data[:8_192] else data
 
 
-def matching_lines(path: str, data: bytes, expression: re.Pattern[str]) -> Iterator[dict[str, Any]]:
+def matching_lines(path: str, data: bytes, expression: re.Pattern[str]) -> Iterator[str]:
     for number, line in enumerate(without_keys(data.decode(errors="replace")).split("\n"), start=1):
         if match := expression.search(line):
             text = _HIDDEN if _ENCODED.fullmatch(line) else snippet(line, match.start())
-            yield {"path": path, "line": number, "text": text}
+            yield f"{path}:{number}: {text}"
 
 
 def without_keys(text: str) -> str:

@@ -1,8 +1,13 @@
-"""Facts about the person that outlive a session."""
+"""Facts about the person that outlive a session. The person is told of each.
+
+A fact is in the system prompt of every later session, so a fact that a web page or a forwarded message planted would
+work for ever. Facts noted while text of others was in the conversation are labelled.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -10,9 +15,9 @@ from pydantic import Field
 
 from agent.aio import keyed_lock
 from agent.errors import ToolError
+from agent.messages import OUTSIDE, holds_outside_text
 from agent.redaction import redact
-from agent.remembered import has_read_outside_text, will_tell
-from agent.store import Fact
+from agent.store import Fact, SessionStore
 from agent.tool import ToolContext, tool
 
 MAX_FACT_CHARS = 300
@@ -20,6 +25,10 @@ MAX_PERSON_CHARS = 4_000
 """All facts of a person stand in each new session's prompt: this bounds what they cost."""
 
 _SUGGESTED = 5
+_UNTOLD = "facts_untold"
+"""Names the state that holds what was remembered and the person was not told yet."""
+_LOOKED_AT = 400
+"""Messages of a conversation whose beginning an old version summarised."""
 
 
 @tool(effects=True)
@@ -58,9 +67,9 @@ async def _add(ctx: ToolContext, text: str) -> str:
             f"the memory is full; forget facts of {missing} characters or more first, or merge some. "
             f"The oldest are:\n{_as_text(oldest)}"
         )
-    outside = await has_read_outside_text(ctx.store, ctx.conversation_id, ctx.session_id)
+    outside = await _has_read_outside_text(ctx.store, ctx.conversation_id, ctx.session_id)
     fact = await ctx.store.remember(ctx.person, text, after_outside=outside)
-    await will_tell(ctx.store, ctx.conversation_id, fact)
+    await _will_tell(ctx.store, ctx.conversation_id, fact)
     return f"Remembered as {fact.id}."
 
 
@@ -74,3 +83,35 @@ def _as_text(facts: Sequence[Fact]) -> str:
     if not facts:
         return "Nothing is remembered yet."
     return "\n".join(f"{fact.id}: {fact.text}" for fact in facts)
+
+
+async def _has_read_outside_text(store: SessionStore, conversation_id: str, session_id: str) -> bool:
+    """Return whether text of others is in the context, or was in the messages that a summary replaced."""
+    seen = await store.history(session_id)
+    if any(message.kind == "summary" and OUTSIDE not in (message.state or {}) for message in seen):
+        # A summary of an old version does not say what it replaced.
+        seen = [*seen, *await store.transcript(conversation_id, limit=_LOOKED_AT)]
+    return any(map(holds_outside_text, seen))
+
+
+async def _will_tell(store: SessionStore, conversation_id: str, fact: Fact) -> None:
+    """Note that the person has to be told of the fact."""
+    doubt = ", noted after text of others was read" if fact.after_outside else ""
+    notice = f"Remembered: “{fact.text}”{doubt}. /memory shows everything and deletes it."
+    async with keyed_lock(f"{_UNTOLD} {conversation_id}"):
+        untold = [*await _untold(store, conversation_id), notice]
+        await store.save_state(conversation_id, _UNTOLD, json.dumps(untold))
+
+
+async def to_tell(store: SessionStore, conversation_id: str) -> list[str]:
+    """Return sentences about the facts remembered since the person was last told; they count as told."""
+    async with keyed_lock(f"{_UNTOLD} {conversation_id}"):
+        untold = await _untold(store, conversation_id)
+        if untold:
+            await store.save_state(conversation_id, _UNTOLD, "[]")
+    return untold
+
+
+async def _untold(store: SessionStore, conversation_id: str) -> list[str]:
+    sentences: list[str] = json.loads(await store.load_state(conversation_id, _UNTOLD) or "[]")
+    return sentences

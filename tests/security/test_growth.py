@@ -37,13 +37,13 @@ from agent.redaction import Rule, all_rules, redact, rules_that_may_fire
 from agent.redaction.known import StreamRedactor
 from agent.tokens import cut_to_tokens, estimate_text_tokens
 from agent.tool_support import search_worker
-from agent.tool_support.html_text import html_to_text
+from agent.tools.fetch_url import html_to_text
 from gateway.chat import group_context as chat_wording
 from gateway.cli.chat_markdown import split_finished
 from gateway.importers import parsing as values
 from gateway.media import attachments, documents
+from gateway.models import errors
 from gateway.models import errors as error_map
-from gateway.models import overflow
 from gateway.observability import logs
 from gateway.platforms.discord import message_reader as discord_wording
 from gateway.platforms.telegram import formatting as mentions
@@ -170,8 +170,8 @@ WORK: dict[str, Work] = {
     ),
     "dates.first_of_each_day": lambda text: dates.first_of_each_day([_said(text)[0] | {CREATED_AT: 1.0}]),
     "dates.with_day": lambda text: dates.with_day(text, "Wed 2026-11-18"),
-    "overflow.is_overflow": lambda text: overflow.is_overflow(text, 400),
-    "overflow.limit_in": overflow.limit_in,
+    "errors.is_overflow": lambda text: errors.is_overflow(text, 400),
+    "errors.limit_in": errors.limit_in,
     "ledger.split_ledger": ledger.split_ledger,
     "ledger.without_ledger_marks": ledger.without_ledger_marks,
     "vocabulary_of": lambda text: vocabulary.vocabulary_of(_said(text), _said(text)),

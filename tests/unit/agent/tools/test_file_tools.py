@@ -9,8 +9,8 @@ import pytest
 
 from agent.redaction import REDACTED
 from agent.tool import ToolContext
-from agent.tool_support.file_search import Hit, Query, search_folder
 from agent.tool_support.workspace import Workspace
+from agent.tools.search_files import search_folder
 from tests.support.tool_conversation import Run
 
 
@@ -180,10 +180,11 @@ async def test_a_pattern_that_explodes_is_stopped(ctx: ToolContext, root: Path) 
     (root / "b").write_text("a" * 60 + "c")
     folder = os.open(root, os.O_RDONLY)
     try:
-        found = await search_folder(folder, Query(pattern="^(a+)+b"), seconds=0.5)
+        query = {"pattern": "^(a+)+b", "glob": "", "ignore_case": False, "limit": 50}
+        found = await search_folder(folder, query, seconds=0.5)
     finally:
         os.close(folder)
-    assert (found.hits, found.in_time) == ([Hit("a", 1, "aab")], False)
+    assert (found.hits, found.in_time) == (["a:1: aab"], False)
 
 
 async def test_a_file_is_not_written_back_with_its_secrets_left_out(run: Run, root: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.sandbox.bubblewrap import syscall_filter
 from agent.sandbox.sandbox import Sandbox
-from agent.sandbox.syscall_filter import syscall_filter
 from agent.tool import ToolContext
 from tests.support.sandboxed import NEEDS_PERL, NEEDS_SANDBOX, processes_with
 from tests.support.tool_conversation import Run, terminal_of

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from agent.sandbox.syscall_filter import syscall_filter
+from agent.sandbox.bubblewrap import syscall_filter
 
 ALLOWED, KILLED, NO_SUCH_CALL, NO_SUCH_SOCKETS = 0x7FFF0000, 0x80000000, 0x00050026, 0x00050061
 X86_64, I386, AARCH64 = 0xC000003E, 0x40000003, 0xC00000B7

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent.tool_support.html_text import html_to_text
+from agent.tools.fetch_url import html_to_text
 
 
 @pytest.mark.parametrize(
